@@ -1,0 +1,514 @@
+"""The verbs: check the arguments, choose the backend, delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _array, _convert, _device, _hostmem, _move, _pinned, _registry, _staging, _transfer
+from xferlib._array import Array, ArrayInfo
+from xferlib._stream import Stream
+from xferlib._transfer import Transfer
+from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib._layout import HostArray
+    from xferlib.backends.base import Backend, RawStream
+
+Shape = int | Sequence[int]
+
+
+def get_array_module(*arrays: Any) -> ModuleType:
+    """The Array-API namespace of the arrays' backend; NumPy for Python scalars only, and for nothing.
+
+    Raises:
+        MixedBackendsError: Arrays of two backends.
+        UnsupportedError: The backend has no namespace; the message names what works.
+    """
+    backend = _registry.common_backend(arrays, call="get_array_module")
+    return np if backend is None else backend.namespace()
+
+
+def get_backend(*arrays: Any) -> Backend:
+    """The backend of the arrays; without arrays the current default.
+
+    Raises:
+        MixedBackendsError: Arrays of two backends.
+        BackendUnavailableError: The default asked for by name cannot run here.
+    """
+    return _registry.common_backend(arrays, call="get_backend") or _registry.default_backend()
+
+
+# --- transfers
+
+
+def to_device(
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: str | int | Device | None = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: Array | None = None,
+    copy: bool | None = True,
+) -> Array:
+    """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
+
+    Any strides, order, alignment and byte order are taken; the result is C-contiguous. Without
+    ``stream`` the source may be changed when the call returns, and the result is ordered on the
+    current stream. With ``stream`` a pinned source must stay unchanged until the stream has passed
+    the copy; any other has been read on return.
+
+    Args:
+        x: A host array (NumPy, torch on the CPU, a sequence, a scalar) or a device array; shape S.
+        backend: Registry name of the target; the default backend if omitted.
+        device: Target device; the backend's current one if omitted.
+        dtype: Converted to while staging; floats saturate to integers. The dtype of ``x`` if omitted.
+        stream: The stream that carries the copy; the current one if omitted.
+        out: Device array of shape S to fill, of any strides.
+        copy: True: always copy. None: return ``x`` itself where it already fits. False: only that.
+
+    Returns:
+        ``out``, or a new array of shape S on the device.
+
+    Raises:
+        UnsupportedArrayError, UnsupportedDTypeError: ``x`` cannot be held by a device.
+        LayoutError: ``out`` differs in shape or dtype or is read-only; or ``copy=False`` cannot be met.
+        BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: The target is not to be had.
+        MixedBackendsError, MixedDevicesError: ``out`` and ``device`` or ``backend`` disagree.
+        StreamError: ``stream`` is of another device.
+        DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
+    """
+    source = _registry.backend_of(x)
+    target, place, order = _target(backend, device, stream, out)
+    if source is None or source.name == "numpy":
+        host = _array.as_host_array(x)
+        return _from_host(x, host, target, place, order, _wanted(dtype, host.dtype), out, copy)
+    info = source.view(x)
+    wanted = _wanted(dtype, info.dtype)
+    if copy is not True and out is None and info.device is place and wanted == info.dtype:
+        return x
+    if info.device.kind == "cpu":
+        return _from_host(x, source.host_view(x), target, place, order, wanted, out, copy)
+    _refuse_no_copy(copy, info, place)
+    _check_out(out, info.shape, wanted, target)
+    _convert.check_conversion(info.dtype, wanted)
+    source = source.at(info.device)
+    if place.kind == "cpu":
+        filled = out if out is not None else _empty_on_cpu(target, info.shape, wanted, place)
+        _move.device_to_host(x, source, wanted, None, target.host_view(filled))
+        return filled
+    source.attach(info.device)
+    return _move.device_to_device(x, source, target, place, wanted, order, out)
+
+
+def _from_host(
+    x: Any,
+    host: HostArray,
+    target: Backend,
+    place: Device,
+    order: RawStream | None,
+    wanted: np.dtype[Any],
+    out: Array | None,
+    copy: bool | None,
+) -> Array:
+    if copy is not True and out is None and wanted == host.dtype and target.name == "numpy" and isinstance(x, np.ndarray):
+        return x
+    if copy is False:
+        raise LayoutError(f"copy=False, but {type(x).__name__} is not on {place}; pass copy=None or copy=True")
+    if out is not None:
+        _check_out(out, host.shape, wanted, target)
+    if host.dtype != wanted:
+        _convert.check_conversion(host.dtype, wanted)
+    if place.kind == "cpu":
+        filled = out if out is not None else _empty_on_cpu(target, host.shape, wanted, place)
+        into = target.host_view(filled)
+        _transfer.copy_on_host(into, host.copy() if np.may_share_memory(into, host) else host)
+        return filled
+    target.attach(place)
+    return _move.host_to_device(host, target, place, wanted, order, out)
+
+
+def _empty_on_cpu(target: Backend, shape: tuple[int, ...], dtype: np.dtype[Any], place: Device) -> Array:
+    return target.empty(shape, dtype, device=place, stream=target.stream_current(place))
+
+
+def _refuse_no_copy(copy: bool | None, info: ArrayInfo, place: Device) -> None:
+    if copy is False:
+        raise LayoutError(f"copy=False, but the array is on {info.device}, not {place}; pass copy=None or copy=True")
+
+
+def to_device_async(
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: str | int | Device | None = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: Array | None = None,
+) -> Transfer:
+    """Start copying an array to a device and return at once, whatever memory it lies in.
+
+    The source must stay unchanged until `Transfer.source_released`. The destination is ordered
+    after ``Transfer.wait(stream)`` or ``Transfer.result()``, not before.
+
+    Args:
+        x, backend, device, dtype, out: As for `to_device`.
+        stream: The stream that carries the copy; a stream of xferlib's own if omitted, so that the
+            copy runs beside the current stream's work.
+
+    Returns:
+        A `Transfer` whose result is the device array.
+
+    Raises:
+        As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
+    """
+    source = _registry.backend_of(x)
+    target, place, order = _target(backend, device, stream, out)
+    if source is not None and source.name != "numpy":
+        info = source.view(x)
+        if info.device.kind != "cpu":
+            done = to_device(x, backend=backend, device=device, dtype=dtype, stream=stream, out=out)
+            return _on_device(done, target, place, order)
+        host = source.host_view(x)
+    else:
+        host = _array.as_host_array(x)
+    wanted = _wanted(dtype, host.dtype)
+    if place.kind == "cpu":
+        return _complete(_from_host(x, host, target, place, order, wanted, out, True), target, host.nbytes, is_upload=True)
+    _check_out(out, host.shape, wanted, target)
+    _convert.check_conversion(host.dtype, wanted)
+    target.attach(place)
+    return _move.host_to_device_async(host, target, place, wanted, order, out)
+
+
+def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> HostArray:
+    """Copy an array to host memory; complete on return, and never an alias of ``d``.
+
+    Args:
+        d: An array of any backend, shape S. Host arrays are copied too.
+        dtype: Converted to on the way; floats saturate to integers. The dtype of ``d`` if omitted.
+        stream: The stream after whose pending work the copy runs; the current one if omitted.
+        out: Host array of shape S to fill, of any strides; a new one if omitted.
+
+    Returns:
+        ``out``, or a new array of shape S in C order.
+
+    Raises:
+        UnsupportedArrayError: ``d`` is no array.
+        LayoutError: ``out`` differs in shape or dtype, or is read-only.
+        StreamError: ``stream`` is of another device.
+    """
+    source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host")
+    if info.device.kind == "cpu":
+        return _to_host_from_cpu(source.host_view(d), wanted, out)
+    source = source.at(info.device)
+    source.attach(info.device)
+    return _move.device_to_host(d, source, wanted, order, out)
+
+
+def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> Transfer:
+    """Start copying an array to host memory and return at once.
+
+    The data is handed out by ``Transfer.result()`` only, when it is complete. Until then ``d`` must
+    not be written, nor ``out`` read.
+
+    Args:
+        d, dtype, out: As for `to_host`.
+        stream: The stream that carries the copy; a stream of xferlib's own, behind the current
+            stream's pending work, if omitted.
+
+    Returns:
+        A `Transfer` whose result is the host array.
+    """
+    source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host_async")
+    if info.device.kind == "cpu":
+        done = _to_host_from_cpu(source.host_view(d), wanted, out)
+        return _complete(done, source.at(info.device), done.nbytes, is_upload=False)
+    source = source.at(info.device)
+    source.attach(info.device)
+    return _move.device_to_host_async(d, source, wanted, order, out)
+
+
+def _download_arguments(
+    d: Any, dtype: Any, stream: Any, out: Any, call: str
+) -> tuple[Backend, ArrayInfo, np.dtype[Any], RawStream | None]:
+    source = _registry.backend_of(d)
+    if source is None:
+        d = _array.as_host_array(d, what="d")
+        source = _registry.get("numpy")
+    info = source.view(d)
+    wanted = _wanted(dtype, _array.check_dtype(info.dtype))
+    if wanted != info.dtype:
+        _convert.check_conversion(info.dtype, wanted)
+    if out is not None:
+        _check_host_out(out, info.shape, wanted, call)
+    order = _raw_stream(stream, info.device) if stream is not None else None
+    return source, info, wanted, order
+
+
+def _to_host_from_cpu(host: HostArray, wanted: np.dtype[Any], out: HostArray | None) -> HostArray:
+    filled = out if out is not None else _hostmem.host_cache.empty(host.shape, wanted)
+    _transfer.copy_on_host(filled, host.copy() if np.may_share_memory(filled, host) else host)
+    return filled
+
+
+def _complete(result: Any, backend: Backend, nbytes: int, *, is_upload: bool) -> Transfer:
+    return Transfer(result, backend, None, nbytes=nbytes, path="host", is_upload=is_upload)
+
+
+def _on_device(result: Array, backend: Backend, place: Device, order: RawStream | None) -> Transfer:
+    carrier = order if order is not None else backend.stream_current(place)
+    transfer = Transfer(result, backend, carrier, nbytes=backend.view(result).nbytes, path="device", is_upload=True)
+    transfer.finish()
+    return transfer
+
+
+# --- the checks
+
+
+def _wanted(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype is None:
+        return given if given.isnative else given.newbyteorder("=")
+    return _array.check_dtype(dtype, what="dtype")
+
+
+def _target(
+    backend: str | None, device: Any, stream: Any, out: Array | None
+) -> tuple[Backend, Device, RawStream | None]:
+    """Backend, device and stream of an upload; every argument that is given must agree."""
+    chosen = _registry.get(backend) if backend is not None else None
+    if out is not None:
+        owner = _registry.backend_of(out)
+        if owner is None:
+            raise UnsupportedArrayError(
+                f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
+            )
+        if chosen is not None and chosen is not owner:
+            raise _registry.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
+        place = owner.view(out).device
+        if device is not None and _device.resolve(device, backend=owner) is not place:
+            raise MixedDevicesError(
+                f"to_device: device={str(device)!r}, but out is on {place}; leave device out, or move out first"
+            )
+    elif device is None and stream is not None and _is_stream_of(stream, chosen):
+        place = stream.device
+    else:
+        place = _device.resolve(device, backend=chosen)
+    target = _registry.get(place.backend).at(place)
+    return target, place, (_raw_stream(stream, place) if stream is not None else None)
+
+
+def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:
+    return isinstance(stream, Stream) and (chosen is None or stream.device.backend == chosen.name)
+
+
+def _raw_stream(stream: Any, place: Device) -> RawStream:
+    if not isinstance(stream, Stream):
+        stream = Stream.from_any(stream, place)
+    if stream.device is not place:
+        raise StreamError(
+            f"the stream is of {stream.device}, but the array of {place}; "
+            f"use a stream made with xferlib.Stream({str(place)!r})"
+        )
+    raw: RawStream = stream._raw
+    return raw
+
+
+def _check_out(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], target: Backend) -> None:
+    if out is not None:
+        info = target.view(out)
+        _check_fit(info.shape, info.dtype, info.is_writable, shape, dtype)
+
+
+def _check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:
+    if not isinstance(out, np.ndarray):
+        raise UnsupportedArrayError(
+            f"{call}: out is {type(out).__name__}, not a numpy.ndarray; make it with numpy.empty() or pinned_empty()"
+        )
+    _check_fit(out.shape, out.dtype, out.flags.writeable, shape, dtype)
+
+
+def _check_fit(
+    has_shape: tuple[int, ...], has_dtype: np.dtype[Any], is_writable: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> None:
+    if has_shape != shape:
+        raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
+    if has_dtype != dtype:
+        raise LayoutError(f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert")
+    if not is_writable:
+        raise LayoutError("out is read-only; pass an array that may be written")
+
+
+# --- making arrays
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    try:
+        extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
+    except (TypeError, AttributeError):
+        raise LayoutError(f"shape={shape!r} is no shape; give an int or a sequence of ints") from None
+    if any(extent < 0 for extent in extents):
+        raise LayoutError(f"shape={extents} has a negative extent; extents are 0 or more")
+    return extents
+
+
+def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+    """An uninitialised C-contiguous array on a device, from the library's memory pool.
+
+    Args:
+        shape: An int or a sequence of ints.
+        dtype: A supported dtype.
+        device: The device; the current one if omitted.
+
+    Raises:
+        LayoutError: ``shape`` is no shape.
+        DeviceMemoryError: The device has too little memory.
+    """
+    place = _device.resolve(device)
+    backend = _registry.get(place.backend).at(place)
+    backend.attach(place)
+    return backend.empty(
+        _shape(shape), _array.check_dtype(dtype, what="dtype"), device=place, stream=backend.stream_current(place)
+    )
+
+
+def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
+    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
+    value = _array.as_host_array(fill_value, what="fill_value")
+    wanted = _wanted(dtype, value.dtype)
+    _convert.check_conversion(value.dtype, wanted)
+    if value.ndim:
+        raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")
+    array = empty(shape, wanted, device=device)
+    owner = _registry.backend_of(array)
+    assert owner is not None
+    place = owner.view(array).device
+    if place.kind == "cpu":
+        _convert.copy_into(owner.host_view(array), np.broadcast_to(value, owner.host_view(array).shape))
+    else:
+        _move.fill(array, value, owner.at(place))
+    return array
+
+
+def zeros(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+    """An array of zeros. Arguments as for `empty`."""
+    return full(shape, 0, dtype, device=device)
+
+
+def ones(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+    """An array of ones. Arguments as for `empty`."""
+    return full(shape, 1, dtype, device=device)
+
+
+def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]:
+    backend = _registry.backend_of(x)
+    if backend is None:
+        raise UnsupportedArrayError(f"{type(x).__name__} is not an array of any backend; pass an array")
+    info = backend.view(x)
+    return info.shape, info.dtype if dtype is None else dtype, info.device if device is None else device
+
+
+def empty_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+    """An uninitialised array with the shape, dtype and device of another."""
+    shape, dtype, device = _like(x, dtype, device)
+    return empty(shape, dtype, device=device)
+
+
+def zeros_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+    """Zeros with the shape, dtype and device of another array."""
+    shape, dtype, device = _like(x, dtype, device)
+    return zeros(shape, dtype, device=device)
+
+
+def ones_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+    """Ones with the shape, dtype and device of another array."""
+    shape, dtype, device = _like(x, dtype, device)
+    return ones(shape, dtype, device=device)
+
+
+def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
+    """One value with the shape, dtype and device of another array."""
+    shape, dtype, device = _like(x, dtype, device)
+    return full(shape, fill_value, dtype, device=device)
+
+
+# --- pinned memory
+
+
+def _pinning_backend(backend: str | None) -> Backend:
+    chosen = _registry.get(backend) if backend is not None else _registry.default_backend()
+    place = _device.current_device(chosen)
+    chosen = chosen.at(place)
+    chosen.attach(place)
+    return chosen
+
+
+def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
+    """An uninitialised NumPy array in page-locked memory, from a pool.
+
+    Copies from and to it run at the speed of the link, and asynchronously. On a CPU backend it is
+    ordinary memory.
+
+    Args:
+        shape: An int or a sequence of ints.
+        dtype: A supported dtype.
+        backend: The backend that will copy it; the default one if omitted.
+
+    Raises:
+        PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
+    """
+    chosen = _pinning_backend(backend)
+    return _pinned.pool_of(chosen).empty(_shape(shape), _array.check_dtype(dtype, what="dtype"))
+
+
+def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
+    """Zeros in page-locked memory. Arguments as for `pinned_empty`."""
+    array = pinned_empty(shape, dtype, backend=backend)
+    array.fill(0)
+    return array
+
+
+def pinned_empty_like(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
+    """An uninitialised pinned array with the shape and dtype of any array."""
+    owner = _registry.backend_of(x)
+    like = owner.view(x) if owner is not None else _array.as_host_array(x)
+    return pinned_empty(like.shape, like.dtype if dtype is None else dtype, backend=backend)
+
+
+def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
+    """A pinned copy of any array: same shape, dtype and contents, C-contiguous."""
+    owner = _registry.backend_of(x)
+    source = x if owner is not None else _array.as_host_array(x)
+    out = pinned_empty_like(source, dtype, backend=backend)
+    return to_host(source, dtype=out.dtype, out=out)
+
+
+def pin(array: HostArray, *, backend: str | None = None) -> _pinned.pin:
+    """Page-lock an existing array in place: ``with pin(x): ...``; see `xferlib._pinned.pin` for the cost."""
+    return _pinned.pin(array, _pinning_backend(backend))
+
+
+def pinned_pool(backend: str | None = None) -> _pinned.PinnedPool:
+    """The pool of page-locked memory: ``stats()``, ``trim()``, ``max_bytes``, ``when_full``."""
+    return _pinned.pool_of(_pinning_backend(backend))
+
+
+def trim() -> int:
+    """Give back all memory that xferlib keeps for speed: pinned blocks, staging chunks, recycled results.
+
+    Returns:
+        Bytes given back to the system.
+    """
+    pooled = sum(pool.trim() for pool in _pinned.pools())
+    return pooled + _staging.trim() + _hostmem.host_cache.trim()
+
+
+def synchronize(device: Any = None) -> None:
+    """Block until all work on a device is done; the current device if omitted."""
+    _device.get_device(device).synchronize()
+

@@ -1,0 +1,148 @@
+"""Configuration: defaults < ``XFERLIB_*`` < ``configure()``; scopes of a backend or device live with them.
+
+The environment is read once, at the first look-up, and validated as a whole: a value that xferlib
+cannot use is an error that names the variable, never a silent default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from xferlib.errors import ConfigError
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_nbytes(text: str) -> int:
+    """Bytes from ``"256MiB"``, ``"1g"`` or ``"4096"``; the units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("expected a size such as 256MiB, 1GiB or 4096")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _parse_threads(text: str) -> int:
+    threads = int(text)
+    if not 1 <= threads <= 256:
+        raise ValueError("expected a number of threads from 1 to 256")
+    return threads
+
+
+def _parse_name(text: str) -> str:
+    if not text.isidentifier():
+        raise ValueError("expected the name of a backend, such as cupy")
+    return text
+
+
+def _parse_strict(text: str) -> frozenset[str]:
+    words = frozenset(word.strip() for word in text.split(",") if word.strip())
+    if not words <= {"pageable"}:
+        raise ValueError("expected 'pageable'")
+    return words
+
+
+def _variable(name: str, parse: Callable[[str], Any], default: Any, doc: str) -> Any:
+    return field(default=default, metadata={"variable": name, "parse": parse, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every setting, with its environment variable; `xferlib info` prints them."""
+
+    backend: str | None = _variable(
+        "XFERLIB_BACKEND", _parse_name, None,
+        "Default backend. Unset: the first usable of cupy, torch with CUDA, pycuda, numpy.",
+    )  # fmt: skip
+    device: str | None = _variable(
+        "XFERLIB_DEVICE", str, None,
+        "Default device: 'cpu', 'cuda:1', '1' or 'torch:cuda:1'. Unset: the library's current device.",
+    )  # fmt: skip
+    pinned_limit: int = _variable(
+        "XFERLIB_PINNED_LIMIT", parse_nbytes, 0,
+        "Most page-locked bytes that the pinned pool may hold, in use and free; 0: no limit.",
+    )  # fmt: skip
+    host_cache: int = _variable(
+        "XFERLIB_HOST_CACHE", parse_nbytes, 4 << 30,
+        "Most bytes of released results of to_host kept for reuse in a loop; the kernel may reclaim them at any time.",
+    )  # fmt: skip
+    threads: int = _variable(
+        "XFERLIB_THREADS", _parse_threads, 0,
+        "Threads that stage copies and run CPU kernels. Unset: from the cores that this process may use, at most 12.",
+    )  # fmt: skip
+    strict: frozenset[str] = _variable(
+        "XFERLIB_STRICT", _parse_strict, frozenset(),
+        "'pageable': a transfer that would pass through pageable memory is an error.",
+    )  # fmt: skip
+    cache_dir: Path = _variable(
+        "XFERLIB_CACHE_DIR", Path, Path("~/.cache/xferlib"),
+        "Compiled kernels and the machine's calibration.",
+    )  # fmt: skip
+
+
+def _read(environ: Mapping[str, str]) -> Config:
+    values: dict[str, Any] = {}
+    for setting in fields(Config):
+        variable = setting.metadata["variable"]
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            values[setting.name] = setting.metadata["parse"](text)
+        except ValueError as error:
+            raise ConfigError(f"{variable}={text!r}: {error}; mend it or unset {variable}") from None
+    return Config(**values)
+
+
+_lock = threading.Lock()
+_config: Config | None = None
+
+
+def get() -> Config:
+    """The configuration in force."""
+    config = _config
+    return config if config is not None else _load()
+
+
+def _load() -> Config:
+    global _config
+    with _lock:
+        if _config is None:
+            _config = _read(os.environ)
+        return _config
+
+
+def configure(**settings: Any) -> Config:
+    """Change settings for the process, over the environment; returns the configuration before.
+
+    Args:
+        **settings: Fields of `Config` by name: ``configure(threads=4)``.
+
+    Raises:
+        ConfigError: No such setting.
+    """
+    global _config
+    before = get()
+    known = {setting.name for setting in fields(Config)}
+    if unknown := sorted(set(settings) - known):
+        raise ConfigError(f"{unknown[0]!r} is no setting; the settings are {', '.join(sorted(known))}")
+    with _lock:
+        _config = replace(before, **settings)
+    return before
+
+
+def staging_threads() -> int:
+    """How many threads fill and drain staging buffers."""
+    configured = get().threads
+    return configured or min(12, usable_cores())
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

@@ -1,0 +1,246 @@
+"""Devices: the value object, how a specification becomes one, and which device is current."""
+
+from __future__ import annotations
+
+import re
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _config, _registry
+from xferlib.errors import DeviceNotFoundError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from xferlib.backends.base import Backend, DeviceProperties
+
+_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
+_INDEX = re.compile(r"\d{1,4}")
+_KINDS = frozenset({"cpu", "cuda", "sim"})
+
+_interned: dict[tuple[str, str, int], Device] = {}
+_local = threading.local()
+
+
+class Device:
+    """A device of a backend: ``cupy:cuda:0``, ``torch:cpu``, ``numpy:cpu``.
+
+    Equal devices are the same object. As a context manager it makes an accelerator, and its
+    backend, current for this thread: in xferlib and in the native library. A CPU device does
+    nothing there, so that the same code runs on both.
+
+    Args:
+        spec: ``"cupy:cuda:0"``; ``"cuda:1"``, ``"cpu"`` or an ``int`` for the current backend;
+            None for the current device. NumPy integers are refused: ``a[0]`` is not a device.
+
+    Raises:
+        DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.
+    """
+
+    __slots__ = ("_hash", "backend", "index", "kind")
+
+    backend: str
+    kind: str
+    index: int
+
+    def __new__(cls, spec: str | int | Device | None = None) -> Device:
+        return resolve(spec)
+
+    @classmethod
+    def _of(cls, backend: str, kind: str, index: int) -> Device:
+        key = (backend, kind, index)
+        device = _interned.get(key)
+        if device is None:
+            device = object.__new__(cls)
+            object.__setattr__(device, "backend", backend)
+            object.__setattr__(device, "kind", kind)
+            object.__setattr__(device, "index", index)
+            object.__setattr__(device, "_hash", hash(key))
+            device = _interned.setdefault(key, device)
+        return device
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Device is a value: {name!r} cannot be set; make another with xferlib.Device(...)")
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str, int]]:
+        return (Device._of, (self.backend, self.kind, self.index))
+
+    def __copy__(self) -> Device:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Device:
+        return self
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined,no-any-return]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __str__(self) -> str:
+        return f"{self.backend}:{self.kind}" if self.kind == "cpu" else f"{self.backend}:{self.kind}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"Device({str(self)!r})"
+
+    @property
+    def properties(self) -> DeviceProperties:
+        """Name, memory in bytes, compute capability."""
+        return _registry.get(self.backend).device_properties(self)
+
+    def synchronize(self) -> None:
+        """Block until all work on the device is done."""
+        _registry.get(self.backend).device_synchronize(self)
+
+    def use(self) -> Device:
+        """Make this device, and its backend, current for this thread from now on."""
+        backend = _registry.get(self.backend)
+        current_device(backend)  # so that a later first look does not undo this with XFERLIB_DEVICE
+        backend.device_use(self)
+        _registry.use_backend(self.backend)
+        return self
+
+    def __enter__(self) -> Device:
+        stack: list[_Entered | None] = _local.__dict__.setdefault("stack", [])
+        if self.kind == "cpu":
+            stack.append(None)
+            return self
+        backend = _registry.get(self.backend)
+        before = current_device(backend)
+        backend.device_use(self)
+        stack.append((backend, before, _registry.scoped_default(self.backend)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        entered: _Entered | None = _local.stack.pop()
+        if entered is not None:
+            backend, before, token = entered
+            _registry.reset_default(token)
+            backend.device_use(before)
+
+
+if TYPE_CHECKING:
+    _Entered = tuple[Backend, Device, Token[str | None]]
+
+
+def make(backend: str, kind: str, index: int = 0) -> Device:
+    """The device object, for backends: not checked against what exists."""
+    return Device._of(backend, kind, index)
+
+
+def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, source: str = "device") -> Device:
+    """A device that exists, from any specification.
+
+    Args:
+        spec: As for `Device`.
+        backend: The backend that the call has settled on, if it has.
+        source: What the specification came from, for messages.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
+    """
+    if spec is None:
+        return current_device(backend if backend is not None else _registry.default_backend())
+    if isinstance(spec, Device):
+        name, kind, index = spec.backend, spec.kind, spec.index
+    elif isinstance(spec, str):
+        name, kind, index = _parse(spec, source)
+    elif type(spec) is int:
+        name, kind, index = None, None, spec
+    else:
+        raise DeviceNotFoundError(
+            f"{source}={spec!r} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int or None "
+            "(xferlib.device_of(x) gives the device of an array)"
+        )
+    if name is not None and backend is not None and name != backend.name:
+        raise DeviceNotFoundError(
+            f"{source}={str(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+            f"leave one of the two out"
+        )
+    owner = backend if backend is not None else _owner(name, kind, str(spec))
+    return _existing(owner, kind, index, f"{source}={str(spec)!r}")
+
+
+def _parse(spec: str, source: str) -> tuple[str | None, str | None, int]:
+    if _INDEX.fullmatch(spec):
+        return None, None, int(spec)
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise DeviceNotFoundError(
+            f"{source}={spec!r} cannot be read; write 'cpu', 'cuda:0' or 'backend:cuda:0', for instance 'torch:cuda:0'"
+        )
+    if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
+        return match["kind"], None, int(match["index"] or -1)
+    return match["backend"], match["kind"], int(match["index"] or 0)
+
+
+def _owner(name: str | None, kind: str | None, text: str) -> Backend:
+    owner = _registry.device_backend(name, device_text=text)
+    if name is None and kind == "cpu" and not any(device.kind == "cpu" for device in owner.devices()):
+        return _registry.get("numpy")
+    return owner
+
+
+def _existing(backend: Backend, kind: str | None, index: int, what: str) -> Device:
+    devices = backend.devices()
+    if kind is None:
+        if index < 0:
+            return current_device(backend)
+        kind = devices[0].kind
+    device = make(backend.name, kind, index)
+    if device not in devices:
+        names = ", ".join(str(each) for each in devices)
+        raise DeviceNotFoundError(f"{what} does not exist: {backend.name} sees {names}; `xferlib info` lists all")
+    return device
+
+
+def current_device(backend: Backend) -> Device:
+    """The backend's current device for this thread; ``XFERLIB_DEVICE`` at the thread's first look."""
+    seen: set[str] = _local.__dict__.setdefault("seen", set())
+    if backend.name not in seen:
+        _apply_default(backend)
+        seen.add(backend.name)
+    return backend.device_current()
+
+
+def _apply_default(backend: Backend) -> None:
+    spec = _config.get().device
+    if spec is None or backend.name == "numpy":
+        return
+    try:
+        name, kind, index = _parse(spec, "XFERLIB_DEVICE")
+        if name in (None, backend.name):
+            _registry.device_backend(name, device_text=spec)
+            backend.device_use(_existing(backend, kind, index, f"XFERLIB_DEVICE={spec!r}"))
+    except DeviceNotFoundError as error:
+        raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
+
+
+def device_of(x: Any) -> Device:
+    """The device that holds an array.
+
+    Raises:
+        UnsupportedArrayError: ``x`` is no array of any backend.
+    """
+    backend = _registry.backend_of(x)
+    if backend is None:
+        raise UnsupportedArrayError(
+            f"device_of: {type(x).__name__} is not an array of any backend; "
+            "xferlib.get_device(spec) takes specifications"
+        )
+    return backend.view(x).device
+
+
+def get_device(spec: Any = None) -> Device:
+    """A device from a specification or an array; None is the current device.
+
+    ``with get_device(x): y = x + 1`` works for arrays of every backend: a CPU device is a no-op.
+    """
+    if spec is None or isinstance(spec, (str, int, Device)) or _registry.backend_of(spec) is None:
+        return resolve(spec)
+    return device_of(spec)
+
+

@@ -1,0 +1,164 @@
+"""Host memory: arrays over raw blocks, and the recycled memory that results of ``to_host`` live in.
+
+A fresh page costs a fault and a clearing, which halves the speed of a copy. A block that a result
+no longer uses is kept for the next one *if that size was asked for before*: so a loop recycles, and
+a single transfer leaves nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes
+them whenever it runs short.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import OrderedDict, deque
+from typing import Any
+
+import numpy as np
+
+from xferlib import _config
+
+_HUGE = 2 << 20
+RECYCLED_FROM = 1 << 20
+"""Smaller results are ordinary ``numpy.empty``: malloc recycles those itself."""
+_SIZES_REMEMBERED = 64
+
+
+class _Bytes:
+    """Exposes memory to NumPy; the array's ``base`` keeps ``owner``, and so the memory, alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (pointer, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def bytes_over(pointer: int, nbytes: int, owner: Any) -> np.ndarray[Any, Any]:
+    """A uint8 array over raw host memory that keeps ``owner`` alive."""
+    return np.asarray(_Bytes(pointer, nbytes, owner))
+
+
+def array_over(
+    pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, owner: Any
+) -> np.ndarray[Any, Any]:
+    """An array of that shape and dtype over raw host memory, keeping ``owner`` alive."""
+    return bytes_over(pointer, nbytes, owner).view(dtype).reshape(shape)
+
+
+class _Lease:
+    """A block while an array uses it; gives it back when the last view of the array dies."""
+
+    __slots__ = ("block", "cache", "pid")
+
+    def __init__(self, block: mmap.mmap, cache: HostCache) -> None:
+        self.block = block
+        self.cache = cache
+        self.pid = os.getpid()
+
+    def __del__(self) -> None:
+        try:
+            if self.pid == os.getpid():  # a forked child shares the pages: it must not hand them out
+                self.cache.give_back(self.block)
+        except Exception:  # the interpreter is going away
+            return
+
+
+class HostCache:
+    """Released result memory, by size, least recently used first."""
+
+    def __init__(self) -> None:
+        # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
+        self._lock = threading.RLock()
+        self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()
+        self._asked: deque[int] = deque(maxlen=_SIZES_REMEMBERED)
+        self.nbytes_free = 0
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """An uninitialised array; over recycled pages where a block of that size is free."""
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if nbytes < RECYCLED_FROM:
+            return np.empty(shape, dtype)
+        block = self._take(nbytes)
+        pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
+        aligned = -(-pointer // _HUGE) * _HUGE
+        return array_over(aligned, shape, dtype, nbytes, _Lease(block, self))
+
+    def _take(self, nbytes: int) -> mmap.mmap:
+        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + _HUGE
+        with self._lock:
+            self._asked.append(size)
+            blocks = self._free.get(size)
+            if blocks:
+                block = blocks.pop()
+                if not blocks:
+                    del self._free[size]
+                self.nbytes_free -= size
+                return block
+        try:
+            fresh = _map(size)
+        except (OSError, ValueError, OverflowError) as error:
+            raise MemoryError(f"{nbytes} bytes of host memory for the result are not to be had: {error}") from error
+        _advise(fresh, "MADV_HUGEPAGE")
+        return fresh
+
+    def give_back(self, block: mmap.mmap) -> None:
+        """Keep a block for the next array of its size, or unmap it."""
+        size = len(block)
+        limit = _config.get().host_cache
+        with self._lock:
+            is_loop = self._asked.count(size) >= 2
+            if not is_loop or size > limit:
+                return  # the last reference dies with the caller's: unmapped
+            _advise(block, "MADV_FREE")
+            self._free.setdefault(size, []).append(block)
+            self._free.move_to_end(size)
+            self.nbytes_free += size
+            while self.nbytes_free > limit:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        size, blocks = next(iter(self._free.items()))
+        blocks.pop()
+        if not blocks:
+            del self._free[size]
+        self.nbytes_free -= size
+
+    def trim(self) -> int:
+        """Unmap every kept block; returns the bytes given up."""
+        with self._lock:
+            nbytes, self.nbytes_free = self.nbytes_free, 0
+            self._free.clear()
+            self._asked.clear()
+            return nbytes
+
+
+def _map(size: int) -> mmap.mmap:
+    if hasattr(mmap, "MAP_PRIVATE"):  # shared pages, Python's default, have no MADV_FREE
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
+def _advise(block: mmap.mmap, advice: str) -> None:
+    option = getattr(mmap, advice, None)
+    if option is not None:
+        try:
+            block.madvise(option)
+        except OSError:  # advice: a kernel without it loses speed, nothing else
+            return
+
+
+host_cache = HostCache()
+
+
+def _after_fork_in_child() -> None:
+    host_cache.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

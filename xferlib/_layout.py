@@ -1,0 +1,83 @@
+"""How a host array is cut into chunks whose destination is contiguous."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+HostArray = np.ndarray[Any, Any]
+
+
+def merged(array: HostArray) -> HostArray:
+    """The same elements in the same C order with the fewest dimensions, never copied."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    shape: list[int] = []
+    stride = 0
+    for extent, step in zip(array.shape, array.strides, strict=True):
+        if extent == 1:
+            continue
+        if shape and stride == extent * step:
+            shape[-1] *= extent
+        else:
+            shape.append(extent)
+        stride = step
+    return array if len(shape) == array.ndim else array.reshape(shape or (1,))
+
+
+class Chunks(NamedTuple):
+    """A C-order partition of an array along one axis, leading axes taken one index at a time.
+
+    Chunk ``i`` covers ``rows`` rows (fewer at the end of the axis) of the axis ``axis``.
+    """
+
+    array: HostArray
+    axis: int
+    rows: int
+    blocks: int
+    """Chunks along ``axis`` for each index of the leading axes."""
+    count: int
+    inner: int
+    """Destination bytes of one row."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """Chunk ``index``: its destination offset in bytes, and its elements."""
+        lead, block = divmod(index, self.blocks)
+        start = block * self.rows
+        stop = min(start + self.rows, self.array.shape[self.axis])
+        offset = (lead * self.array.shape[self.axis] + start) * self.inner
+        leading = []
+        for extent in reversed(self.array.shape[: self.axis]):
+            lead, position = divmod(lead, extent)
+            leading.append(position)
+        return offset, self.array[(*reversed(leading), slice(start, stop))]
+
+
+def chunked(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
+    """Cut an array into chunks of at most ``chunk_nbytes`` at the destination.
+
+    Args:
+        array: At least one element.
+        itemsize: Bytes of an element at the destination, at most ``chunk_nbytes``.
+    """
+    flat = merged(array)
+    axis, inner = 0, itemsize * math.prod(flat.shape[1:])
+    while inner > chunk_nbytes:
+        axis += 1
+        inner //= flat.shape[axis]
+    extent = flat.shape[axis]
+    blocks = -(-extent // max(chunk_nbytes // inner, 1))
+    rows = -(-extent // blocks)
+    blocks = -(-extent // rows)
+    return Chunks(flat, axis, rows, blocks, blocks * math.prod(flat.shape[:axis]), inner)
+
+
+def dense_order(array: HostArray) -> tuple[int, ...] | None:
+    """The axis order in which a dense array lies in memory C-contiguously; None if it has gaps.
+
+    ``array.transpose(order)`` is then C-contiguous: a transposed or Fortran array is one.
+    """
+    order = tuple(sorted(range(array.ndim), key=lambda axis: (-array.strides[axis], -array.shape[axis])))
+    return order if array.transpose(order).flags.c_contiguous else None

@@ -1,0 +1,241 @@
+"""One function a direction: allocates, orders streams and settles layout, then lets `_transfer` copy.
+
+Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _devicecopy, _hostmem, _pinned, _plan, _transfer
+from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._plan import Path, Plan
+from xferlib._transfer import Transfer
+from xferlib.errors import DeviceMemoryError
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib._layout import HostArray
+    from xferlib.backends.base import Backend, RawStream
+
+_copy_streams: dict[tuple[Device, str], RawStream] = {}
+_copy_streams_lock = threading.Lock()
+
+
+def _copy_stream(backend: Backend, device: Device, direction: str) -> RawStream:
+    """xferlib's own stream for asynchronous copies in one direction, so that both engines can run."""
+    key = (device, direction)
+    stream = _copy_streams.get(key)
+    if stream is None:
+        with _copy_streams_lock:
+            stream = _copy_streams.get(key)
+            if stream is None:
+                stream = backend.stream_create(device, non_blocking=True, priority=0)
+                _copy_streams[key] = stream
+    return stream
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_copy_streams.clear)
+
+
+# --- host to device
+
+
+def host_to_device(
+    src: HostArray, backend: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
+) -> Array:
+    """Blocking upload: the source has been read on return, unless it is pinned and ``stream`` was given."""
+    order = stream if stream is not None else backend.stream_current(device)
+    dst = out if out is not None else backend.empty(src.shape, dtype, device=device, stream=order)
+    info = backend.view(dst)
+    found = _plan.plan(src, dtype, backend, may_permute=out is None or info.is_c_contiguous)
+    _plan.refuse_slow(found, src, "to_device")
+    if found.path is Path.PERMUTED:
+        found = _upload_permuted(src, info, backend, order, found)
+    elif info.is_c_contiguous:
+        _transfer.upload(src, info, backend, order, found)
+    else:
+        _upload_strided(src, info, backend, order, found)
+    if found.path is Path.PINNED:
+        _release_pinned(src, dst, backend, order, must_wait=stream is None)
+    return dst
+
+
+def _release_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream, *, must_wait: bool) -> None:
+    event = _transfer.record(backend, stream)
+    lease = _pinned.pool_of(backend).find(src.ctypes.data)
+    if lease is not None:
+        lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
+        lease.events.append(event)
+    _transfer.in_flight.hold(backend, event, src, dst)
+    if must_wait:
+        backend.event_synchronize(event)
+
+
+def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> Plan:
+    """Send a dense array as it lies and put it in C order on the device; gather it if that has no room."""
+    lies = src.transpose(found.order)
+    try:
+        temporary = backend.empty(lies.shape, dst.dtype, device=dst.device, stream=stream)
+    except DeviceMemoryError:
+        gathered = Plan(Path.STAGED)
+        _transfer.upload(src, dst, backend, stream, gathered)
+        return gathered
+    info = backend.view(temporary)
+    inner = _plan.plan(lies, dst.dtype, backend, may_permute=False)
+    _transfer.upload(lies, info, backend, stream, inner)
+    strides = [0] * src.ndim
+    for axis, stride in zip(found.order, c_strides(lies.shape, dst.dtype.itemsize), strict=True):
+        strides[axis] = stride
+    _devicecopy.copy(dst, info._replace(shape=src.shape, strides=tuple(strides)), backend, stream)
+    _transfer.in_flight.hold(backend, _transfer.record(backend, stream), temporary)
+    return inner
+
+
+def _upload_strided(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
+    """Fill an ``out`` with gaps through a contiguous temporary."""
+    temporary = backend.empty(src.shape, dst.dtype, device=dst.device, stream=stream)
+    info = backend.view(temporary)
+    _transfer.upload(src, info, backend, stream, found)
+    _devicecopy.copy(dst, info, backend, stream)
+    _transfer.in_flight.hold(backend, _transfer.record(backend, stream), temporary)
+
+
+def host_to_device_async(
+    src: HostArray, backend: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
+) -> Transfer:
+    """Start an upload; only pinned and staged ones outlast the call."""
+    order = stream
+    if order is None:
+        order = _copy_stream(backend, device, "up")
+        if out is not None:
+            backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))
+    dst = out if out is not None else backend.empty(src.shape, dtype, device=device, stream=order)
+    info = backend.view(dst)
+    found = _plan.plan(src, dtype, backend, may_permute=False)
+    _plan.refuse_slow(found, src, "to_device_async")
+    transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
+    if found.path is Path.STAGED and info.is_c_contiguous:
+        transfer.start(_transfer.upload_job(src, info, backend, order, transfer), keep=(src,))
+        return transfer
+    if info.is_c_contiguous:
+        _transfer.upload(src, info, backend, order, found)
+    else:
+        _upload_strided(src, info, backend, order, found)
+    if found.path is Path.PINNED:
+        _release_pinned(src, dst, backend, order, must_wait=False)
+    transfer.finish()
+    return transfer
+
+
+def fill(dst: Array, value: HostArray, backend: Backend) -> None:
+    """Set every element of an array to one value, on the current stream."""
+    info = backend.view(dst)
+    if info.size:
+        one = host_to_device(value, backend, info.device, info.dtype, None, None)
+        spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
+        _devicecopy.copy(info, spread, backend, backend.stream_current(info.device))
+
+
+# --- device to host
+
+
+def device_to_host(
+    src: Array, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
+) -> HostArray:
+    """Blocking download: complete on return."""
+    src = backend.resolved(src)
+    info = backend.view(src)
+    order = stream if stream is not None else backend.stream_current(info.device)
+    dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
+    flat, temporary = _contiguous(src, info, backend, order)
+    found = _plan.plan(dst, info.dtype, backend, may_permute=False)
+    if out is not None:
+        _plan.refuse_slow(found, dst, "to_host")
+    _transfer.download(flat, dst, backend, order, found)
+    del temporary
+    return dst
+
+
+def _contiguous(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
+    """The array in C order, copied on the device if it is not; and what owns it."""
+    if info.is_c_contiguous:
+        return info, src
+    temporary = backend.empty(info.shape, info.dtype, device=info.device, stream=stream)
+    flat = backend.view(temporary)
+    _devicecopy.copy(flat, info, backend, stream)
+    return flat, temporary
+
+
+def device_to_host_async(
+    src: Array, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
+) -> Transfer:
+    """Start a download; the result is handed out only when it is complete."""
+    src = backend.resolved(src)
+    info = backend.view(src)
+    order = stream
+    if order is None:
+        order = _copy_stream(backend, info.device, "down")
+        backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
+    dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
+    flat, temporary = _contiguous(src, info, backend, order)
+    found = _plan.plan(dst, info.dtype, backend, may_permute=False)
+    transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
+    if found.path in (Path.SMALL, Path.STAGED):
+        transfer.start(_transfer.download_job(flat, dst, backend, order, transfer), keep=(src, temporary))
+    else:
+        _transfer.enqueue_download(flat, dst, backend, order, found)
+        transfer.finish(src, temporary)
+    return transfer
+
+
+# --- device to device
+
+
+def device_to_device(
+    src: Array, source: Backend, target: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
+) -> Array:
+    """A copy between arrays of one pinned domain, on one device or two."""
+    src = source.resolved(src)
+    info = source.view(src)
+    order = stream if stream is not None else target.stream_current(device)
+    before = source.stream_current(info.device)
+    if (before.device.index, before.handle) != (order.device.index, order.handle):
+        target.event_wait(order, source.event_record(before, timing=False))
+    if info.dtype != dtype:
+        from xferlib import kernels
+
+        src = kernels.cast(src, dtype, stream=order)
+        info = source.view(src)
+    dst = out if out is not None else target.empty(info.shape, dtype, device=device, stream=order)
+    into = target.view(dst)
+    is_local = info.device.index == into.device.index
+    needs_room = not is_local or _overlap(info, into)
+    flat, temporary = _contiguous(src, info, source, order) if needs_room else (info, src)
+    if needs_room and not into.is_c_contiguous:
+        between = target.empty(info.shape, dtype, device=device, stream=order)
+        target.copy(target.view(between).pointer, flat.pointer, flat.nbytes, stream=order)
+        flat, temporary = target.view(between), (temporary, between)
+    _devicecopy.copy(into, flat._replace(device=into.device), target, order)
+    _transfer.in_flight.hold(target, _transfer.record(target, order), src, temporary, dst)
+    return dst
+
+
+def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
+    """Whether the address ranges meet."""
+    (low_one, high_one), (low_two, high_two) = _bounds(one), _bounds(two)
+    return low_one < high_two and low_two < high_one
+
+
+def _bounds(info: ArrayInfo) -> tuple[int, int]:
+    low = high = info.pointer
+    for extent, stride in zip(info.shape, info.strides, strict=True):
+        reach = (extent - 1) * stride
+        low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+    return low, high + info.dtype.itemsize
+

@@ -1,0 +1,118 @@
+"""Which way an array crosses the link. Pure: nothing is allocated or copied here."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _config, _pinned
+from xferlib._layout import HostArray, dense_order
+from xferlib._staging import CHUNK_NBYTES, SMALL_NBYTES
+from xferlib.errors import SlowPathError
+
+if TYPE_CHECKING:
+    from xferlib.backends.base import Backend
+
+
+class Path(str, Enum):
+    """How the bytes travel between host and device."""
+
+    EMPTY = "empty"
+    """Nothing to copy."""
+    SMALL = "small"
+    """One thread, through a pinned slab."""
+    PINNED = "pinned"
+    """Straight between page-locked memory and the device."""
+    STAGED = "staged"
+    """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
+    PERMUTED = "permuted"
+    """As it lies in memory, then put in C order on the device."""
+
+
+_PERMUTED_FROM = 1 << 20
+_ASK_DRIVER_FROM = 256 << 10
+_SMALLEST_CHUNK = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A path, and what it needs."""
+
+    path: Path
+    spans: tuple[tuple[int, int], ...] = ()
+    """Pinned address ranges, each one copy."""
+    order: tuple[int, ...] = ()
+    """Axis order in which the array lies in memory."""
+
+
+_forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
+"""Tests force a path with this; a path that an array cannot take falls back to staging."""
+
+
+def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permute: bool) -> Plan:
+    """The path for a host array.
+
+    Args:
+        array: The host side of the transfer, of any layout.
+        dtype: Of the device side.
+        backend: Of the device side.
+        may_permute: Whether the device side is ours to fill in two steps.
+    """
+    if not array.size:
+        return Plan(Path.EMPTY)
+    nbytes = array.size * dtype.itemsize
+    forced = _forced.get()
+    if nbytes <= SMALL_NBYTES and forced in (None, Path.SMALL):
+        return Plan(Path.SMALL)
+    if array.dtype == dtype and forced not in (Path.STAGED, Path.SMALL):
+        found = _direct(array, backend, may_permute, forced)
+        if found is not None:
+            return found
+    return Plan(Path.STAGED)
+
+
+def _direct(array: HostArray, backend: Backend, may_permute: bool, forced: Path | None) -> Plan | None:
+    if array.flags.c_contiguous:
+        spans = pinned_spans(array, backend)
+        return Plan(Path.PINNED, spans) if spans else None
+    if may_permute and backend.capabilities.kernels and (array.nbytes >= _PERMUTED_FROM or forced is Path.PERMUTED):
+        order = dense_order(array)
+        if order is not None:
+            return Plan(Path.PERMUTED, order=order)
+    return None
+
+
+def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], ...]:
+    """The address ranges of a C-contiguous array if all of it is page-locked, else nothing."""
+    pointer, nbytes = array.ctypes.data, array.nbytes
+    if _pinned.pool_of(backend).find(pointer) is not None:
+        return ((pointer, nbytes),)
+    spans = _pinned.registrations_of(backend).spans(pointer, nbytes)
+    if spans is not None:
+        return tuple(spans)
+    if nbytes >= _ASK_DRIVER_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
+        return ((pointer, nbytes),)
+    return ()
+
+
+def refuse_slow(found: Plan, array: HostArray, call: str) -> None:
+    """Enforce ``XFERLIB_STRICT=pageable``.
+
+    Raises:
+        SlowPathError: The transfer would be staged.
+    """
+    if found.path in (Path.STAGED, Path.PERMUTED) and "pageable" in _config.get().strict:
+        raise SlowPathError(
+            f"{call}: {array.nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
+            "that; make the array with pinned_empty() or pinned_array(x)"
+        )
+
+
+def chunk_nbytes(nbytes: int, threads: int) -> int:
+    """Bytes a staging chunk carries: the whole ring's share for large arrays, smaller for middling ones."""
+    share = -(-nbytes // max(threads, 1))
+    return max(_SMALLEST_CHUNK, min(CHUNK_NBYTES, -(-share // 4096) * 4096))

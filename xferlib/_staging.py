@@ -1,0 +1,191 @@
+"""Pinned staging memory: a ring of chunks that threads fill and drain, and a slab for small copies."""
+
+from __future__ import annotations
+
+import os
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _hostmem
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend, RawEvent, RawStream
+
+CHUNK_NBYTES = 4 << 20
+"""Measured on an H200: 1 MiB gave 17 to 25 GB/s, 4 MiB 50 to 51, 16 MiB 45 to 48."""
+RING_CHUNKS = 16
+"""The ring holds at most 64 MiB of pinned memory."""
+SMALL_NBYTES = 64 << 10
+"""Up to here one thread and the slab are fastest."""
+_SEGMENT_NBYTES = 256 << 10
+_SEGMENTS = 4
+
+
+class Chunk:
+    """A pinned chunk of the ring, and the event after which it may be filled again."""
+
+    __slots__ = ("bytes", "event", "pointer")
+
+    def __init__(self, backend: Backend) -> None:
+        block = backend.pinned_alloc(CHUNK_NBYTES)
+        self.pointer = block.pointer
+        self.bytes = _hostmem.bytes_over(block.pointer, CHUNK_NBYTES, block)
+        self.event: RawEvent | None = None
+
+    def as_array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> np.ndarray[Any, Any]:
+        return self.bytes[:nbytes].view(dtype).reshape(shape)
+
+
+class Ring:
+    """Chunks in the order of their release, so that the oldest event is waited for first."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._free: SimpleQueue[Chunk] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def acquire(self) -> Chunk:
+        """A chunk that no copy uses; blocks until one is free."""
+        chunk = self._take()
+        if chunk.event is not None:
+            try:
+                self._backend.event_synchronize(chunk.event)
+            except BaseException:
+                self._free.put(chunk)
+                raise
+            chunk.event = None
+        return chunk
+
+    def _take(self) -> Chunk:
+        try:
+            return self._free.get_nowait()
+        except Empty:
+            pass
+        with self._lock:
+            may_grow = self._count < RING_CHUNKS
+            self._count += may_grow
+        if not may_grow:
+            return self._free.get()
+        try:
+            return Chunk(self._backend)
+        except BaseException:
+            with self._lock:
+                self._count -= 1
+                has_others = self._count > 0
+            if has_others:  # short of pinned memory: go on with the chunks there are
+                return self._free.get()
+            raise
+
+    def release(self, chunk: Chunk, event: RawEvent | None) -> None:
+        """Give a chunk back; it is reused once ``event`` has passed."""
+        chunk.event = event
+        self._free.put(chunk)
+
+    @property
+    def nbytes(self) -> int:
+        """Pinned memory held."""
+        return self._count * CHUNK_NBYTES
+
+    def trim(self) -> int:
+        """Free the chunks that nothing uses; returns the bytes given up."""
+        nbytes = 0
+        while True:
+            try:
+                chunk = self._free.get_nowait()
+            except Empty:
+                return nbytes
+            if chunk.event is not None:
+                self._backend.event_synchronize(chunk.event)
+            with self._lock:
+                self._count -= 1
+            nbytes += CHUNK_NBYTES
+
+
+class _Segment:
+    __slots__ = ("bytes", "events", "pointer", "streams", "used")
+
+    def __init__(self, data: np.ndarray[Any, Any], pointer: int) -> None:
+        self.bytes = data
+        self.pointer = pointer
+        self.used = 0
+        self.streams: dict[tuple[Device, int], RawStream] = {}
+        self.events: list[RawEvent] = []
+
+
+class Slab:
+    """One thread's pinned memory for small copies: taken in turn, one event a segment and stream."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        block = backend.pinned_alloc(_SEGMENTS * _SEGMENT_NBYTES)
+        data = _hostmem.bytes_over(block.pointer, block.nbytes, block)
+        self._segments = [
+            _Segment(data[start : start + _SEGMENT_NBYTES], block.pointer + start)
+            for start in range(0, _SEGMENTS * _SEGMENT_NBYTES, _SEGMENT_NBYTES)
+        ]
+        self._index = 0
+
+    def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
+        """Bytes that no copy uses, and their address, for one copy on ``stream``."""
+        segment = self._segments[self._index]
+        if segment.used + nbytes > _SEGMENT_NBYTES:
+            segment = self._advance()
+        start = segment.used
+        segment.used = -(-(start + nbytes) // 64) * 64
+        segment.streams[stream.device, stream.handle] = stream
+        return segment.bytes[start : start + nbytes], segment.pointer + start
+
+    def _advance(self) -> _Segment:
+        full = self._segments[self._index]
+        full.events = [self._backend.event_record(stream, timing=False) for stream in full.streams.values()]
+        full.streams = {}
+        self._index = (self._index + 1) % _SEGMENTS
+        fresh = self._segments[self._index]
+        for event in fresh.events:
+            self._backend.event_synchronize(event)
+        fresh.events = []
+        fresh.used = 0
+        return fresh
+
+
+_rings: dict[str, Ring] = {}
+_rings_lock = threading.Lock()
+_local = threading.local()
+
+
+def ring_of(backend: Backend) -> Ring:
+    """The ring that a backend's family shares."""
+    ring = _rings.get(backend.pinned_domain)
+    if ring is None:
+        with _rings_lock:
+            ring = _rings.setdefault(backend.pinned_domain, Ring(backend))
+    return ring
+
+
+def slab_of(backend: Backend) -> Slab:
+    """This thread's slab for a backend's family."""
+    slabs: dict[str, Slab] = _local.__dict__
+    slab = slabs.get(backend.pinned_domain)
+    if slab is None:
+        slab = slabs[backend.pinned_domain] = Slab(backend)
+    return slab
+
+
+def trim() -> int:
+    """Free every ring's idle chunks; returns the bytes given up."""
+    return sum(ring.trim() for ring in _rings.values())
+
+
+def _after_fork_in_child() -> None:
+    """The parent's pinned memory is not this process's."""
+    _rings.clear()
+    _local.__dict__.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,377 @@
+"""Copies between host and device: executes plans, and owns whatever a copy in flight needs.
+
+Downward and upward staging are the same ring of pinned chunks, filled or drained by the same threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _config, _devicecopy, _hostmem, _layout, _pinned, _plan, _registry, _staging, _stream
+from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._convert import copy_into
+from xferlib._layout import HostArray
+from xferlib._plan import Path, Plan
+from xferlib._workers import Job, workers
+from xferlib.errors import TransferError, TransferTimeoutError
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib._stream import Stream
+    from xferlib.backends.base import Backend, RawEvent, RawStream
+
+_PARALLEL_HOST_FROM = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferStats:
+    """What a transfer did."""
+
+    nbytes: int
+    """Bytes that crossed the link."""
+    path: str
+    """``small``, ``pinned``, ``staged``, ``permuted``, ``device``, ``host`` or ``empty``."""
+    seconds: float
+    """From the call until the copy was seen to be complete; 0 before that."""
+
+    @property
+    def gb_per_s(self) -> float:
+        """1e9 bytes a second; 0 until the transfer is complete."""
+        return self.nbytes / self.seconds / 1e9 if self.seconds else 0.0
+
+
+# --- what must outlive a call: sources and destinations of copies in flight
+
+
+class _InFlight:
+    """Objects that a copy still uses, until its event has passed."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._held: deque[tuple[Backend, RawEvent, tuple[Any, ...]]] = deque()
+
+    def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
+        with self._lock:
+            passed = self._pop_passed()
+            self._held.append((backend, event, objects))
+        del passed  # outside the lock: what dies here may start or release other copies
+
+    def _pop_passed(self) -> list[Any]:
+        passed = []
+        for _ in range(len(self._held)):
+            entry = self._held.popleft()
+            if entry[0].event_done(entry[1]):
+                passed.append(entry)
+            else:
+                self._held.append(entry)
+        return passed
+
+
+in_flight = _InFlight()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=in_flight._reset)
+
+
+class Transfer:
+    """A copy in progress. Owns source, destination and event: dropping any handle is safe.
+
+    Attributes:
+        is_upload: Host to device; the result is then a device array, else a NumPy array.
+    """
+
+    __slots__ = (
+        "_backend", "_complete_s", "_device", "_event", "_job", "_keep", "_nbytes", "_path", "_result", "_start_s",
+        "_stream", "is_upload",
+    )  # fmt: skip
+
+    def __init__(
+        self, result: Any, backend: Backend, stream: RawStream | None, *, nbytes: int, path: str, is_upload: bool
+    ) -> None:
+        self._result = result
+        self._backend = backend
+        self._stream = stream
+        self._device: Device | None = stream.device if stream is not None else None
+        self._nbytes = nbytes
+        self._path = path
+        self.is_upload = is_upload
+        self._job: Job | None = None
+        self._event: RawEvent | None = None
+        self._keep: tuple[Any, ...] = ()
+        self._start_s = time.perf_counter()
+        self._complete_s = 0.0
+
+    def start(self, job: Job, *, keep: tuple[Any, ...]) -> None:
+        """Give the copy to the workers; ``keep`` lives until it is complete."""
+        assert self._stream is not None
+        self._job = job
+        self._keep = keep
+        _stream.add_pending(self._stream, self)
+        workers.submit(job, min(job.steps, _config.staging_threads()))
+
+    def finish(self, *keep: Any) -> None:
+        """Every copy is enqueued (upward) or drained (a staged one downward)."""
+        assert self._stream is not None
+        try:
+            if self.is_upload or self._job is None:
+                self._event = record(self._backend, self._stream)
+                in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)
+            else:
+                self._note_complete()
+        finally:
+            self._keep = ()
+            _stream.remove_pending(self._stream, self)
+
+    def settle(self, timeout_s: float | None = None) -> None:
+        """Wait until every copy is enqueued, or the transfer has failed."""
+        if self._job is not None and not self._job.wait(timeout_s):
+            raise TransferTimeoutError(
+                f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
+            )
+
+    def _check(self) -> None:
+        error = self._job.error if self._job is not None else None
+        if error is not None:
+            raise TransferError(
+                f"the transfer of {self._nbytes} bytes failed: {error}; its destination holds nothing of use"
+            ) from error
+
+    def done(self) -> bool:
+        """Whether the copy is complete, or has failed: `result` then returns or raises at once."""
+        if self._job is not None and (not self._job.is_over or self._job.error is not None):
+            return self._job.is_over
+        if self._event is None:
+            return True
+        is_done = self._backend.event_done(self._event)
+        if is_done:
+            self._note_complete()
+        return is_done
+
+    def _note_complete(self) -> None:
+        if not self._complete_s:
+            self._complete_s = time.perf_counter()
+
+    @property
+    def source_released(self) -> bool:
+        """Whether the source may be changed.
+
+        A staged source is free once it has been read, which is before the copy is complete; a
+        pinned one when the copy is complete.
+        """
+        if self._job is not None and self.is_upload:
+            return self._job.is_over
+        return self._path == Path.SMALL or self.done()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The destination: a device array ordered on the current stream, or complete host data.
+
+        Args:
+            timeout: Seconds to wait at most.
+
+        Raises:
+            TransferTimeoutError: Not finished in time; call again.
+            TransferError: The copy failed.
+        """
+        self.settle(timeout)
+        self._check()
+        if self._event is None:
+            return self._result
+        if self.is_upload:
+            self._order(self._backend.stream_current(self._event_device()))
+        else:
+            self._await_host(timeout)
+        return self._result
+
+    def _event_device(self) -> Device:
+        assert self._device is not None
+        return self._device
+
+    def _order(self, stream: RawStream) -> None:
+        assert self._stream is not None
+        if stream.handle != self._stream.handle or stream.device is not self._stream.device:
+            self._backend.event_wait(stream, self._event)
+            self._backend.consumed(self._result, stream)
+
+    def _await_host(self, timeout: float | None) -> None:
+        if timeout is not None:
+            deadline = time.monotonic() + timeout
+            pause = threading.Event()
+            while not self._backend.event_done(self._event):
+                if time.monotonic() >= deadline:
+                    raise TransferTimeoutError(
+                        f"the transfer of {self._nbytes} bytes did not finish within {timeout} s; call result() again"
+                    )
+                pause.wait(50e-6)
+        self._backend.event_synchronize(self._event)
+        self._note_complete()
+
+    def wait(self, stream: Stream) -> None:
+        """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
+        self.settle()
+        self._check()
+        if self._event is not None:
+            self._backend.event_wait(stream._raw, self._event)
+            if self.is_upload:
+                self._backend.consumed(self._result, stream._raw)
+
+    @property
+    def stats(self) -> TransferStats:
+        """Bytes, path and speed."""
+        self.done()
+        seconds = self._complete_s - self._start_s if self._complete_s else 0.0
+        return TransferStats(nbytes=self._nbytes, path=str(self._path), seconds=seconds)
+
+    def __repr__(self) -> str:
+        direction = "to" if self.is_upload else "from"
+        state = "done" if self.done() else "in flight"
+        return f"<Transfer of {self._nbytes} bytes {direction} {self._device}, {self._path}, {state}>"
+
+
+# --- upward
+
+
+def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
+    if found.path is Path.SMALL:
+        _upload_small(src, dst, backend, stream)
+    elif found.path is Path.PINNED:
+        _upload_pinned(src, dst, backend, stream, found)
+    elif found.path is not Path.EMPTY:
+        workers.run(upload_job(src, dst, backend, stream, None))
+
+
+def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
+    nbytes = dst.nbytes
+    staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
+    copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
+    backend.copy(dst.pointer, pointer, nbytes, stream=stream)
+
+
+def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
+    start = src.ctypes.data
+    for pointer, nbytes in found.spans:
+        backend.copy(dst.pointer + pointer - start, pointer, nbytes, stream=stream)
+
+
+def upload_job(
+    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None
+) -> Job:
+    ring = _staging.ring_of(backend)
+    limit = _plan.chunk_nbytes(dst.nbytes, _config.staging_threads())
+    chunks = _layout.chunked(src, dst.dtype.itemsize, limit)
+
+    def step(index: int) -> None:
+        backend.attach(stream.device)
+        chunk = ring.acquire()
+        event = None
+        try:
+            offset, part = chunks[index]
+            nbytes = part.size * dst.dtype.itemsize
+            copy_into(chunk.as_array(part.shape, dst.dtype, nbytes), part)
+            backend.copy(dst.pointer + offset, chunk.pointer, nbytes, stream=stream)
+            event = record(backend, stream)
+        finally:
+            ring.release(chunk, event)
+
+    return Job(chunks.count, step, transfer.finish if transfer is not None else None)
+
+
+def record(backend: Backend, stream: RawStream) -> RawEvent:
+    """An event after a copy; if that fails the copy is waited for, so that its memory is never reused early."""
+    try:
+        return backend.event_record(stream, timing=False)
+    except BaseException:
+        backend.stream_synchronize(stream)
+        raise
+
+
+# --- downward
+
+
+def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
+    """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
+    if found.path is Path.SMALL:
+        _download_small(src, dst, backend, stream)
+    elif found.path is Path.PINNED:
+        enqueue_download(src, dst, backend, stream, found)
+        _await_copy(backend, stream, dst)
+    elif found.path is not Path.EMPTY:
+        workers.run(download_job(src, dst, backend, stream, None))
+
+
+def _await_copy(backend: Backend, stream: RawStream, dst: HostArray) -> None:
+    """Wait for a copy into ``dst``, which must outlive it even if the wait is interrupted."""
+    event = record(backend, stream)
+    try:
+        backend.event_synchronize(event)
+    except BaseException:
+        in_flight.hold(backend, event, dst)
+        raise
+
+
+def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
+    nbytes = src.nbytes
+    staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
+    backend.copy(pointer, src.pointer, nbytes, stream=stream)
+    backend.stream_synchronize(stream)
+    copy_into(dst, np.ndarray(dst.shape, src.dtype, staged))
+
+
+def enqueue_download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
+    """Copy straight into pinned memory; returns at once."""
+    start = dst.ctypes.data
+    for pointer, nbytes in found.spans:
+        backend.copy(pointer, src.pointer + pointer - start, nbytes, stream=stream)
+
+
+def download_job(
+    src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, transfer: Transfer | None
+) -> Job:
+    ring = _staging.ring_of(backend)
+    limit = _plan.chunk_nbytes(src.nbytes, _config.staging_threads())
+    chunks = _layout.chunked(dst, src.dtype.itemsize, limit)
+
+    def step(index: int) -> None:
+        backend.attach(stream.device)
+        chunk = ring.acquire()
+        try:
+            offset, part = chunks[index]
+            nbytes = part.size * src.dtype.itemsize
+            backend.copy(chunk.pointer, src.pointer + offset, nbytes, stream=stream)
+            backend.event_synchronize(record(backend, stream))
+            copy_into(part, chunk.as_array(part.shape, src.dtype, nbytes))
+        except BaseException:
+            backend.stream_synchronize(stream)  # the chunk is a target until its copy has ended
+            raise
+        finally:
+            ring.release(chunk, None)
+
+    return Job(chunks.count, step, transfer.finish if transfer is not None else None)
+
+
+# --- on the host
+
+
+def copy_on_host(dst: HostArray, src: HostArray) -> None:
+    """Fill one host array from another, in parallel where it is large."""
+    if dst.nbytes < _PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
+        copy_into(dst, src)
+        return
+    chunks = _layout.chunked(src, dst.itemsize, _staging.CHUNK_NBYTES)
+    flat = dst.reshape(-1)
+
+    def step(index: int) -> None:
+        offset, part = chunks[index]
+        start = offset // dst.itemsize
+        copy_into(flat[start : start + part.size].reshape(part.shape), part)
+
+    workers.run(Job(chunks.count, step))

@@ -1,0 +1,149 @@
+"""Threads that stage copies: started at the first need, shared by all transfers.
+
+NumPy releases the GIL while it copies, so that plain threads reach memory speed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from xferlib import _config
+
+
+class Job:
+    """Independent steps, done by whichever thread comes first; the first error stops the rest."""
+
+    __slots__ = ("_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_step", "error", "steps")
+
+    def __init__(self, steps: int, step: Callable[[int], None], finish: Callable[[], None] | None = None) -> None:
+        self.steps = steps
+        self.error: BaseException | None = None
+        self._step = step
+        self._finish = finish
+        self._next = itertools.count().__next__
+        self._active = 0
+        self._is_over = False
+        self._lock = threading.Lock()
+        self._latch = threading.Lock()
+        self._latch.acquire()
+
+    def help(self) -> None:
+        """Do steps until none is left; never raises what a step raised: see `error`."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._active += 1
+        try:
+            while self.error is None and (index := self._next()) < self.steps:
+                self._step(index)
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._active -= 1
+            is_last = self._active == 0 and not self._is_over
+            self._is_over = self._is_over or is_last
+        if is_last:
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            if self._finish is not None:
+                self._finish()
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            self._latch.release()
+
+    def cancel(self, error: BaseException) -> None:
+        """Stop before the next step; a job that nobody has begun ends here."""
+        self.error = self.error or error
+        self.help()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until the last step has ended; False when the time ran out first."""
+        if not self._latch.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0)):
+            return False
+        self._latch.release()
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        return not self._latch.locked()
+
+
+class Workers:
+    """A pool of threads that take jobs in order; several may help with one job."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def submit(self, job: Job, helpers: int) -> None:
+        """Let up to ``helpers`` threads work on ``job``."""
+        if len(self._threads) < helpers:
+            self._start(helpers)
+        for _ in range(helpers):
+            self._queue.put(job)
+
+    def run(self, job: Job) -> None:
+        """Work on ``job`` in this thread too, and return when it is over; raises its error."""
+        self.submit(job, min(job.steps, _config.staging_threads()) - 1)
+        try:
+            job.help()
+            job.wait()
+        except BaseException as error:  # Ctrl-C: no thread may still touch the caller's memory
+            job.cancel(error)
+            job.wait()
+            raise
+        if job.error is not None:
+            raise job.error
+
+    def _start(self, count: int) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
+            while len(self._threads) < count:
+                thread = threading.Thread(target=self._work, name=f"xferlib-{len(self._threads)}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def _work(self) -> None:
+        queue = self._queue
+        while (job := queue.get()) is not None:
+            job.help()
+            del job  # or its arrays would live until the next job
+
+    def close(self) -> None:
+        """Drop what has not begun, finish the steps that have, and end the threads."""
+        with self._lock:
+            self._is_closed = True
+            threads, self._threads = self._threads, []
+        error = RuntimeError("the interpreter is exiting")
+        while not self._queue.empty():
+            job = self._queue.get()
+            if job is not None:
+                job.cancel(error)
+        for _ in threads:
+            self._queue.put(None)
+        for thread in threads:
+            thread.join(timeout=10.0)  # a stream that never ends must not keep the interpreter
+
+
+workers = Workers()
+atexit.register(workers.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=workers._reset)

@@ -1,0 +1,190 @@
+"""CUDA source to cubin, cubin to kernel, kernel to launch: written once for the CUDA backends.
+
+The options are the caller's: what they mean for rounding is decided where the source is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cuda.bindings import driver, nvrtc
+
+from xferlib.errors import KernelCompileError
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import RawStream
+
+_SUCCESS = driver.CUresult.CUDA_SUCCESS
+_COMPILED = nvrtc.nvrtcResult.NVRTC_SUCCESS
+_NO_CONTEXT = (driver.CUresult.CUDA_ERROR_INVALID_CONTEXT, driver.CUresult.CUDA_ERROR_NOT_INITIALIZED)
+
+
+class Compiled(NamedTuple):
+    """What NVRTC made of a source: machine code, and the mangled names of the names asked for."""
+
+    cubin: bytes
+    names: dict[str, str]
+
+
+class LoadedKernel:
+    """A kernel of a loaded library; keeps the library, and so the code, loaded."""
+
+    __slots__ = ("_library", "function", "handle", "name")
+
+    def __init__(self, library: Library, name: str, handle: Any) -> None:
+        self._library = library
+        self.name = name
+        self.handle = int(handle)
+        self.function = driver.CUfunction(self.handle)
+
+
+class Library:
+    """Machine code loaded by the driver; unloaded when the last kernel of it dies."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, cubin: bytes) -> None:
+        result, self.handle = driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0)
+        _check(result, "loading a compiled kernel")
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle") and driver is not None:  # the module's names are gone at exit
+            driver.cuLibraryUnload(self.handle)
+
+
+class CudaKernels:
+    """Compilation and launch, for `CudaBackend` to inherit."""
+
+    _devices: Sequence[Device]
+
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Compiled:
+        """Machine code of ``source`` for ``device``.
+
+        Args:
+            source: CUDA C++.
+            device: The device whose architecture to compile for.
+            options: NVRTC options, without the architecture.
+            names: C++ names, such as template instances, whose mangled names are wanted.
+
+        Raises:
+            KernelCompileError: NVRTC refused the source; the message is its log.
+        """
+        major, minor = self.compute_capability(device)
+        return compile_source(source, arch=f"sm_{major}{minor}", options=options, names=names)
+
+    def compute_capability(self, device: Device) -> tuple[int, int]:
+        attribute = driver.CUdevice_attribute
+        result, major = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device.index)
+        _check(result, f"reading the compute capability of {device}")
+        _, minor = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device.index)
+        return int(major), int(minor)
+
+    def compiler_version(self) -> str:
+        """The version of NVRTC, on which the machine code depends."""
+        _, major, minor = nvrtc.nvrtcVersion()
+        return f"{major}.{minor}"
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> LoadedKernel:
+        """Kernel ``name`` of machine code, ready to launch on ``device``."""
+        return self.load_all(cubin, names=(name,), device=device)[0]
+
+    def load_all(self, cubin: bytes, *, names: tuple[str, ...], device: Device) -> list[LoadedKernel]:
+        """Several kernels of one machine code, which share its device variables."""
+        self.attach(device)
+        library = Library(cubin)
+        kernels = []
+        for name in names:
+            result, handle = driver.cuLibraryGetKernel(library.handle, name.encode())
+            if result != _SUCCESS:
+                raise KernelCompileError(
+                    f"no kernel {name!r} in the compiled source; declare it __global__, and extern \"C\" or by the "
+                    "names= of its template instance"
+                )
+            kernels.append(LoadedKernel(library, name, handle))
+        return kernels
+
+    def allow_shared(self, kernel: LoadedKernel, nbytes: int, device: Device) -> None:
+        """Let ``kernel`` be launched with that much dynamic shared memory, beyond 48 KiB where the device can."""
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        (result,) = driver.cuKernelSetAttribute(attribute, nbytes, driver.CUkernel(kernel.handle), device.index)
+        _check(result, f"reserving {nbytes} bytes of shared memory for kernel {kernel.name!r} on {device}")
+
+    def launch(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        """Enqueue ``kernel``. ``params`` is the address of the array of pointers to the arguments."""
+        if len(self._devices) > 1:
+            from xferlib.backends._cuda import Current
+
+            with Current(self, stream.device):  # type: ignore[arg-type]  # every subclass is a CudaBackend
+                self._launch(kernel, grid, block, params, stream, shared_nbytes)
+        else:
+            self._launch(kernel, grid, block, params, stream, shared_nbytes)
+
+    def _launch(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        stream: RawStream,
+        shared_nbytes: int,
+    ) -> None:
+        arguments = (kernel.function, *grid, *block, shared_nbytes, stream.handle, params, 0)
+        (result,) = driver.cuLaunchKernel(*arguments)
+        if result is _SUCCESS:
+            return
+        if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+            self.attach(stream.device)
+            (result,) = driver.cuLaunchKernel(*arguments)
+        if result != _SUCCESS:
+            _check(result, f"launching kernel {kernel.name!r} with grid {grid}, block {block} on {stream.device}")
+
+    def attach(self, device: Device) -> None:
+        raise NotImplementedError
+
+
+def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:
+    """Machine code for ``arch``, such as ``sm_90``; needs NVRTC but no GPU."""
+    result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+    if result != _COMPILED:
+        raise KernelCompileError(f"NVRTC could not start ({result.name}); check the installation of cuda-bindings")
+    try:
+        for name in names:
+            nvrtc.nvrtcAddNameExpression(program, name.encode())
+        arguments = [f"--gpu-architecture={arch}".encode(), *(option.encode() for option in options)]
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
+        if result != _COMPILED:
+            raise KernelCompileError(f"NVRTC refused the source for {arch}:\n{_log(program)}")
+        lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
+        _, size = nvrtc.nvrtcGetCUBINSize(program)
+        cubin = b"\0" * size
+        nvrtc.nvrtcGetCUBIN(program, cubin)
+        return Compiled(cubin, lowered)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _log(program: Any) -> str:
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b"\0" * size
+    nvrtc.nvrtcGetProgramLog(program, log)
+    return log.rstrip(b"\0").decode(errors="replace").strip()
+
+
+def _check(result: Any, doing: str) -> None:
+    if result != _SUCCESS:
+        from xferlib.backends._cuda import failure
+
+        raise failure(result, doing)

@@ -1,0 +1,255 @@
+"""The seam between xferlib's shared code and an array library.
+
+A backend executes primitives and decides nothing: arguments arrive validated, layouts normalised,
+streams and devices settled. Pointers are plain integers; sizes are bytes; an array is whatever
+the library calls an array. `xferlib.backends` explains how to add one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from xferlib._array import Array, ArrayInfo
+    from xferlib._device import Device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a backend can do. A missing ability is a skip with a reason, never a ``hasattr``.
+
+    ``why`` maps the name of a missing ability to the sentence that an error or a skipped test shows.
+    """
+
+    streams: bool = False
+    """Streams run concurrently with the host; without it every operation is complete on return."""
+    priorities: bool = False
+    """Streams have priorities."""
+    foreign_streams: bool = False
+    """A stream made elsewhere can become the library's current stream."""
+    native_current_stream: bool = False
+    """The library's own operations follow ``with stream:``."""
+    pinned_memory: bool = False
+    """Host memory can be page-locked."""
+    peer_copy: bool = False
+    """Copies between two devices of the backend."""
+    kernels: bool = False
+    """CUDA source can be compiled and launched."""
+    namespace: bool = False
+    """The library has an Array-API namespace."""
+    strided: bool = False
+    """The library's own operations take views of any stride."""
+    why: dict[str, str] = field(default_factory=dict)
+
+    def reason(self, ability: str) -> str:
+        """Why ``ability`` is missing, in one sentence."""
+        return self.why.get(ability, f"the backend has no {ability.replace('_', ' ')}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProperties:
+    """What is known of a device; 0 where a CPU has no such thing."""
+
+    name: str
+    total_nbytes: int
+    compute_capability: tuple[int, int] = (0, 0)
+    multiprocessor_count: int = 0
+
+
+class RawStream:
+    """A stream as a backend sees it: the handle, and the objects that own it.
+
+    ``native`` is the array library's stream object, ``core`` the ``cuda.core.Stream``; both are
+    None on a CPU. The raw stream keeps them, and so the CUDA stream, alive.
+    """
+
+    __slots__ = ("__weakref__", "core", "device", "handle", "native")
+
+    def __init__(self, handle: int, device: Device, *, native: Any = None, core: Any = None) -> None:
+        self.handle = handle
+        self.device = device
+        self.native = native
+        self.core = core
+
+    def __repr__(self) -> str:
+        return f"<RawStream {self.handle:#x} on {self.device}>"
+
+
+class RawEvent(Protocol):
+    """A point in a stream's work. Opaque to shared code."""
+
+
+class PinnedBlock(Protocol):
+    """Page-locked host memory; released when the object dies."""
+
+    pointer: int
+    nbytes: int
+
+
+class RawKernel(Protocol):
+    """A compiled kernel, loaded on one device. Opaque to shared code."""
+
+
+class Backend(ABC):
+    """The primitives that shared code is built from.
+
+    Every method takes devices of this backend only. Methods that enqueue return at once where
+    ``capabilities.streams``, else when done. A method without ``@abstractmethod`` is optional: shared
+    code calls it only where `capabilities` promises it.
+    """
+
+    name: str
+    """Registry name = import name = file name = extra."""
+    array_types: tuple[str, ...]
+    """Dotted names of the array types, matched along the MRO without importing the library."""
+    pinned_domain: str
+    """Backends of one domain share pinned memory, pointers, streams and events."""
+    capabilities: Capabilities
+
+    def at(self, device: Device) -> Backend:
+        """The part of the backend that serves ``device``: a library on CPU and GPU has two."""
+        return self
+
+    # --- the library and its devices
+
+    @abstractmethod
+    def namespace(self) -> ModuleType:
+        """The library's Array-API namespace."""
+
+    @abstractmethod
+    def devices(self) -> tuple[Device, ...]:
+        """Every device, the default one first."""
+
+    @abstractmethod
+    def device_properties(self, device: Device) -> DeviceProperties: ...
+
+    @abstractmethod
+    def device_current(self) -> Device:
+        """The library's current device, for this thread."""
+
+    @abstractmethod
+    def device_use(self, device: Device) -> None:
+        """Make ``device`` the library's current one, for this thread."""
+
+    @abstractmethod
+    def device_synchronize(self, device: Device) -> None: ...
+
+    @abstractmethod
+    def attach(self, device: Device) -> None:
+        """Make ``device`` usable from this thread; refuse a context that is not the primary one."""
+
+    # --- arrays
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
+        """An uninitialised C-contiguous array from the library's own pool, valid in ``stream``'s order."""
+
+    @abstractmethod
+    def view(self, array: Array) -> ArrayInfo: ...
+
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        """A NumPy array over the memory of an array on a CPU device."""
+        raise self._unsupported("host_view")
+
+    def resolved(self, array: Array) -> Array:
+        """``array`` with anything that its library does lazily done; usually ``array`` itself."""
+        return array
+
+    @abstractmethod
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A C-contiguous array inside ``slab``, ``offset`` bytes in; ``slab`` is one-dimensional uint8."""
+
+    def consumed(self, array: Array, stream: RawStream) -> None:
+        """``array``, allocated on another stream, is used on ``stream``: its memory must outlast that."""
+
+    # --- memory and copies
+
+    def pinned_alloc(self, nbytes: int) -> PinnedBlock:
+        raise self._unsupported("pinned_memory")
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        raise self._unsupported("pinned_memory")
+
+    def pinned_unregister(self, pointer: int) -> None:
+        raise self._unsupported("pinned_memory")
+
+    def is_pinned(self, pointer: int) -> bool:
+        """Whether host memory is page-locked, whoever locked it."""
+        return False
+
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        """Enqueue a copy between pinned host memory and device memory, in any combination."""
+        raise self._unsupported("streams")
+
+    # --- streams and events
+
+    @abstractmethod
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream: ...
+
+    def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
+        """Adopt a stream by its handle; ``native`` is whatever object keeps it alive."""
+        raise self._unsupported("foreign_streams")
+
+    @abstractmethod
+    def stream_current(self, device: Device) -> RawStream: ...
+
+    @abstractmethod
+    def stream_use(self, stream: RawStream) -> None:
+        """Make ``stream`` the library's current one on its device, for this thread."""
+
+    @abstractmethod
+    def stream_synchronize(self, stream: RawStream) -> None: ...
+
+    @abstractmethod
+    def stream_done(self, stream: RawStream) -> bool: ...
+
+    @abstractmethod
+    def event_record(self, stream: RawStream, *, timing: bool) -> RawEvent: ...
+
+    @abstractmethod
+    def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...
+
+    @abstractmethod
+    def event_done(self, event: RawEvent) -> bool: ...
+
+    @abstractmethod
+    def event_synchronize(self, event: RawEvent) -> None: ...
+
+    @abstractmethod
+    def event_elapsed_ms(self, start: RawEvent, end: RawEvent) -> float: ...
+
+    # --- kernels
+
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Any:
+        """Machine code (``cubin``) of CUDA C++ for ``device``, with the mangled ``names`` asked for."""
+        raise self._unsupported("kernels")
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
+        """Load the kernel ``name`` from machine code."""
+        raise self._unsupported("kernels")
+
+    def launch(
+        self,
+        kernel: RawKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
+        raise self._unsupported("kernels")
+
+    def _unsupported(self, ability: str) -> UnsupportedError:
+        return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")

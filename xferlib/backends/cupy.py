@@ -1,0 +1,84 @@
+"""The CuPy backend."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy.cuda import runtime
+
+from xferlib._array import Array, ArrayInfo
+from xferlib._device import Device
+from xferlib.backends._cuda import CudaBackend, Guard
+from xferlib.backends.base import Capabilities, RawStream
+from xferlib.errors import BackendUnavailableError
+
+
+class CupyBackend(CudaBackend):
+    """CuPy arrays, from CuPy's memory pool."""
+
+    name = "cupy"
+    array_types = ("cupy.ndarray",)
+    capabilities = Capabilities(
+        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
+        peer_copy=True, kernels=True, namespace=True, strided=True,
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        try:
+            count = runtime.getDeviceCount()
+        except runtime.CUDARuntimeError as error:
+            raise BackendUnavailableError(f"CuPy sees no CUDA device ({error})") from error
+        super().__init__(count)
+
+    def namespace(self) -> ModuleType:
+        module: ModuleType = cupy
+        return module
+
+    def device_current(self) -> Device:
+        return self._devices[runtime.getDevice()]
+
+    def device_use(self, device: Device) -> None:
+        runtime.setDevice(device.index)
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        return cupy.empty(shape, dtype)
+
+    def _empty_on(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
+    ) -> Array:
+        self.stream_use(stream)
+        try:
+            inner = cupy.empty(shape, dtype)
+        finally:
+            self.stream_use(current)
+        guard = Guard(self, inner, stream)
+        memory = cupy.cuda.UnownedMemory(inner.data.ptr, inner.nbytes, guard, device.index)
+        return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
+
+    def view(self, array: Array) -> ArrayInfo:
+        device = self._devices[array.data.device_id]
+        return ArrayInfo(array.data.ptr, array.shape, array.strides, array.dtype, device, True)
+
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return cupy.ndarray(shape, dtype, slab.data + offset)
+
+    def consumed(self, array: Array, stream: RawStream) -> None:
+        guard = getattr(array.data.mem, "_owner", None)
+        if isinstance(guard, Guard):
+            guard.users[stream.handle] = stream
+
+    def _current_handle(self, device: Device) -> int:
+        return int(cupy.cuda.get_current_stream(device.index).ptr)
+
+    def _current_native(self, device: Device) -> Any:
+        return cupy.cuda.get_current_stream(device.index)
+
+    def _use(self, stream: RawStream) -> None:
+        if stream.native is None:
+            stream.native = (
+                cupy.cuda.Stream.from_external(stream.core) if stream.handle else cupy.cuda.Stream.null
+            )
+        stream.native.use()

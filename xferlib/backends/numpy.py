@@ -1,0 +1,58 @@
+"""The NumPy backend."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from xferlib import _device
+from xferlib._array import Array, ArrayInfo
+from xferlib._device import Device
+from xferlib.backends._host import WHY_HOST, HostBackend
+from xferlib.backends.base import Capabilities, RawStream
+
+
+class NumpyBackend(HostBackend):
+    """NumPy arrays on the CPU: always there, and the reference."""
+
+    name = "numpy"
+    array_types = ("numpy.ndarray", "numpy.generic")
+    pinned_domain = "host"
+    capabilities = Capabilities(
+        namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"}
+    )
+
+    def __init__(self) -> None:
+        self._device = _device.make("numpy", "cpu")
+        self._stream = RawStream(0, self._device)
+
+    def namespace(self) -> ModuleType:
+        return np
+
+    def devices(self) -> tuple[Device, ...]:
+        return (self._device,)
+
+    def device_current(self) -> Device:
+        return self._device
+
+    def device_use(self, device: Device) -> None:
+        """There is one CPU device."""
+
+    def empty(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
+    ) -> np.ndarray[Any, Any]:
+        return np.empty(shape, dtype)
+
+    def view(self, array: Array) -> ArrayInfo:
+        a = np.asarray(array)
+        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        return np.asarray(array)
+
+    def subarray(
+        self, slab: np.ndarray[Any, Any], offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> np.ndarray[Any, Any]:
+        return np.ndarray(shape, dtype, slab, offset)

@@ -1,0 +1,160 @@
+"""The PyCUDA backend: ``GPUArray`` in the primary context."""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pycuda.autoprimaryctx
+import pycuda.driver
+from cuda import core
+from cuda.bindings import driver
+from pycuda.gpuarray import GPUArray
+
+from xferlib._array import Array, ArrayInfo
+from xferlib._device import Device
+from xferlib.backends._cuda import CudaBackend, Current, Guard, check
+from xferlib.backends.base import Capabilities, RawStream
+
+
+
+
+class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
+    """Device memory for a GPUArray, from CUDA's stream-ordered pool.
+
+    PyCUDA's own pool knows no streams and its frees fail from another thread; this one is ordered
+    on the stream, and safe from any thread.
+    """
+
+    def __init__(self, buffer: core.Buffer, guard: Guard) -> None:
+        super().__init__()
+        self._pointer = int(buffer.handle)
+        self.guard = guard
+
+    def get_pointer(self) -> int:
+        return self._pointer
+
+    def __int__(self) -> int:
+        return self._pointer
+
+    def __index__(self) -> int:
+        return self._pointer
+
+
+class _Pushed:
+    """PyCUDA's context stack in one thread, which must be empty again when the thread ends."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        pycuda.driver.Device(index).retain_primary_context().push()
+
+    def __del__(self) -> None:
+        try:
+            pycuda.driver.Context.pop()
+        except pycuda.driver.Error:  # the interpreter is going away: PyCUDA has cleared the stack
+            return
+
+
+class PycudaBackend(CudaBackend):
+    """PyCUDA arrays. The device is that of ``pycuda.autoprimaryctx`` until another is chosen."""
+
+    name = "pycuda"
+    array_types = ("pycuda.gpuarray.GPUArray",)
+    capabilities = Capabilities(
+        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True,
+        why={
+            "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
+            "native_current_stream": "PyCUDA's own operations always run on the default stream",
+            "namespace": "PyCUDA has no Array-API namespace; xferlib.elementwise, to_device and to_host work on its arrays",
+            "strided": "PyCUDA's own operations take contiguous arrays only",
+        },
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__(pycuda.driver.Device.count())
+        self._local = threading.local()
+        self._default_index = _ordinal(pycuda.autoprimaryctx.device)
+        self._main_thread = threading.get_ident()
+
+    def namespace(self) -> ModuleType:
+        raise self._unsupported("namespace")
+
+    def device_current(self) -> Device:
+        pushed: _Pushed | None = getattr(self._local, "pushed", None)
+        return self._devices[self._default_index if pushed is None else pushed.index]
+
+    def device_use(self, device: Device) -> None:
+        if self.device_current() is not device or not self._is_pushed():
+            self._local.pushed = None  # pops before it pushes: one entry a thread
+            self._local.pushed = _Pushed(device.index)
+
+    def _is_pushed(self) -> bool:
+        """Whether PyCUDA has a context in this thread: its module pushed one in the thread that imported it."""
+        return threading.get_ident() == self._main_thread or getattr(self._local, "pushed", None) is not None
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        return self._empty_on(shape, dtype, device, self.stream_current(device), self.stream_current(device))
+
+    def _empty_on(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
+    ) -> Array:
+        if not self._is_pushed():
+            self._local.pushed = _Pushed(device.index)
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if not nbytes:
+            return GPUArray(shape, dtype)
+        buffer = core.Device(device.index).memory_resource.allocate(nbytes, stream=stream.core)
+        guard = Guard(self, buffer, stream)
+        guard.users[0] = self._default_stream(device)  # where PyCUDA's own operations on the array run
+        return GPUArray(shape, dtype, gpudata=_Allocation(buffer, guard))
+
+    def _default_stream(self, device: Device) -> RawStream:
+        key = (device.index, 0)
+        return self._seen.get(key) or self._see(key, device)
+
+    def view(self, array: Array) -> ArrayInfo:
+        pointer = 0 if array.gpudata is None else int(array.gpudata)
+        return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), True)
+
+    def _device_at(self, array: Array) -> Device:
+        if len(self._devices) == 1 or array.gpudata is None:
+            return self._devices[0]
+        result, index = driver.cuPointerGetAttribute(
+            driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, int(array.gpudata)
+        )
+        check(result, "finding the device of a GPUArray")
+        return self._devices[int(index)]
+
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        if 0 in shape:
+            return GPUArray(shape, dtype)
+        return GPUArray(shape, dtype, base=slab, gpudata=int(slab.gpudata) + offset)
+
+    def consumed(self, array: Array, stream: RawStream) -> None:
+        allocation = array.gpudata
+        if isinstance(allocation, _Allocation):
+            allocation.guard.users[stream.handle] = stream
+
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
+        if priority:  # PyCUDA's streams have none
+            return super().stream_create(device, non_blocking=non_blocking, priority=priority)
+        with Current(self, device):
+            native = pycuda.driver.Stream(int(non_blocking))
+        handle = int(native.handle)
+        return self._own(RawStream(handle, device, native=native, core=core.Stream.from_handle(handle)))
+
+    def _current_handle(self, device: Device) -> int:
+        current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
+        stream = current.get(device.index)
+        return stream.handle if stream is not None else 0
+
+    def _use(self, stream: RawStream) -> None:
+        """Only xferlib's own operations follow it; PyCUDA's cannot."""
+
+
+def _ordinal(device: Any) -> int:
+    """The index of a PyCUDA device, which knows only its bus id."""
+    bus_id = device.pci_bus_id()
+    return next(i for i in range(pycuda.driver.Device.count()) if pycuda.driver.Device(i).pci_bus_id() == bus_id)

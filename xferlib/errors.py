@@ -1,0 +1,147 @@
+"""Everything that xferlib raises on purpose.
+
+    XferError
+    ├── ConfigError (ValueError)                 an XFERLIB_* variable or a use_*() argument
+    ├── BackendError
+    │   ├── BackendNotFoundError (ValueError)        no backend of that name
+    │   ├── BackendUnavailableError (ImportError)    it exists, but cannot run here
+    │   ├── MixedBackendsError (TypeError)           arrays of two backends in one call
+    │   └── UnsupportedError (NotImplementedError)   the backend cannot do this
+    ├── DeviceError
+    │   ├── DeviceNotFoundError (ValueError)         no such device
+    │   ├── MixedDevicesError (ValueError)           arrays of two devices in one call
+    │   ├── StreamError (ValueError)                 a stream of another device or backend, or none at all
+    │   ├── ContextError (RuntimeError)              a CUDA context that is not the primary one
+    │   ├── DeviceLostError (RuntimeError)           a sticky CUDA error: the process must restart
+    │   └── ForkError (RuntimeError)                 a device used in a forked child
+    ├── ArrayError
+    │   ├── UnsupportedArrayError (TypeError)        not an array that xferlib knows
+    │   ├── UnsupportedDTypeError (TypeError)        a dtype that no device holds
+    │   └── LayoutError (ValueError)                 shape, dtype, contiguity or writability of ``out``
+    ├── OutOfMemoryError (MemoryError)
+    │   ├── DeviceMemoryError
+    │   └── PinnedMemoryError
+    ├── TransferError (RuntimeError)             a copy failed after it was accepted
+    │   ├── TransferTimeoutError (TimeoutError)
+    │   └── SlowPathError                        refused by XFERLIB_STRICT
+    └── KernelError
+        ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
+        ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
+        └── KernelCompileError (RuntimeError)        NVRTC refused the source
+
+Every message is a fact, the value that caused it, and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class XferError(Exception):
+    """Base of every error that xferlib raises on purpose."""
+
+
+class ConfigError(XferError, ValueError):
+    """A configuration value that xferlib cannot use."""
+
+
+class BackendError(XferError):
+    """A backend could not be chosen or used."""
+
+
+class BackendNotFoundError(BackendError, ValueError):
+    """No backend of that name is registered."""
+
+
+class BackendUnavailableError(BackendError, ImportError):
+    """The backend is registered but cannot run on this machine."""
+
+
+class MixedBackendsError(BackendError, TypeError):
+    """Arrays of two backends met in one call."""
+
+
+class UnsupportedError(BackendError, NotImplementedError):
+    """The chosen backend lacks the ability that was asked of it."""
+
+
+class DeviceError(XferError):
+    """A device could not be found or used."""
+
+
+class DeviceNotFoundError(DeviceError, ValueError):
+    """The device does not exist on this machine."""
+
+
+class MixedDevicesError(DeviceError, ValueError):
+    """Arrays of two devices met in one call."""
+
+
+class StreamError(DeviceError, ValueError):
+    """The stream belongs to another device or backend, or the object is no stream."""
+
+
+class ContextError(DeviceError, RuntimeError):
+    """The thread's current CUDA context is not the device's primary context."""
+
+
+class DeviceLostError(DeviceError, RuntimeError):
+    """A sticky CUDA error: nothing more can run on the device in this process."""
+
+
+class ForkError(DeviceError, RuntimeError):
+    """A device was used in a process forked after the device was initialised."""
+
+
+class ArrayError(XferError):
+    """An array that the call cannot take."""
+
+
+class UnsupportedArrayError(ArrayError, TypeError):
+    """The object is no array that xferlib knows."""
+
+
+class UnsupportedDTypeError(ArrayError, TypeError):
+    """The dtype cannot be held by a device."""
+
+
+class LayoutError(ArrayError, ValueError):
+    """The shape, dtype, layout or writability of an array does not fit the call."""
+
+
+class OutOfMemoryError(XferError, MemoryError):
+    """An allocation failed; nothing was changed."""
+
+
+class DeviceMemoryError(OutOfMemoryError):
+    """The device has too little free memory."""
+
+
+class PinnedMemoryError(OutOfMemoryError):
+    """The host has too little page-lockable memory, or the pinned pool is at its limit."""
+
+
+class TransferError(XferError, RuntimeError):
+    """A copy failed after it was accepted; its destination holds nothing of use."""
+
+
+class TransferTimeoutError(TransferError, TimeoutError):
+    """A transfer did not finish within the time that the caller allowed."""
+
+
+class SlowPathError(TransferError):
+    """``XFERLIB_STRICT`` refused a transfer that would have taken a slow path."""
+
+
+class KernelError(XferError):
+    """A kernel could not be defined, compiled or called."""
+
+
+class KernelSyntaxError(KernelError, ValueError):
+    """The kernel's definition cannot be read."""
+
+
+class KernelTypeError(KernelError, TypeError):
+    """The arguments of a kernel call do not fit its signature."""
+
+
+class KernelCompileError(KernelError, RuntimeError):
+    """The CUDA compiler refused the kernel's source."""
