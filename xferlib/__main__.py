@@ -1,0 +1,8 @@
+"""``python -m xferlib``."""
+
+import sys
+
+from xferlib._cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
