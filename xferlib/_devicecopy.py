@@ -6,6 +6,7 @@ that both the reads and the writes of a warp are contiguous.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,9 +99,25 @@ def _kernel(name: str, itemsize: int, axes: int, backend: Backend, device: Devic
     key = (device, name, itemsize, axes)
     kernel = _kernels.get(key)
     if kernel is None:
-        compiled = backend.compile(source(itemsize, axes), name=name, device=device)
-        kernel = _kernels.setdefault(key, compiled)
+        compiled = backend.compile(source(itemsize, axes), device=device)
+        kernel = _kernels.setdefault(key, backend.load(compiled.cubin, name=name, device=device))
     return kernel
+
+
+def _launch(
+    kernel: RawKernel,
+    blocks: int,
+    block: tuple[int, int, int],
+    args: tuple[int, ...],
+    backend: Backend,
+    stream: RawStream,
+) -> None:
+    """Launch with 64-bit arguments, which the driver copies before it returns."""
+    values = (ctypes.c_int64 * len(args))(*args)
+    start = ctypes.addressof(values)
+    params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
+    grid = (min(blocks, _MOST_BLOCKS), 1, 1)
+    backend.launch(kernel, grid, block, ctypes.addressof(params), stream=stream)
 
 
 def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream) -> None:
@@ -143,13 +160,9 @@ def _launch_elements(
     dst: ArrayInfo, src: ArrayInfo, axes: list[_Axis], itemsize: int, backend: Backend, stream: RawStream
 ) -> None:
     count = math.prod(axis.extent for axis in axes)
-    backend.launch(
-        _kernel("copy_elements", itemsize, len(axes), backend, dst.device),
-        (min(-(-count // _BLOCK), _MOST_BLOCKS), 1, 1),
-        (_BLOCK, 1, 1),
-        (dst.pointer, src.pointer, count, *_flat(axes)),
-        stream=stream,
-    )
+    kernel = _kernel("copy_elements", itemsize, len(axes), backend, dst.device)
+    args = (dst.pointer, src.pointer, count, *_flat(axes))
+    _launch(kernel, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream)
 
 
 def _launch_tiles(
@@ -165,10 +178,6 @@ def _launch_tiles(
     outer = [axis for index, axis in enumerate(axes) if index not in tiled]
     tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
     inner = (row.extent, col.extent, row.dst, row.src, col.dst, col.src)
-    backend.launch(
-        _kernel("copy_tiles", itemsize, len(outer), backend, dst.device),
-        (min(tiles, _MOST_BLOCKS), 1, 1),
-        (_TILE, _TILE_ROWS, 1),
-        (dst.pointer, src.pointer, tiles, *inner, *_flat(outer)),
-        stream=stream,
-    )
+    kernel = _kernel("copy_tiles", itemsize, len(outer), backend, dst.device)
+    args = (dst.pointer, src.pointer, tiles, *inner, *_flat(outer))
+    _launch(kernel, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream)

@@ -26,39 +26,77 @@ _SEGMENTS = 4
 
 
 class Chunk:
-    """A pinned chunk of the ring, and the event after which it may be filled again."""
+    """A pinned chunk of the ring, and the event after which it may be filled again.
 
-    __slots__ = ("bytes", "event", "pointer")
+    The event is the chunk's own, recorded anew at each use: creating one costs as much as a copy call.
+    """
+
+    __slots__ = ("_index", "bytes", "event", "is_busy", "pointer")
 
     def __init__(self, backend: Backend) -> None:
         block = backend.pinned_alloc(CHUNK_NBYTES)
         self.pointer = block.pointer
         self.bytes = _hostmem.bytes_over(block.pointer, CHUNK_NBYTES, block)
         self.event: RawEvent | None = None
+        self.is_busy = False
+        self._index = -1
+
+    def record(self, backend: Backend, stream: RawStream) -> None:
+        """Mark the chunk as used by what has been enqueued on ``stream``."""
+        again = self.event if self._index == stream.device.index else None  # events belong to one device
+        self.event = backend.event_record(stream, timing=False, event=again)
+        self._index = stream.device.index
+        self.is_busy = True
 
     def as_array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> np.ndarray[Any, Any]:
         return self.bytes[:nbytes].view(dtype).reshape(shape)
+
+
+class _Lent:
+    """A chunk for one copy on ``stream``, given back whatever happens."""
+
+    __slots__ = ("_chunk", "_ring", "_stream")
+
+    def __init__(self, ring: Ring, stream: RawStream) -> None:
+        self._ring = ring
+        self._stream = stream
+
+    def __enter__(self) -> Chunk:
+        self._chunk = self._ring.acquire()
+        return self._chunk
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if kind is not None:  # a copy may be on its way without an event: wait for the copy itself
+                self._ring.backend.stream_synchronize(self._stream)
+                self._chunk.is_busy = False
+        finally:
+            self._ring.release(self._chunk)
 
 
 class Ring:
     """Chunks in the order of their release, so that the oldest event is waited for first."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self.backend = backend
         self._free: SimpleQueue[Chunk] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
 
+    def lend(self, stream: RawStream) -> _Lent:
+        """``with ring.lend(stream) as chunk:`` for one copy."""
+        return _Lent(self, stream)
+
     def acquire(self) -> Chunk:
         """A chunk that no copy uses; blocks until one is free."""
         chunk = self._take()
-        if chunk.event is not None:
+        if chunk.is_busy:
             try:
-                self._backend.event_synchronize(chunk.event)
+                self.backend.event_synchronize(chunk.event)
             except BaseException:
                 self._free.put(chunk)
                 raise
-            chunk.event = None
+            chunk.is_busy = False
         return chunk
 
     def _take(self) -> Chunk:
@@ -72,7 +110,7 @@ class Ring:
         if not may_grow:
             return self._free.get()
         try:
-            return Chunk(self._backend)
+            return Chunk(self.backend)
         except BaseException:
             with self._lock:
                 self._count -= 1
@@ -81,9 +119,8 @@ class Ring:
                 return self._free.get()
             raise
 
-    def release(self, chunk: Chunk, event: RawEvent | None) -> None:
-        """Give a chunk back; it is reused once ``event`` has passed."""
-        chunk.event = event
+    def release(self, chunk: Chunk) -> None:
+        """Give a chunk back; it is reused once its event has passed."""
         self._free.put(chunk)
 
     @property
@@ -99,8 +136,8 @@ class Ring:
                 chunk = self._free.get_nowait()
             except Empty:
                 return nbytes
-            if chunk.event is not None:
-                self._backend.event_synchronize(chunk.event)
+            if chunk.is_busy:
+                self.backend.event_synchronize(chunk.event)
             with self._lock:
                 self._count -= 1
             nbytes += CHUNK_NBYTES

@@ -269,20 +269,17 @@ def upload_job(
     limit = _plan.chunk_nbytes(dst.nbytes, _config.staging_threads())
     chunks = _layout.chunked(src, dst.dtype.itemsize, limit)
 
+    finish = transfer.finish if transfer is not None else None
+
     def step(index: int) -> None:
-        backend.attach(stream.device)
-        chunk = ring.acquire()
-        event = None
-        try:
+        with ring.lend(stream) as chunk:
             offset, part = chunks[index]
             nbytes = part.size * dst.dtype.itemsize
             copy_into(chunk.as_array(part.shape, dst.dtype, nbytes), part)
             backend.copy(dst.pointer + offset, chunk.pointer, nbytes, stream=stream)
-            event = record(backend, stream)
-        finally:
-            ring.release(chunk, event)
+            chunk.record(backend, stream)
 
-    return Job(chunks.count, step, transfer.finish if transfer is not None else None)
+    return Job(chunks.count, step, begin=lambda: backend.attach(stream.device), finish=finish)
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:
@@ -340,22 +337,19 @@ def download_job(
     limit = _plan.chunk_nbytes(src.nbytes, _config.staging_threads())
     chunks = _layout.chunked(dst, src.dtype.itemsize, limit)
 
+    finish = transfer.finish if transfer is not None else None
+
     def step(index: int) -> None:
-        backend.attach(stream.device)
-        chunk = ring.acquire()
-        try:
+        with ring.lend(stream) as chunk:
             offset, part = chunks[index]
             nbytes = part.size * src.dtype.itemsize
             backend.copy(chunk.pointer, src.pointer + offset, nbytes, stream=stream)
-            backend.event_synchronize(record(backend, stream))
+            chunk.record(backend, stream)
+            backend.event_synchronize(chunk.event)
+            chunk.is_busy = False
             copy_into(part, chunk.as_array(part.shape, src.dtype, nbytes))
-        except BaseException:
-            backend.stream_synchronize(stream)  # the chunk is a target until its copy has ended
-            raise
-        finally:
-            ring.release(chunk, None)
 
-    return Job(chunks.count, step, transfer.finish if transfer is not None else None)
+    return Job(chunks.count, step, begin=lambda: backend.attach(stream.device), finish=finish)
 
 
 # --- on the host

@@ -18,12 +18,21 @@ from xferlib import _config
 class Job:
     """Independent steps, done by whichever thread comes first; the first error stops the rest."""
 
-    __slots__ = ("_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_step", "error", "steps")
+    __slots__ = ("_active", "_begin", "_finish", "_is_over", "_latch", "_lock", "_next", "_step", "error", "steps")
 
-    def __init__(self, steps: int, step: Callable[[int], None], finish: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        steps: int,
+        step: Callable[[int], None],
+        *,
+        begin: Callable[[], None] | None = None,
+        finish: Callable[[], None] | None = None,
+    ) -> None:
+        """``begin`` runs first in each thread that helps, ``finish`` once, after the last step."""
         self.steps = steps
         self.error: BaseException | None = None
         self._step = step
+        self._begin = begin
         self._finish = finish
         self._next = itertools.count().__next__
         self._active = 0
@@ -39,6 +48,8 @@ class Job:
                 return
             self._active += 1
         try:
+            if self._begin is not None:
+                self._begin()
             while self.error is None and (index := self._next()) < self.steps:
                 self._step(index)
         except BaseException as error:

@@ -184,7 +184,8 @@ class CudaBackend(CudaKernels, Backend):
         if handle in self._contexts.values():
             return
         if not handle:
-            core.Device(device.index).set_current()
+            self.device_use(device)
+            self.core_device(device)
             self._context(device.index)
         elif not self._is_primary(handle):
             raise ContextError(
@@ -192,6 +193,15 @@ class CudaBackend(CudaKernels, Backend):
                 "so its memory and streams cannot be shared; pop it, and use pycuda.autoprimaryctx "
                 "instead of pycuda.autoinit"
             )
+
+    def core_device(self, device: Device) -> core.Device:
+        """cuda.core's object for the current device, which it wants initialised in each thread."""
+        found = core.Device(device.index)
+        ready: set[int] = self._attached.__dict__.setdefault("ready", set())
+        if device.index not in ready:
+            found.set_current()
+            ready.add(device.index)
+        return found
 
     def _is_primary(self, handle: int) -> bool:
         for device in self._devices:
@@ -285,7 +295,7 @@ class CudaBackend(CudaKernels, Backend):
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
         with Current(self, device):
             options = core.StreamOptions(nonblocking=non_blocking, priority=priority)
-            stream = core.Device(device.index).create_stream(options=options)
+            stream = self.core_device(device).create_stream(options=options)
         return self._own(RawStream(int(stream.handle), device, core=stream))
 
     def _own(self, stream: RawStream) -> RawStream:
@@ -345,9 +355,11 @@ class CudaBackend(CudaKernels, Backend):
         check(result, f"asking a stream of {stream.device}")
         return True
 
-    def event_record(self, stream: RawStream, *, timing: bool) -> core.Event:
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> core.Event:
         if _forked_from is not None:
             raise failure(None, "recording an event")
+        if event is not None:
+            return stream.core.record(event)
         return stream.core.record(options=_TIMED) if timing else stream.core.record()
 
     def event_wait(self, stream: RawStream, event: Any) -> None:

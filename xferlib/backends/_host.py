@@ -83,7 +83,7 @@ class HostBackend(Backend):
     def stream_done(self, stream: RawStream) -> bool:
         return True
 
-    def event_record(self, stream: RawStream, *, timing: bool) -> HostEvent:
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> HostEvent:
         return HostEvent()
 
     def event_wait(self, stream: RawStream, event: Any) -> None:

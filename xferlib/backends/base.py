@@ -212,7 +212,8 @@ class Backend(ABC):
     def stream_done(self, stream: RawStream) -> bool: ...
 
     @abstractmethod
-    def event_record(self, stream: RawStream, *, timing: bool) -> RawEvent: ...
+    def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> RawEvent:
+        """Record a new event, or ``event`` again: the caller knows that nobody waits for its old place."""
 
     @abstractmethod
     def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...

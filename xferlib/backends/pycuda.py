@@ -105,7 +105,7 @@ class PycudaBackend(CudaBackend):
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         if not nbytes:
             return GPUArray(shape, dtype)
-        buffer = core.Device(device.index).memory_resource.allocate(nbytes, stream=stream.core)
+        buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)
         guard = Guard(self, buffer, stream)
         guard.users[0] = self._default_stream(device)  # where PyCUDA's own operations on the array run
         return GPUArray(shape, dtype, gpudata=_Allocation(buffer, guard))
