@@ -1,0 +1,62 @@
+# Each target makes its own virtual environment and installs what it needs: Python 3.11+ and make are enough.
+#
+#   make demo     train on handwritten digits on every backend that this machine can run
+#   make test     the test suite
+#   make lint     ruff: rules and format
+#   make types    mypy --strict
+#   make docs     the documentation site, in site/
+#   make clean    remove the environment and everything built
+#
+# PYTHON=python3.12 chooses the interpreter. With an NVIDIA driver present the environment also sees the packages of
+# that interpreter, so that an installed CuPy, PyTorch or PyCUDA is used: nothing of CUDA's gigabytes is downloaded.
+
+SHELL := /bin/sh
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: demo test lint types docs check clean
+
+demo: $(VENV)/.demo
+	$(BIN)/xferlib demo $(ARGS)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/.lint
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+check: lint types test
+
+$(VENV)/.made:
+	sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	$(BIN)/python tools/install_cpu_torch.py
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python tools/install_cpu_torch.py
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""``xferlib demo``: the program of ``examples/digits.py`` on every backend, and its data."""
