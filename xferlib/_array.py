@@ -65,10 +65,10 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
     """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not count."""
+    if 0 in shape:
+        return True
     step = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent == 0:
-            return True
         if extent != 1:
             if stride != step:
                 return False
