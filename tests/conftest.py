@@ -1,0 +1,36 @@
+"""Fixtures for the tests: the plug-in backends that they bring along."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xferlib import _registry
+
+PLUGIN_DIR = Path(__file__).parent / "plugin"
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Iterator[Path]:
+    """Backends `fake`, `tiny` and `broken`, discovered by their entry points for one test module."""
+    sys.path.insert(0, str(PLUGIN_DIR))
+    before, _registry._plugins = _registry._plugins, None
+    try:
+        yield PLUGIN_DIR
+    finally:
+        sys.path.remove(str(PLUGIN_DIR))
+        _registry._plugins = before
+
+
+@pytest.fixture
+def fake(plugins: Path) -> Iterator[Any]:
+    """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
+    backend = _registry.get("fake")
+    yield backend
+    backend.machine.finish()
+    violations, backend.machine.violations = backend.machine.violations, []
+    assert not violations, violations

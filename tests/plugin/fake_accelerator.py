@@ -1,0 +1,416 @@
+"""A streams-capable backend whose device memory is host memory.
+
+What a stream is given runs late: when something waits for it, and then in an adversarial order drawn
+from a seed. So the shared staging code really runs, and its ordering is checked, on a machine
+without a GPU. Anything that a GPU would not forgive is noted in `Machine.violations`: a copy from
+memory that is neither pinned nor the device's, memory freed under a pending copy, a misaligned
+kernel access.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import re
+import threading
+import time
+from collections import deque
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from xferlib import _device
+from xferlib._array import ArrayInfo, c_strides
+from xferlib._device import Device
+from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawStream
+from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
+
+POISON = 0xA5
+_WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
+
+
+def _raw(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, typestr: str) -> Any:
+    described = {"data": (pointer, False), "shape": shape, "strides": strides, "typestr": typestr, "version": 3}
+    return np.asarray(SimpleNamespace(__array_interface__=described))
+
+
+class Point:
+    """A place in a queue; an event is the last point recorded with it."""
+
+    def __init__(self, queue: Queue | None = None) -> None:
+        self.queue = queue
+        self.is_done = queue is None
+        self.time_s = 0.0
+
+
+class Event:
+    def __init__(self) -> None:
+        self.point = Point()
+
+
+class Work:
+    """A copy or kernel, and the address ranges that it touches."""
+
+    def __init__(self, run: Any, ranges: tuple[tuple[int, int], ...]) -> None:
+        self.run = run
+        self.ranges = ranges
+
+
+class Queue:
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.work: deque[Any] = deque()  # Work, ("record", Point), ("wait", Point)
+
+
+class Block:
+    """Memory of the device or pinned memory; the machine hears of its end when it next does something."""
+
+    def __init__(self, machine: Machine, memory: Any, nbytes: int, kind: str, stream: RawStream | None) -> None:
+        self.machine = machine
+        self.memory = memory
+        self.pointer = -(-memory.ctypes.data // 512) * 512
+        self.nbytes = nbytes
+        self.kind = kind
+        self.stream = stream
+        self.users: dict[int, RawStream] = {}
+
+    def __del__(self) -> None:
+        self.machine.dead.append((self.pointer, self.memory, self.nbytes, self.kind, self.stream, self.users))
+
+
+class Machine:
+    """Queues, memory and the schedule of the fake device."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.pid = os.getpid()
+        self.queues: dict[int, Queue] = {}
+        self.live: dict[int, tuple[int, str]] = {}
+        self.dead: deque[Any] = deque()
+        self.free: dict[tuple[int, int], list[Any]] = {}
+        self.violations: list[str] = []
+        self.kept: list[Any] = []
+        self.limits: dict[str, int] = {}
+        self.progresses_on_query = True
+        self.failing: Exception | None = None
+        self.random = random.Random(0)
+
+    def enter(self) -> None:
+        """Refuse a forked child, and settle the memory that died."""
+        if os.getpid() != self.pid:
+            raise ForkError(f"the fake device was used in process {os.getpid()}, forked from {self.pid}; use spawn")
+        with self.lock:
+            while self.dead:
+                self._bury(*self.dead.popleft())
+
+    def held(self, kind: str) -> int:
+        return sum(nbytes for nbytes, its_kind in self.live.values() if its_kind == kind)
+
+    # --- memory
+
+    def allocate(self, nbytes: int, kind: str, stream: RawStream | None = None) -> Block:
+        with self.lock:
+            self.enter()
+            recycled = self.free.get((stream.handle, nbytes)) if stream is not None else None
+            if recycled:
+                return Block(self, recycled.pop(), nbytes, kind, stream)
+            if kind in self.limits and self.held(kind) + nbytes > self.limits[kind]:
+                wrong = DeviceMemoryError if kind == "device" else PinnedMemoryError
+                raise wrong(f"{nbytes} bytes do not fit in the fake's {self.limits[kind]}; free arrays")
+            block = Block(self, np.full(nbytes + 1024, POISON, np.uint8), nbytes, kind, stream)
+            self.live[block.pointer] = (max(nbytes, 1), kind)
+            return block
+
+    def _bury(self, pointer: int, memory: Any, nbytes: int, kind: str, stream: Any, users: dict[int, Any]) -> None:
+        if kind == "device":  # back to the allocation stream's pool, whose next user may write at once
+            for user in users.values():
+                if user.handle != stream.handle:
+                    self.wait(stream.handle, self.record(user.handle))
+            poison = Work(lambda: ctypes.memset(pointer, POISON, nbytes), ((pointer, pointer + nbytes),))
+            self.queues[stream.handle].work.append(poison)
+            self.free.setdefault((stream.handle, nbytes), []).append(memory)
+            return
+        self.refuse_pending(pointer, nbytes, "pinned memory was freed")
+        self.kept.append(memory)  # a late copy must find memory, not a fault
+        ctypes.memset(pointer, POISON, nbytes)
+        del self.live[pointer]
+
+    def refuse_pending(self, pointer: int, nbytes: int, what: str) -> None:
+        for queue in self.queues.values():
+            for item in queue.work:
+                if isinstance(item, Work) and any(lo < pointer + nbytes and pointer < hi for lo, hi in item.ranges):
+                    self.violations.append(f"{what} under a pending copy")
+
+    def check(self, low: int, high: int) -> None:
+        for start, (nbytes, _) in self.live.items():
+            if start <= low and high <= start + nbytes:
+                return
+        raise TransferError(f"[{low:#x}, {high:#x}) is neither pinned nor device memory; stage it")
+
+    # --- queues
+
+    def record(self, handle: int) -> Point:
+        point = Point(self.queues[handle])
+        self.queues[handle].work.append(("record", point))
+        return point
+
+    def wait(self, handle: int, point: Point) -> None:
+        self.queues[handle].work.append(("wait", point))
+
+    def enqueue(self, stream: RawStream, run: Any, ranges: tuple[tuple[int, int], ...]) -> None:
+        with self.lock:
+            self.enter()
+            if self.failing is not None:
+                raise self.failing
+            for low, high in ranges:
+                self.check(low, high)
+            self.queues[stream.handle].work.append(Work(run, ranges))
+
+    def step(self, queue: Queue) -> bool:
+        """Run the first item of a queue, if it may run."""
+        item = queue.work[0]
+        if isinstance(item, Work):
+            queue.work.popleft()
+            item.run()
+            return True
+        kind, point = item
+        if kind == "wait" and not point.is_done:
+            return False
+        queue.work.popleft()
+        if kind == "record":
+            point.time_s = time.perf_counter()
+            point.is_done = True
+        return True
+
+    def step_any(self) -> bool:
+        queues = [queue for queue in self.queues.values() if queue.work]
+        self.random.shuffle(queues)
+        return any(self.step(queue) for queue in queues)
+
+    def reach(self, point: Point) -> None:
+        """Run until a point has passed: at random, or as little as it needs, whichever the seed says."""
+        with self.lock:
+            self.enter()
+            is_lazy = self.random.random() < 0.5
+            while not point.is_done:
+                if not (self._toward(point) if is_lazy else self.step_any()):
+                    raise AssertionError("the fake device is deadlocked")
+
+    def _toward(self, point: Point) -> bool:
+        while point.queue is not None and point.queue.work:
+            head = point.queue.work[0]
+            if isinstance(head, Work) or head[0] == "record" or head[1].is_done:
+                return self.step(point.queue)
+            point = head[1]
+        return False
+
+    def has_passed(self, point: Point) -> bool:
+        with self.lock:
+            self.enter()
+            if self.progresses_on_query and not point.is_done:
+                self.step_any()
+            return point.is_done
+
+    def finish(self) -> None:
+        with self.lock:
+            self.enter()
+            while self.step_any():
+                pass
+
+
+class FakeArray:
+    """An array on the fake device; indexing and transposing give views."""
+
+    def __init__(self, block: Any, pointer: int, shape: Any, strides: Any, dtype: Any, device: Device) -> None:
+        self.block = block
+        self.pointer = pointer
+        self.shape = tuple(shape)
+        self.strides = tuple(strides)
+        self.dtype = np.dtype(dtype)
+        self.device = device
+
+    def _over(self, seen: Any) -> FakeArray:
+        return FakeArray(self.block, seen.ctypes.data, seen.shape, seen.strides, self.dtype, self.device)
+
+    def _seen(self) -> Any:
+        return _raw(self.pointer, self.shape, self.strides, self.dtype.str)
+
+    def __getitem__(self, key: Any) -> FakeArray:
+        return self._over(self._seen()[key])
+
+    def transpose(self, *axes: int) -> FakeArray:
+        return self._over(self._seen().transpose(*axes))
+
+
+class FakeBackend(Backend):
+    """Two devices, ``fake:sim:0`` and ``fake:sim:1``, of one machine."""
+
+    name = "fake"
+    array_types = ("fake_accelerator.FakeArray",)
+    pinned_domain = "fake"
+    capabilities = Capabilities(
+        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
+        peer_copy=True, kernels=True, strided=True,
+        why={"namespace": "the fake device computes nothing"},
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.machine = Machine()
+        self._devices = tuple(_device.make(self.name, "sim", index) for index in range(2))
+        self._local = threading.local()
+        self._handles = 0
+        self._default = {device: self.stream_create(device, non_blocking=False, priority=0) for device in self._devices}
+
+    def namespace(self) -> ModuleType:
+        raise self._unsupported("namespace")
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def device_properties(self, device: Device) -> DeviceProperties:
+        return DeviceProperties(name="fake", total_nbytes=1 << 30)
+
+    def device_current(self) -> Device:
+        return getattr(self._local, "device", self._devices[0])
+
+    def device_use(self, device: Device) -> None:
+        self._local.device = device
+
+    def device_synchronize(self, device: Device) -> None:
+        self.machine.finish()
+
+    def attach(self, device: Device) -> None:
+        self.machine.enter()
+
+    # --- arrays
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, *, device: Device, stream: RawStream) -> FakeArray:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        block = self.machine.allocate(nbytes, "device", stream)
+        array = FakeArray(block, block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device)
+        self.consumed(array, self.stream_current(device))
+        return array
+
+    def view(self, array: FakeArray) -> ArrayInfo:
+        return ArrayInfo(array.pointer, array.shape, array.strides, array.dtype, array.device, True)
+
+    def subarray(self, slab: FakeArray, offset: int, shape: tuple[int, ...], dtype: Any) -> FakeArray:
+        return FakeArray(slab.block, slab.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.device)
+
+    def consumed(self, array: FakeArray, stream: RawStream) -> None:
+        array.block.users[stream.handle] = stream
+
+    # --- memory and copies
+
+    def pinned_alloc(self, nbytes: int) -> Block:
+        return self.machine.allocate(nbytes, "pinned")
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        with self.machine.lock:
+            for start, (size, _) in self.machine.live.items():
+                if start < pointer + nbytes and pointer < start + size:
+                    raise PinnedMemoryError(f"{nbytes} bytes at {pointer:#x} are pinned already")
+            self.machine.live[pointer] = (nbytes, "registered")
+
+    def pinned_unregister(self, pointer: int) -> None:
+        with self.machine.lock:
+            nbytes, kind = self.machine.live.pop(pointer)
+            assert kind == "registered"
+            self.machine.refuse_pending(pointer, nbytes, "memory was unpinned")
+
+    def is_pinned(self, pointer: int) -> bool:
+        with self.machine.lock:
+            return any(s <= pointer < s + n and k != "device" for s, (n, k) in self.machine.live.items())
+
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        ranges = ((dst, dst + nbytes), (src, src + nbytes))
+        self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ranges)
+
+    # --- streams and events
+
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
+        with self.machine.lock:
+            self.machine.enter()
+            handle = 0x1000 * self._handles
+            self._handles += 1
+            self.machine.queues[handle] = Queue(device)
+        return RawStream(handle, device)
+
+    def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
+        return RawStream(handle, self.machine.queues[handle].device, native=native)
+
+    def stream_current(self, device: Device) -> RawStream:
+        current: dict[Device, RawStream] = self._local.__dict__.get("streams", {})
+        return current.get(device, self._default[device])
+
+    def stream_use(self, stream: RawStream) -> None:
+        self._local.__dict__.setdefault("streams", {})[stream.device] = stream
+
+    def stream_synchronize(self, stream: RawStream) -> None:
+        with self.machine.lock:
+            self.machine.enter()
+            self.machine.reach(self.machine.record(stream.handle))
+
+    def stream_done(self, stream: RawStream) -> bool:
+        with self.machine.lock:
+            self.machine.enter()
+            queue = self.machine.queues[stream.handle]
+            if queue.work and self.machine.progresses_on_query:
+                self.machine.step_any()
+            return not queue.work
+
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> Event:
+        with self.machine.lock:
+            self.machine.enter()
+            recorded = event if event is not None else Event()
+            recorded.point = self.machine.record(stream.handle)
+            return recorded
+
+    def event_wait(self, stream: RawStream, event: Event) -> None:
+        with self.machine.lock:
+            self.machine.enter()
+            self.machine.wait(stream.handle, event.point)
+
+    def event_done(self, event: Event) -> bool:
+        return self.machine.has_passed(event.point)
+
+    def event_synchronize(self, event: Event) -> None:
+        self.machine.reach(event.point)
+
+    def event_elapsed_ms(self, start: Event, end: Event) -> float:
+        return (end.point.time_s - start.point.time_s) * 1e3
+
+    # --- kernels: the two copies of `_devicecopy`, recognised by name
+
+    def compile(self, source: str, *, device: Device, options: Any = (), names: Any = ()) -> Any:
+        return SimpleNamespace(cubin=source.encode(), names={})
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> Any:
+        source = cubin.decode()
+        signature = re.search(rf"{name}\(([^)]*)\)", source)
+        word = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst", source)
+        assert signature is not None and word is not None, f"the fake device knows no kernel {name!r}"
+        return SimpleNamespace(name=name, device=device, count=signature[1].count(",") + 1, itemsize=_WORDS[word[1]])
+
+    def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, shared_nbytes: int = 0) -> None:
+        pointers = (ctypes.c_void_p * kernel.count).from_address(params)
+        values = [ctypes.c_int64.from_address(pointer).value for pointer in pointers]
+        tail = {"copy_elements": 3, "copy_tiles": 9}[kernel.name]
+        axes = [tuple(values[at : at + 3]) for at in range(tail, len(values), 3)]
+        if kernel.name == "copy_tiles":
+            rows, cols, row_dst, row_src, col_dst, col_src = values[3:9]
+            axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
+        shape = tuple(axis[0] for axis in axes)
+        typestr = f"|V{kernel.itemsize}"
+        dst = _raw(values[0], shape, tuple(axis[1] for axis in axes), typestr)
+        src = _raw(values[1], shape, tuple(axis[2] for axis in axes), typestr)
+        if any(number % kernel.itemsize for axis in axes for number in axis[1:]) or any(
+            pointer % kernel.itemsize for pointer in values[:2]
+        ):
+            self.machine.violations.append(f"misaligned access in {kernel.name}: {values}")
+        ranges = tuple(np.lib.array_utils.byte_bounds(each) for each in (dst, src))
+        if kernel.device is not stream.device:
+            self.machine.violations.append(f"a kernel loaded on {kernel.device} was launched on {stream.device}")
+        self.machine.enqueue(stream, lambda: np.copyto(dst, src), ranges)

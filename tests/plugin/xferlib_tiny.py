@@ -1,0 +1,73 @@
+"""A third party's backend in forty lines: arrays that are a name for a NumPy array."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from xferlib import _device
+from xferlib._array import ArrayInfo
+from xferlib._device import Device
+from xferlib.backends._host import WHY_HOST, HostBackend
+from xferlib.backends.base import Capabilities, RawStream
+from xferlib.errors import BackendUnavailableError
+
+
+class TinyArray:
+    """Owns a NumPy array and does nothing else."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __getitem__(self, key: Any) -> TinyArray:
+        return TinyArray(self.data[key])
+
+    def transpose(self, *axes: int) -> TinyArray:
+        return TinyArray(self.data.transpose(*axes))
+
+
+class TinyBackend(HostBackend):
+    """The model for a library on the CPU."""
+
+    name = "tiny"
+    array_types = ("xferlib_tiny.TinyArray",)
+    capabilities = Capabilities(
+        strided=True, why={**WHY_HOST, "namespace": "TinyArray cannot compute", "peer_copy": "there is one CPU device"}
+    )
+
+    def __init__(self) -> None:
+        self._device = _device.make("tiny", "cpu")
+        self._stream = RawStream(0, self._device)
+
+    def namespace(self) -> ModuleType:
+        raise self._unsupported("namespace")
+
+    def devices(self) -> tuple[Device, ...]:
+        return (self._device,)
+
+    def device_current(self) -> Device:
+        return self._device
+
+    def device_use(self, device: Device) -> None:
+        """There is one device."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> TinyArray:
+        return TinyArray(np.empty(shape, dtype))
+
+    def view(self, array: TinyArray) -> ArrayInfo:
+        a = array.data
+        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+
+    def host_view(self, array: TinyArray) -> np.ndarray[Any, Any]:
+        view: np.ndarray[Any, Any] = array.data
+        return view
+
+    def subarray(self, slab: TinyArray, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TinyArray:
+        return TinyArray(np.ndarray(shape, dtype, slab.data, offset))
+
+
+def BrokenBackend() -> TinyBackend:  # noqa: N802 - the registry's factory
+    """A backend whose library is there but cannot run."""
+    raise BackendUnavailableError("the broken device is not plugged in")

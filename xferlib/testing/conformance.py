@@ -1,0 +1,12 @@
+"""The whole suite in one class."""
+
+from __future__ import annotations
+
+from xferlib.testing.copies import Copies
+
+
+class BackendConformance(Copies):
+    """Every sentence of the semantics, as tests of one backend on one device.
+
+    Subclass it in a test module and name the backend; pytest does the rest.
+    """

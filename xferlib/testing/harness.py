@@ -1,0 +1,124 @@
+"""What every part of the conformance suite uses: the backend under test, and how to drive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy
+
+import xferlib as xl
+from xferlib import _plan, _registry, _transfer
+from xferlib._plan import Path
+from xferlib.backends.base import Backend
+
+HostArray = np.ndarray[Any, Any]
+
+
+@contextmanager
+def forced(path: Path | None, *, chunk_nbytes: int | None = None) -> Iterator[None]:
+    """Make transfers of this thread take ``path`` where the array allows it, in chunks of that size.
+
+    Args:
+        path: A path of `xferlib._plan.Path`; None: the library's own choice.
+        chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
+    """
+    token = _plan._forced.set(path)
+    planned = _plan.chunk_nbytes
+    if chunk_nbytes is not None:
+        _plan.chunk_nbytes = lambda *_: chunk_nbytes
+    try:
+        yield
+    finally:
+        _plan.chunk_nbytes = planned
+        _plan._forced.reset(token)
+
+
+class Harness:
+    """The backend under test.
+
+    Attributes:
+        backend: Its registry name.
+        device: A specification of the device, ``"torch:cpu"``; the backend's current one if None.
+        max_examples: Layouts that Hypothesis draws for each property.
+        negative_steps: Whether the library's own indexing takes negative steps.
+    """
+
+    backend: str = "numpy"
+    device: str | None = None
+    max_examples: int = 60
+    negative_steps: bool = False
+
+    @property
+    def place(self) -> xl.Device:
+        return xl.get_device(self.device if self.device is not None else self.backend)
+
+    @property
+    def raw(self) -> Backend:
+        """The part of the backend that serves the device."""
+        return _registry.get(self.backend).at(self.place)
+
+    @property
+    def is_async(self) -> bool:
+        return self.raw.capabilities.streams
+
+    def need(self, ability: str) -> None:
+        """Skip the test, with the backend's own reason, where the ability is missing."""
+        if not getattr(self.raw.capabilities, ability):
+            pytest.skip(f"{self.place}: {self.raw.capabilities.reason(ability)}")
+
+    def forall(self, check: Callable[..., None], *drawn: SearchStrategy[Any]) -> None:
+        """Run ``check`` on what the strategies draw."""
+        relaxed = settings(
+            max_examples=self.max_examples,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        relaxed(given(*drawn)(check))()
+
+    # --- transfers to and from the device under test
+
+    def up(self, x: Any, **options: Any) -> Any:
+        return xl.to_device(x, device=None if "out" in options else self.place, **options)
+
+    def up_async(self, x: Any, **options: Any) -> xl.Transfer:
+        return xl.to_device_async(x, device=None if "out" in options else self.place, **options)
+
+    def down(self, d: Any, **options: Any) -> HostArray:
+        return xl.to_host(d, **options)
+
+    def shape_of(self, d: Any) -> tuple[int, ...]:
+        return self.raw.view(d).shape
+
+    def stream(self) -> xl.Stream:
+        return xl.Stream(self.place)
+
+    def pinned(self, x: HostArray) -> HostArray:
+        """A pinned copy of a host array."""
+        return xl.pinned_array(x, backend=self.backend)
+
+    def settle(self) -> None:
+        """Wait for everything on the device."""
+        self.place.synchronize()
+
+    @contextmanager
+    def patched(self, owner: Any, name: str, value: Any) -> Iterator[None]:
+        """Replace an attribute for a block."""
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+        try:
+            yield
+        finally:
+            setattr(owner, name, before)
+
+
+PATHS: tuple[Path | None, ...] = (None, Path.STAGED, Path.PERMUTED)
+"""What a pageable array can be made to take; `Path.PINNED` needs a pinned one."""
+
+in_flight = _transfer.in_flight
