@@ -95,12 +95,13 @@ def to_device(
     if info.device.kind == "cpu":
         return _from_host(x, source.host_view(x), target, place, order, wanted, out, copy)
     _refuse_no_copy(copy, info, place)
-    _check_out(out, info.shape, wanted, target)
+    if out is not None:
+        _check_out(out, info.shape, wanted, target)
     _convert.check_conversion(info.dtype, wanted)
     source = source.at(info.device)
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, info.shape, wanted, place)
-        _move.device_to_host(x, source, wanted, None, target.host_view(filled))
+        _move.device_to_host(x, info, source, wanted, None, target.host_view(filled))
         return filled
     source.attach(info.device)
     return _move.device_to_device(x, source, target, place, wanted, order, out)
@@ -120,17 +121,16 @@ def _from_host(
         return x
     if copy is False:
         raise LayoutError(f"copy=False, but {type(x).__name__} is not on {place}; pass copy=None or copy=True")
-    if out is not None:
-        _check_out(out, host.shape, wanted, target)
+    into = _check_out(out, host.shape, wanted, target) if out is not None else None
     if host.dtype != wanted:
         _convert.check_conversion(host.dtype, wanted)
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, host.shape, wanted, place)
-        into = target.host_view(filled)
-        _transfer.copy_on_host(into, host.copy() if np.may_share_memory(into, host) else host)
+        memory = target.host_view(filled)
+        _transfer.copy_on_host(memory, host.copy() if np.may_share_memory(memory, host) else host)
         return filled
     target.attach(place)
-    return _move.host_to_device(host, target, place, wanted, order, out)
+    return _move.host_to_device(host, target, place, wanted, order, out, into)
 
 
 def _empty_on_cpu(target: Backend, shape: tuple[int, ...], dtype: np.dtype[Any], place: Device) -> Array:
@@ -180,7 +180,8 @@ def to_device_async(
     wanted = _wanted(dtype, host.dtype)
     if place.kind == "cpu":
         return _complete(_from_host(x, host, target, place, order, wanted, out, True), target, host.nbytes, is_upload=True)
-    _check_out(out, host.shape, wanted, target)
+    if out is not None:
+        _check_out(out, host.shape, wanted, target)
     _convert.check_conversion(host.dtype, wanted)
     target.attach(place)
     return _move.host_to_device_async(host, target, place, wanted, order, out)
@@ -208,7 +209,7 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         return _to_host_from_cpu(source.host_view(d), wanted, out)
     source = source.at(info.device)
     source.attach(info.device)
-    return _move.device_to_host(d, source, wanted, order, out)
+    return _move.device_to_host(d, info, source, wanted, order, out)
 
 
 def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> Transfer:
@@ -231,7 +232,7 @@ def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArr
         return _complete(done, source.at(info.device), done.nbytes, is_upload=False)
     source = source.at(info.device)
     source.attach(info.device)
-    return _move.device_to_host_async(d, source, wanted, order, out)
+    return _move.device_to_host_async(d, info, source, wanted, order, out)
 
 
 def _download_arguments(
@@ -319,10 +320,10 @@ def _raw_stream(stream: Any, place: Device) -> RawStream:
     return raw
 
 
-def _check_out(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], target: Backend) -> None:
-    if out is not None:
-        info = target.view(out)
-        _check_fit(info.shape, info.dtype, info.is_writable, shape, dtype)
+def _check_out(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any], target: Backend) -> ArrayInfo:
+    info = target.view(out)
+    _check_fit(info.shape, info.dtype, info.is_writable, shape, dtype)
+    return info
 
 
 def _check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:

@@ -85,7 +85,7 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
     resolved = dtype if isinstance(dtype, np.dtype) else _resolve(dtype, what)
     if resolved in _SUPPORTED:
         return resolved
-    native = resolved.newbyteorder("=")
+    native: np.dtype[Any] = resolved.newbyteorder("=")
     if native in _SUPPORTED:
         return native
     raise UnsupportedDTypeError(

@@ -144,6 +144,8 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
     """
     if spec is None:
         return current_device(backend if backend is not None else _registry.default_backend())
+    name: str | None
+    kind: str | None
     if isinstance(spec, Device):
         name, kind, index = spec.backend, spec.kind, spec.index
     elif isinstance(spec, str):

@@ -8,6 +8,7 @@ them whenever it runs short.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import threading
@@ -81,7 +82,7 @@ class HostCache:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array; over recycled pages where a block of that size is free."""
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < RECYCLED_FROM:
             return np.empty(shape, dtype)
         block = self._take(nbytes)

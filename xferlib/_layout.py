@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def merged(array: HostArray) -> HostArray:
     return array if len(shape) == array.ndim else array.reshape(shape or (1,))
 
 
-class Chunks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chunks:
     """A C-order partition of an array along one axis, leading axes taken one index at a time.
 
     Chunk ``i`` covers ``rows`` rows (fewer at the end of the axis) of the axis ``axis``.
@@ -42,7 +44,7 @@ class Chunks(NamedTuple):
     inner: int
     """Destination bytes of one row."""
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> tuple[int, HostArray]:
         """Chunk ``index``: its destination offset in bytes, and its elements."""
         lead, block = divmod(index, self.blocks)
         start = block * self.rows

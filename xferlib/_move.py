@@ -47,23 +47,36 @@ if hasattr(os, "register_at_fork"):
 
 
 def host_to_device(
-    src: HostArray, backend: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
+    src: HostArray,
+    backend: Backend,
+    device: Device,
+    dtype: np.dtype[Any],
+    stream: RawStream | None,
+    out: Array,
+    into: ArrayInfo | None,
 ) -> Array:
-    """Blocking upload: the source has been read on return, unless it is pinned and ``stream`` was given."""
+    """Blocking upload: the source has been read on return, unless it is pinned and ``stream`` was given.
+
+    ``into`` describes ``out``; both None for a new array.
+    """
     order = stream if stream is not None else backend.stream_current(device)
-    dst = out if out is not None else backend.empty(src.shape, dtype, device=device, stream=order)
-    info = backend.view(dst)
-    found = _plan.plan(src, dtype, backend, may_permute=out is None or info.is_c_contiguous)
+    if into is None:
+        out = backend.empty(src.shape, dtype, device=device, stream=order)
+        into = backend.view(out)
+        is_flat = True
+    else:
+        is_flat = into.is_c_contiguous
+    found = _plan.plan(src, dtype, backend, may_permute=is_flat)
     _plan.refuse_slow(found, src, "to_device")
     if found.path is Path.PERMUTED:
-        found = _upload_permuted(src, info, backend, order, found)
-    elif info.is_c_contiguous:
-        _transfer.upload(src, info, backend, order, found)
+        found = _upload_permuted(src, into, backend, order, found)
+    elif is_flat:
+        _transfer.upload(src, into, backend, order, found)
     else:
-        _upload_strided(src, info, backend, order, found)
+        _upload_strided(src, into, backend, order, found)
     if found.path is Path.PINNED:
-        _release_pinned(src, dst, backend, order, must_wait=stream is None)
-    return dst
+        _release_pinned(src, out, backend, order, must_wait=stream is None)
+    return out
 
 
 def _release_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream, *, must_wait: bool) -> None:
@@ -83,9 +96,8 @@ def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: R
     try:
         temporary = backend.empty(lies.shape, dst.dtype, device=dst.device, stream=stream)
     except DeviceMemoryError:
-        gathered = Plan(Path.STAGED)
-        _transfer.upload(src, dst, backend, stream, gathered)
-        return gathered
+        _transfer.upload(src, dst, backend, stream, _plan.STAGED)
+        return _plan.STAGED
     info = backend.view(temporary)
     inner = _plan.plan(lies, dst.dtype, backend, may_permute=False)
     _transfer.upload(lies, info, backend, stream, inner)
@@ -137,7 +149,7 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     """Set every element of an array to one value, on the current stream."""
     info = backend.view(dst)
     if info.size:
-        one = host_to_device(value, backend, info.device, info.dtype, None, None)
+        one = host_to_device(value, backend, info.device, info.dtype, None, None, None)
         spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
         _devicecopy.copy(info, spread, backend, backend.stream_current(info.device))
 
@@ -146,11 +158,10 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
 
 
 def device_to_host(
-    src: Array, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
+    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
 ) -> HostArray:
     """Blocking download: complete on return."""
-    src = backend.resolved(src)
-    info = backend.view(src)
+    src, info = _resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
     dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
     flat, temporary = _contiguous(src, info, backend, order)
@@ -160,6 +171,11 @@ def device_to_host(
     _transfer.download(flat, dst, backend, order, found)
     del temporary
     return dst
+
+
+def _resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, ArrayInfo]:
+    resolved = backend.resolved(src)
+    return (src, info) if resolved is src else (resolved, backend.view(resolved))
 
 
 def _contiguous(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
@@ -173,11 +189,10 @@ def _contiguous(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream
 
 
 def device_to_host_async(
-    src: Array, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
+    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete."""
-    src = backend.resolved(src)
-    info = backend.view(src)
+    src, info = _resolved(src, info, backend)
     order = stream
     if order is None:
         order = _copy_stream(backend, info.device, "down")
@@ -201,8 +216,7 @@ def device_to_device(
     src: Array, source: Backend, target: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
 ) -> Array:
     """A copy between arrays of one pinned domain, on one device or two."""
-    src = source.resolved(src)
-    info = source.view(src)
+    src, info = _resolved(src, source.view(src), source)
     order = stream if stream is not None else target.stream_current(device)
     before = source.stream_current(info.device)
     if (before.device.index, before.handle) != (order.device.index, order.handle):

@@ -11,7 +11,7 @@ import numpy as np
 
 from xferlib import _config, _pinned
 from xferlib._layout import HostArray, dense_order
-from xferlib._staging import CHUNK_NBYTES, SMALL_NBYTES
+from xferlib._staging import SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class Path(str, Enum):
 
 _PERMUTED_FROM = 1 << 20
 _ASK_DRIVER_FROM = 256 << 10
-_SMALLEST_CHUNK = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,10 @@ class Plan:
     order: tuple[int, ...] = ()
     """Axis order in which the array lies in memory."""
 
+
+_EMPTY = Plan(Path.EMPTY)
+_SMALL = Plan(Path.SMALL)
+STAGED = Plan(Path.STAGED)
 
 _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
@@ -62,17 +65,17 @@ def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permut
         backend: Of the device side.
         may_permute: Whether the device side is ours to fill in two steps.
     """
-    if not array.size:
-        return Plan(Path.EMPTY)
     nbytes = array.size * dtype.itemsize
+    if not nbytes:
+        return _EMPTY
     forced = _forced.get()
-    if nbytes <= SMALL_NBYTES and forced in (None, Path.SMALL):
-        return Plan(Path.SMALL)
+    if nbytes <= SMALL_NBYTES and (forced is None or forced is Path.SMALL):
+        return _SMALL
     if array.dtype == dtype and forced not in (Path.STAGED, Path.SMALL):
         found = _direct(array, backend, may_permute, forced)
         if found is not None:
             return found
-    return Plan(Path.STAGED)
+    return STAGED
 
 
 def _direct(array: HostArray, backend: Backend, may_permute: bool, forced: Path | None) -> Plan | None:
@@ -105,14 +108,8 @@ def refuse_slow(found: Plan, array: HostArray, call: str) -> None:
     Raises:
         SlowPathError: The transfer would be staged.
     """
-    if found.path in (Path.STAGED, Path.PERMUTED) and "pageable" in _config.get().strict:
+    if (found.path is Path.STAGED or found.path is Path.PERMUTED) and "pageable" in _config.get().strict:
         raise SlowPathError(
             f"{call}: {array.nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
             "that; make the array with pinned_empty() or pinned_array(x)"
         )
-
-
-def chunk_nbytes(nbytes: int, threads: int) -> int:
-    """Bytes a staging chunk carries: the whole ring's share for large arrays, smaller for middling ones."""
-    share = -(-nbytes // max(threads, 1))
-    return max(_SMALLEST_CHUNK, min(CHUNK_NBYTES, -(-share // 4096) * 4096))

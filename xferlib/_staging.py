@@ -41,37 +41,21 @@ class Chunk:
         self.is_busy = False
         self._index = -1
 
-    def record(self, backend: Backend, stream: RawStream) -> None:
-        """Mark the chunk as used by what has been enqueued on ``stream``."""
+    def copy(self, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
+        """Enqueue a copy from or to this chunk, and remember when it will be done."""
         again = self.event if self._index == stream.device.index else None  # events belong to one device
-        self.event = backend.event_record(stream, timing=False, event=again)
+        self.event = backend.copy_recorded(dst, src, nbytes, stream=stream, event=again)
         self._index = stream.device.index
         self.is_busy = True
 
+    def wait(self, backend: Backend) -> None:
+        """Block until the copy is done."""
+        if self.is_busy:
+            backend.event_synchronize(self.event)
+            self.is_busy = False
+
     def as_array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> np.ndarray[Any, Any]:
         return self.bytes[:nbytes].view(dtype).reshape(shape)
-
-
-class _Lent:
-    """A chunk for one copy on ``stream``, given back whatever happens."""
-
-    __slots__ = ("_chunk", "_ring", "_stream")
-
-    def __init__(self, ring: Ring, stream: RawStream) -> None:
-        self._ring = ring
-        self._stream = stream
-
-    def __enter__(self) -> Chunk:
-        self._chunk = self._ring.acquire()
-        return self._chunk
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if kind is not None:  # a copy may be on its way without an event: wait for the copy itself
-                self._ring.backend.stream_synchronize(self._stream)
-                self._chunk.is_busy = False
-        finally:
-            self._ring.release(self._chunk)
 
 
 class Ring:
@@ -83,20 +67,14 @@ class Ring:
         self._lock = threading.Lock()
         self._count = 0
 
-    def lend(self, stream: RawStream) -> _Lent:
-        """``with ring.lend(stream) as chunk:`` for one copy."""
-        return _Lent(self, stream)
-
     def acquire(self) -> Chunk:
         """A chunk that no copy uses; blocks until one is free."""
         chunk = self._take()
-        if chunk.is_busy:
-            try:
-                self.backend.event_synchronize(chunk.event)
-            except BaseException:
-                self._free.put(chunk)
-                raise
-            chunk.is_busy = False
+        try:
+            chunk.wait(self.backend)
+        except BaseException:
+            self.release(chunk)
+            raise
         return chunk
 
     def _take(self) -> Chunk:
@@ -120,8 +98,16 @@ class Ring:
             raise
 
     def release(self, chunk: Chunk) -> None:
-        """Give a chunk back; it is reused once its event has passed."""
+        """Give a chunk back; it is reused once its copy is done."""
         self._free.put(chunk)
+
+    def abandon(self, chunk: Chunk, stream: RawStream) -> None:
+        """Give a chunk back after an error: a copy may be under way that no event marks."""
+        try:
+            self.backend.stream_synchronize(stream)
+            chunk.is_busy = False
+        finally:
+            self.release(chunk)
 
     @property
     def nbytes(self) -> int:
@@ -136,8 +122,7 @@ class Ring:
                 chunk = self._free.get_nowait()
             except Empty:
                 return nbytes
-            if chunk.is_busy:
-                self.backend.event_synchronize(chunk.event)
+            chunk.wait(self.backend)
             with self._lock:
                 self._count -= 1
             nbytes += CHUNK_NBYTES

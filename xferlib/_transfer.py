@@ -9,16 +9,18 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _devicecopy, _hostmem, _layout, _pinned, _plan, _registry, _staging, _stream
-from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib import _layout, _pieces, _staging, _stream
+from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray
 from xferlib._plan import Path, Plan
+from xferlib._staging import Chunk
 from xferlib._workers import Job, workers
 from xferlib.errors import TransferError, TransferTimeoutError
 
@@ -116,7 +118,7 @@ class Transfer:
         self._job = job
         self._keep = keep
         _stream.add_pending(self._stream, self)
-        workers.submit(job, min(job.steps, _config.staging_threads()))
+        workers.submit(job, _pieces.helpers(self._nbytes) + 1)
 
     def finish(self, *keep: Any) -> None:
         """Every copy is enqueued (upward) or drained (a staged one downward)."""
@@ -246,7 +248,7 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
     elif found.path is Path.PINNED:
         _upload_pinned(src, dst, backend, stream, found)
     elif found.path is not Path.EMPTY:
-        workers.run(upload_job(src, dst, backend, stream, None))
+        workers.run(upload_job(src, dst, backend, stream), _pieces.helpers(dst.nbytes))
 
 
 def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
@@ -263,23 +265,26 @@ def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: Raw
 
 
 def upload_job(
-    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None
+    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None = None
 ) -> Job:
+    """Fill chunks of the ring from ``src`` and send each on ``stream``."""
     ring = _staging.ring_of(backend)
-    limit = _plan.chunk_nbytes(dst.nbytes, _config.staging_threads())
-    chunks = _layout.chunked(src, dst.dtype.itemsize, limit)
+    pieces = _pieces.pieces(src, dst.dtype)
+    start = dst.pointer
 
-    finish = transfer.finish if transfer is not None else None
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        while (index := take()) >= 0:
+            chunk = ring.acquire()
+            try:
+                offset, nbytes = pieces.fill(index, chunk)
+                chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
+            except BaseException:
+                ring.abandon(chunk, stream)
+                raise
+            ring.release(chunk)
 
-    def step(index: int) -> None:
-        with ring.lend(stream) as chunk:
-            offset, part = chunks[index]
-            nbytes = part.size * dst.dtype.itemsize
-            copy_into(chunk.as_array(part.shape, dst.dtype, nbytes), part)
-            backend.copy(dst.pointer + offset, chunk.pointer, nbytes, stream=stream)
-            chunk.record(backend, stream)
-
-    return Job(chunks.count, step, begin=lambda: backend.attach(stream.device), finish=finish)
+    return Job(pieces.count, work, finish=None if transfer is None else transfer.finish)
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:
@@ -302,7 +307,7 @@ def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream
         enqueue_download(src, dst, backend, stream, found)
         _await_copy(backend, stream, dst)
     elif found.path is not Path.EMPTY:
-        workers.run(download_job(src, dst, backend, stream, None))
+        workers.run(download_job(src, dst, backend, stream), _pieces.helpers(src.nbytes))
 
 
 def _await_copy(backend: Backend, stream: RawStream, dst: HostArray) -> None:
@@ -331,25 +336,46 @@ def enqueue_download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: R
 
 
 def download_job(
-    src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, transfer: Transfer | None
+    src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, transfer: Transfer | None = None
 ) -> Job:
+    """Receive chunks of ``src`` on ``stream`` and empty each into ``dst``.
+
+    Each thread asks for its next chunk before it empties the one it has, so that the link never idles.
+    """
     ring = _staging.ring_of(backend)
-    limit = _plan.chunk_nbytes(src.nbytes, _config.staging_threads())
-    chunks = _layout.chunked(dst, src.dtype.itemsize, limit)
+    pieces = _pieces.pieces(dst, src.dtype)
+    start = src.pointer
 
-    finish = transfer.finish if transfer is not None else None
+    def receive(index: int) -> Chunk:
+        chunk = ring.acquire()
+        try:
+            offset, nbytes = pieces.span(index)
+            chunk.copy(chunk.pointer, start + offset, nbytes, backend, stream)
+        except BaseException:
+            ring.abandon(chunk, stream)
+            raise
+        return chunk
 
-    def step(index: int) -> None:
-        with ring.lend(stream) as chunk:
-            offset, part = chunks[index]
-            nbytes = part.size * src.dtype.itemsize
-            backend.copy(chunk.pointer, src.pointer + offset, nbytes, stream=stream)
-            chunk.record(backend, stream)
-            backend.event_synchronize(chunk.event)
-            chunk.is_busy = False
-            copy_into(part, chunk.as_array(part.shape, src.dtype, nbytes))
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        index = take()
+        chunk = receive(index) if index >= 0 else None
+        while chunk is not None:
+            following = take()
+            ahead = None
+            try:
+                ahead = receive(following) if following >= 0 else None
+                chunk.wait(backend)
+                pieces.drain(index, chunk)
+            except BaseException:
+                ring.abandon(chunk, stream)
+                if ahead is not None:
+                    ring.abandon(ahead, stream)
+                raise
+            ring.release(chunk)
+            index, chunk = following, ahead
 
-    return Job(chunks.count, step, begin=lambda: backend.attach(stream.device), finish=finish)
+    return Job(pieces.count, work, finish=None if transfer is None else transfer.finish)
 
 
 # --- on the host
@@ -363,9 +389,10 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
     chunks = _layout.chunked(src, dst.itemsize, _staging.CHUNK_NBYTES)
     flat = dst.reshape(-1)
 
-    def step(index: int) -> None:
-        offset, part = chunks[index]
-        start = offset // dst.itemsize
-        copy_into(flat[start : start + part.size].reshape(part.shape), part)
+    def work(take: Callable[[], int]) -> None:
+        while (index := take()) >= 0:
+            offset, part = chunks[index]
+            start = offset // dst.itemsize
+            copy_into(flat[start : start + part.size].reshape(part.shape), part)
 
-    workers.run(Job(chunks.count, step))
+    workers.run(Job(chunks.count, work), _pieces.helpers(dst.nbytes))

@@ -12,27 +12,22 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from xferlib import _config
-
 
 class Job:
-    """Independent steps, done by whichever thread comes first; the first error stops the rest."""
+    """Numbered steps shared by whichever threads come; the first error stops the rest.
 
-    __slots__ = ("_active", "_begin", "_finish", "_is_over", "_latch", "_lock", "_next", "_step", "error", "steps")
+    ``work(take)`` runs in each thread that helps: it does step ``take()`` until that is negative.
+    ``finish`` runs once, when the last thread has left.
+    """
+
+    __slots__ = ("_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "steps")
 
     def __init__(
-        self,
-        steps: int,
-        step: Callable[[int], None],
-        *,
-        begin: Callable[[], None] | None = None,
-        finish: Callable[[], None] | None = None,
+        self, steps: int, work: Callable[[Callable[[], int]], None], *, finish: Callable[[], None] | None = None
     ) -> None:
-        """``begin`` runs first in each thread that helps, ``finish`` once, after the last step."""
         self.steps = steps
         self.error: BaseException | None = None
-        self._step = step
-        self._begin = begin
+        self._work = work
         self._finish = finish
         self._next = itertools.count().__next__
         self._active = 0
@@ -41,6 +36,11 @@ class Job:
         self._latch = threading.Lock()
         self._latch.acquire()
 
+    def take(self) -> int:
+        """The number of a step that nobody has taken; -1 when there is none, or after an error."""
+        index = self._next()
+        return index if index < self.steps and self.error is None else -1
+
     def help(self) -> None:
         """Do steps until none is left; never raises what a step raised: see `error`."""
         with self._lock:
@@ -48,10 +48,7 @@ class Job:
                 return
             self._active += 1
         try:
-            if self._begin is not None:
-                self._begin()
-            while self.error is None and (index := self._next()) < self.steps:
-                self._step(index)
+            self._work(self.take)
         except BaseException as error:
             self.error = self.error or error
         finally:
@@ -110,9 +107,10 @@ class Workers:
         for _ in range(helpers):
             self._queue.put(job)
 
-    def run(self, job: Job) -> None:
+    def run(self, job: Job, helpers: int) -> None:
         """Work on ``job`` in this thread too, and return when it is over; raises its error."""
-        self.submit(job, min(job.steps, _config.staging_threads()) - 1)
+        if helpers > 0:
+            self.submit(job, helpers)
         try:
             job.help()
             job.wait()

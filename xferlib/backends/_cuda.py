@@ -6,6 +6,7 @@ arrays and memory pool, and names its current stream.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import weakref
@@ -18,6 +19,8 @@ from cuda.bindings import driver
 from xferlib import _device
 from xferlib._array import Array
 from xferlib._device import Device
+from xferlib.backends import _cuda_calls as calls
+from xferlib.backends._cuda_calls import CudaEvent
 from xferlib.backends._cuda_kernels import CudaKernels
 from xferlib.backends.base import Backend, DeviceProperties, PinnedBlock, RawStream
 from xferlib.errors import (
@@ -30,28 +33,13 @@ from xferlib.errors import (
     TransferError,
 )
 
-_SUCCESS = driver.CUresult.CUDA_SUCCESS
-_NOT_READY = driver.CUresult.CUDA_ERROR_NOT_READY
-_OUT_OF_MEMORY = driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 # After these nothing more can run in the process (CUDA driver API, "CUresult").
-_STICKY = frozenset(
-    getattr(driver.CUresult, name)
-    for name in (
-        "CUDA_ERROR_ILLEGAL_ADDRESS",
-        "CUDA_ERROR_LAUNCH_FAILED",
-        "CUDA_ERROR_LAUNCH_TIMEOUT",
-        "CUDA_ERROR_HARDWARE_STACK_ERROR",
-        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-        "CUDA_ERROR_MISALIGNED_ADDRESS",
-        "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-        "CUDA_ERROR_INVALID_PC",
-        "CUDA_ERROR_ASSERT",
-        "CUDA_ERROR_ECC_UNCORRECTABLE",
-        "CUDA_ERROR_NVLINK_UNCORRECTABLE",
-        "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-    )
-)
-_TIMED = core.EventOptions(timing_enabled=True)
+_STICKY = frozenset({
+    "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_NVLINK_UNCORRECTABLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+})  # fmt: skip
 
 _MOST_SEEN = 64
 
@@ -69,24 +57,24 @@ if hasattr(os, "register_at_fork"):
 
 def check(result: Any, doing: str) -> None:
     """Raise the typed error for a driver call that did not succeed."""
-    if result != _SUCCESS:
+    if int(result) != calls.SUCCESS:
         raise failure(result, doing)
 
 
 def failure(result: Any, doing: str) -> Exception:
     """The error for a driver result, as fact, value and remedy."""
-    name = getattr(result, "name", str(result))
     if _forked_from is not None:
         return ForkError(
             f"{doing} in process {os.getpid()}, forked from {_forked_from} after CUDA was initialised there; "
             "start workers with multiprocessing.get_context('spawn'), or fork first"
         )
-    if result in _STICKY:
+    name = calls.error_name(int(result))
+    if name in _STICKY:
         return DeviceLostError(
             f"{doing} failed with {name}: an earlier kernel or copy broke the CUDA context, and nothing more can run "
             "on the device in this process; restart it (compute-sanitizer finds the faulty access)"
         )
-    if result == _OUT_OF_MEMORY:
+    if int(result) == calls.OUT_OF_MEMORY:
         return DeviceMemoryError(f"{doing} failed with {name}: free device arrays, or move less at a time")
     return TransferError(f"{doing} failed with {name}; `xferlib info` shows the driver and the devices")
 
@@ -98,9 +86,9 @@ class CudaPinned:
 
     def __init__(self, nbytes: int) -> None:
         result, pointer = driver.cuMemHostAlloc(nbytes, driver.CU_MEMHOSTALLOC_PORTABLE)
-        if result != _SUCCESS:
+        if int(result) != calls.SUCCESS:
             raise PinnedMemoryError(
-                f"page-locking {nbytes} bytes failed with {result.name}: release pinned arrays, call "
+                f"page-locking {nbytes} bytes failed with {calls.error_name(int(result))}: release pinned arrays, call "
                 "xferlib.pinned_pool().trim(), or set XFERLIB_PINNED_LIMIT below what the machine allows"
             )
         self.pointer = int(pointer)
@@ -113,6 +101,9 @@ def _free_pinned(pointer: int, pid: int) -> None:
         driver.cuMemFreeHost(pointer)
 
 
+_leaked: list[Any] = []
+
+
 class Guard:
     """Owns an allocation that streams besides its own work on.
 
@@ -120,16 +111,21 @@ class Guard:
     last array over this memory dies, that stream is made to wait for the others first.
     """
 
-    __slots__ = ("allocation", "backend", "stream", "users")
+    __slots__ = ("allocation", "backend", "pid", "stream", "users")
 
     def __init__(self, backend: CudaBackend, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream
         self.users: dict[int, RawStream] = {}
+        self.pid = os.getpid()
 
     def __del__(self) -> None:
+        if self.pid != os.getpid():  # a forked child must not free the parent's memory
+            _leaked.append(self.allocation)
+            return
         try:
+            self.backend.attach(self.stream.device)
             current = self.backend.stream_current(self.stream.device)
             self.users.setdefault(current.handle, current)
             for user in self.users.values():
@@ -149,6 +145,7 @@ class CudaBackend(CudaKernels, Backend):
             raise BackendUnavailableError(f"{self.name} sees no CUDA device")
         self._devices = tuple(_device.make(self.name, "cuda", index) for index in range(count))
         self._contexts: dict[int, int] = {}
+        self._primaries: set[int] = set()
         self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
         self._seen: dict[tuple[int, int], RawStream] = {}
         self._attached = threading.local()
@@ -177,11 +174,9 @@ class CudaBackend(CudaKernels, Backend):
 
     def attach(self, device: Device) -> None:
         if _forked_from is not None:
-            raise failure(None, f"using {device}")
-        result, current = driver.cuCtxGetCurrent()
-        check(result, f"using {device}")
-        handle = int(current)
-        if handle in self._contexts.values():
+            raise failure(0, f"using {device}")
+        handle = calls.context_current()
+        if handle in self._primaries:
             return
         if not handle:
             self.device_use(device)
@@ -208,7 +203,7 @@ class CudaBackend(CudaKernels, Backend):
             _, _, is_active = driver.cuDevicePrimaryCtxGetState(device.index)
             if is_active:  # retaining an inactive one would create it, at hundreds of megabytes
                 self._context(device.index)
-        return handle in self._contexts.values()
+        return handle in self._primaries
 
     def _context(self, index: int) -> int:
         """The device's primary context, retained once."""
@@ -217,20 +212,27 @@ class CudaBackend(CudaKernels, Backend):
             result, context = driver.cuDevicePrimaryCtxRetain(index)
             check(result, f"retaining the primary context of device {index}")
             handle = self._contexts[index] = int(context)
+            self._primaries.add(handle)
         return handle
 
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
         """Allocated by the library on ``stream``; guarded where that is not its current stream."""
-        with Current(self, device):
-            current = self.stream_current(device)
-            try:
-                if stream.handle == current.handle:
-                    return self._empty(shape, dtype, device)
-                return self._empty_on(shape, dtype, device, stream, current)
-            except Exception as error:
-                raise self._allocation_error(error, shape, dtype, device) from error
+        try:
+            if len(self._devices) == 1:
+                return self._empty_in_order(shape, dtype, device, stream)
+            with Current(self, device):
+                return self._empty_in_order(shape, dtype, device, stream)
+        except Exception as error:
+            raise self._allocation_error(error, shape, dtype, device) from error
+
+    def _empty_in_order(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
+        if stream.handle == self._current_handle(device):
+            return self._empty(shape, dtype, device)
+        return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         raise NotImplementedError
@@ -252,9 +254,9 @@ class CudaBackend(CudaKernels, Backend):
         is_memory = isinstance(error, MemoryError) or "memory" in str(error).lower()
         if not is_memory or isinstance(error, DeviceMemoryError):
             return error
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        nbytes = math.prod(shape) * dtype.itemsize
         result, free, total = driver.cuMemGetInfo()
-        known = f"{int(free)} of {int(total)} bytes are free" if result == _SUCCESS else "free memory unknown"
+        known = f"{int(free)} of {int(total)} bytes are free" if int(result) == calls.SUCCESS else "free memory unknown"
         return DeviceMemoryError(
             f"{nbytes} bytes for an array of shape {shape} and dtype {dtype} do not fit on {device} ({known}); "
             "free arrays, or move the data in parts"
@@ -267,9 +269,9 @@ class CudaBackend(CudaKernels, Backend):
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
         (result,) = driver.cuMemHostRegister(pointer, nbytes, driver.CU_MEMHOSTREGISTER_PORTABLE)
-        if result != _SUCCESS:
+        if int(result) != calls.SUCCESS:
             raise PinnedMemoryError(
-                f"page-locking {nbytes} bytes in place failed with {result.name}; "
+                f"page-locking {nbytes} bytes in place failed with {calls.error_name(int(result))}; "
                 "pinned_array(x) makes a pinned copy instead"
             )
 
@@ -281,14 +283,23 @@ class CudaBackend(CudaKernels, Backend):
         result, kind = driver.cuPointerGetAttribute(
             driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer
         )
-        return bool(result == _SUCCESS and int(kind) == int(driver.CUmemorytype.CU_MEMORYTYPE_HOST))
+        return bool(int(result) == calls.SUCCESS and int(kind) == int(driver.CUmemorytype.CU_MEMORYTYPE_HOST))
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        if _forked_from is not None:
-            raise failure(None, "copying")
-        (result,) = driver.cuMemcpyAsync(dst, src, nbytes, stream.handle)
-        if result != _SUCCESS:
+        self._refuse_fork("copying")
+        result = calls.copy(dst, src, nbytes, stream.handle)
+        if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
+
+    def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
+        result = calls.copy_keeping_gil(dst, src, nbytes, stream.handle)
+        if result:
+            raise failure(result, f"copying {nbytes} bytes on {stream.device}")
+        return self.event_record(stream, timing=False, event=event)
+
+    def _refuse_fork(self, doing: str) -> None:
+        if _forked_from is not None:
+            raise failure(0, doing)
 
     # --- streams and events
 
@@ -340,45 +351,57 @@ class CudaBackend(CudaKernels, Backend):
         raise NotImplementedError
 
     def stream_synchronize(self, stream: RawStream) -> None:
-        if _forked_from is not None:
-            raise failure(None, "synchronising a stream")
-        (result,) = driver.cuStreamSynchronize(stream.handle)
-        if result != _SUCCESS:
+        self._refuse_fork("synchronising a stream")
+        result = calls.stream_synchronize(stream.handle)
+        if result:
             raise failure(result, f"synchronising a stream of {stream.device}")
 
     def stream_done(self, stream: RawStream) -> bool:
-        if _forked_from is not None:
-            raise failure(None, "asking a stream")
-        (result,) = driver.cuStreamQuery(stream.handle)
-        if result == _NOT_READY:
-            return False
-        check(result, f"asking a stream of {stream.device}")
-        return True
+        self._refuse_fork("asking a stream")
+        result = calls.stream_query(stream.handle)
+        if result not in (calls.SUCCESS, calls.NOT_READY):
+            raise failure(result, f"asking a stream of {stream.device}")
+        return bool(result == calls.SUCCESS)
 
-    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> core.Event:
-        if _forked_from is not None:
-            raise failure(None, "recording an event")
-        if event is not None:
-            return stream.core.record(event)
-        return stream.core.record(options=_TIMED) if timing else stream.core.record()
+    def _event(self, *, timing: bool) -> CudaEvent:
+        self._refuse_fork("making an event")
+        try:
+            return CudaEvent(timing=timing)
+        except RuntimeError as error:
+            raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
+
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> CudaEvent:
+        if event is None:
+            with Current(self, stream.device):
+                event = self._event(timing=timing)
+        result = calls.event_record(event.handle, stream.handle)
+        if result:
+            raise failure(result, f"recording an event on {stream.device}")
+        return event  # type: ignore[no-any-return]
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
-        if _forked_from is not None:
-            raise failure(None, "waiting for an event")
-        stream.core.wait(event)
+        self._refuse_fork("waiting for an event")
+        result = calls.stream_wait_event(stream.handle, event.handle, 0)
+        if result:
+            raise failure(result, f"making a stream of {stream.device} wait")
 
     def event_done(self, event: Any) -> bool:
-        if _forked_from is not None:
-            raise failure(None, "asking an event")
-        return bool(event.is_done)
+        self._refuse_fork("asking an event")
+        result = calls.event_query(event.handle)
+        if result not in (calls.SUCCESS, calls.NOT_READY):
+            raise failure(result, "the work before an event")
+        return bool(result == calls.SUCCESS)
 
     def event_synchronize(self, event: Any) -> None:
-        if _forked_from is not None:
-            raise failure(None, "waiting for an event")
-        event.sync()
+        if not self.event_done(event):  # asking keeps the GIL, waiting hands it on
+            result = calls.event_synchronize(event.handle)
+            if result:
+                raise failure(result, "the work before an event")
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
-        return float(end - start)
+        result, milliseconds = calls.elapsed_ms(start, end)
+        check(result, "timing two events")
+        return milliseconds
 
 
 def _core_stream(handle: int) -> core.Stream:
@@ -399,6 +422,9 @@ class Current:
         self._device = device
 
     def __enter__(self) -> None:
+        if len(self._backend._devices) == 1:
+            self._before = None
+            return
         before = self._backend.device_current()
         self._before = None if before is self._device else before
         if self._before is not None:

@@ -189,6 +189,13 @@ class Backend(ABC):
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
         raise self._unsupported("streams")
 
+    def copy_recorded(
+        self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: RawEvent | None = None
+    ) -> RawEvent:
+        """`copy`, then `event_record` without timing: one step of staging, as cheap as can be."""
+        self.copy(dst, src, nbytes, stream=stream)
+        return self.event_record(stream, timing=False, event=event)
+
     # --- streams and events
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from types import ModuleType
 from typing import Any
@@ -102,7 +103,7 @@ class PycudaBackend(CudaBackend):
     ) -> Array:
         if not self._is_pushed():
             self._local.pushed = _Pushed(device.index)
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        nbytes = math.prod(shape) * dtype.itemsize
         if not nbytes:
             return GPUArray(shape, dtype)
         buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any
 
@@ -64,7 +65,7 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     return slab[offset : offset + nbytes].view(TO_TORCH[dtype]).view(shape)
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 
 import xferlib as xl
-from xferlib import _plan, _registry, _transfer
+from xferlib import _pieces, _plan, _registry, _transfer
 from xferlib._plan import Path
 from xferlib.backends.base import Backend
 
@@ -28,13 +28,13 @@ def forced(path: Path | None, *, chunk_nbytes: int | None = None) -> Iterator[No
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
     """
     token = _plan._forced.set(path)
-    planned = _plan.chunk_nbytes
+    planned = _pieces.chunk_nbytes
     if chunk_nbytes is not None:
-        _plan.chunk_nbytes = lambda *_: chunk_nbytes
+        _pieces.chunk_nbytes = lambda *_: chunk_nbytes
     try:
         yield
     finally:
-        _plan.chunk_nbytes = planned
+        _pieces.chunk_nbytes = planned
         _plan._forced.reset(token)
 
 
