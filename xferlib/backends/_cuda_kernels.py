@@ -5,7 +5,6 @@ The options are the caller's: what they mean for rounding is decided where the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cuda.bindings import driver, nvrtc
@@ -57,7 +56,7 @@ class Library:
 class CudaKernels:
     """Compilation and launch, for `CudaBackend` to inherit."""
 
-    _devices: Sequence[Device]
+    _devices: tuple[Device, ...]
 
     def compile(
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
@@ -77,10 +76,10 @@ class CudaKernels:
         return compile_source(source, arch=f"sm_{major}{minor}", options=options, names=names)
 
     def compute_capability(self, device: Device) -> tuple[int, int]:
-        attribute = driver.CUdevice_attribute
-        result, major = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device.index)
+        kind = driver.CUdevice_attribute
+        result, major = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device.index)
         _check(result, f"reading the compute capability of {device}")
-        _, minor = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device.index)
+        _, minor = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device.index)
         return int(major), int(minor)
 
     def compiler_version(self) -> str:
@@ -115,7 +114,7 @@ class CudaKernels:
 
     def launch(
         self,
-        kernel: LoadedKernel,
+        kernel: Any,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         params: int,
@@ -180,7 +179,8 @@ def _log(program: Any) -> str:
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
     log = b"\0" * size
     nvrtc.nvrtcGetProgramLog(program, log)
-    return log.rstrip(b"\0").decode(errors="replace").strip()
+    text: str = log.rstrip(b"\0").decode(errors="replace").strip()
+    return text
 
 
 def _check(result: Any, doing: str) -> None:

@@ -1,0 +1,247 @@
+"""`elementwise` as a user writes it: both notations, NumPy and torch arrays, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy import exp, log1p, maximum
+
+from tests.kernels.bits import same_bits
+from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, MixedBackendsError
+from xferlib.kernels import elementwise
+
+torch = pytest.importorskip("torch")
+
+
+@elementwise
+def softplus(x):
+    """A docstring."""
+    return maximum(0, x) + log1p(exp(-abs(x)))
+
+
+@elementwise
+def scaled(x, y, *, alpha=2.0):
+    return alpha * x + y, x > y
+
+
+def test_traced_function_on_numpy():
+    x = np.linspace(-3, 3, 7, dtype=np.float32)
+    expected = np.maximum(0, x) + np.log1p(np.exp(-np.abs(x.astype(np.float64)))).astype(np.float32)
+    np.testing.assert_allclose(softplus(x), expected, rtol=3e-7)  # three float32 roundings
+    assert softplus(x).dtype == np.float32
+    assert softplus.__doc__ == "A docstring."
+
+
+def test_torch_cpu_tensor_gives_a_tensor_of_the_same_bits():
+    x = np.linspace(-3, 3, 1000, dtype=np.float32)
+    result = softplus(torch.from_numpy(x))
+    assert isinstance(result, torch.Tensor)
+    assert same_bits(result.numpy(), softplus(x))
+
+
+def test_torch_output_is_written_in_place():
+    x, out = torch.arange(6.0), torch.empty(6)
+    assert softplus(x, out=out) is out
+    assert same_bits(out.numpy(), softplus(x.numpy()))
+
+
+def test_several_outputs_and_keyword_scalar():
+    x, y = np.arange(4.0), np.full(4, 3.0)
+    total, is_more = scaled(x, y)
+    assert total.tolist() == [3.0, 5.0, 7.0, 9.0]
+    assert is_more.tolist() == [False, False, False, False]
+    assert scaled(x, y, alpha=0.5)[0].tolist() == [3.0, 3.5, 4.0, 4.5]
+    out = np.empty(4), np.empty(4, bool)
+    assert scaled(x, y, out=out)[0] is out[0]
+
+
+def test_keyword_scalar_is_weak_like_a_python_number():
+    x = np.ones(3, np.float32)
+    assert scaled(x, x, alpha=3)[0].dtype == np.float32
+
+
+def test_cupy_signature_with_a_generic_type():
+    squared_diff = elementwise("T x, T y", "T z", "z = (x - y) * (x - y)", name="squared_diff")
+    x, y = np.arange(10, dtype=np.float32).reshape(2, 5), np.arange(5, dtype=np.float32)
+    assert same_bits(squared_diff(x, y), (x - y) * (x - y))
+    assert same_bits(squared_diff(x, 5), (x - 5) * (x - 5))
+    z = np.empty((2, 5), np.float32)
+    assert squared_diff(x, y, z) is z
+
+
+def test_cupy_signature_with_several_types_and_statements():
+    kernel = elementwise("X x, Y y", "Z z", "X d = x - y; z = d * d;", name="squared_diff_super_generic")
+    x, y, z = np.arange(5.0), np.arange(5, dtype=np.float32)[::-1].copy(), np.empty(5, np.float32)
+    kernel(x, y, z)
+    assert z.tolist() == [16, 4, 0, 4, 16]
+
+
+def test_cupy_raw_parameter():
+    add_reverse = elementwise("T x, raw T y", "T z", "z = x + y[_ind.size() - i - 1]", name="add_reverse")
+    x, y = np.arange(5, dtype=np.float32), np.arange(5, dtype=np.float32) * 10
+    assert add_reverse(x, y).tolist() == [40, 31, 22, 13, 4]
+
+
+def test_cupy_size_where_all_are_raw():
+    y = np.zeros(4, np.int32)
+    elementwise("raw int32 x", "raw int32 y", "y[n - 1 - i] = x[i]")(np.arange(4, dtype=np.int32), y, size=4)
+    assert y.tolist() == [3, 2, 1, 0]
+
+
+def test_pycuda_signature():
+    x, y = np.arange(10, dtype=np.int32), np.zeros(10, np.int32)
+    assert elementwise("int *x, int *y", "y[i] = x[i] + 1")(x, y) is None
+    assert y.tolist() == list(range(1, 11))
+
+
+def test_pycuda_linear_combination():
+    kernel = elementwise("float a, float *x, float b, float *y, float *z", "z[i] = a*x[i] + b*y[i]", name="lin_comb")
+    x, y, z = np.arange(4, dtype=np.float32), np.ones(4, np.float32), np.empty(4, np.float32)
+    kernel(5, x, 6, y, z)
+    assert z.tolist() == [6, 11, 16, 21]
+
+
+def test_pycuda_complex():
+    kernel = elementwise("pycuda::complex<float> *x, pycuda::complex<float> *y, pycuda::complex<float> *z",
+                         "z[i] = x[i] * y[i]")  # fmt: skip
+    x, z = np.array([1 + 2j, 3 - 1j], np.complex64), np.empty(2, np.complex64)
+    kernel(x, x, z)
+    assert z.tolist() == [-3 + 4j, 8 - 6j]
+
+
+def test_mixed_orders_compute_the_same_element():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    y = np.empty((2, 3), np.float32, order="F")
+    elementwise("float *x, float *y", "y[i] = x[i]")(x, y)
+    assert np.array_equal(x, y)
+
+
+def test_if_else_ternary_and_casts():
+    operation = "if (x > 4) { T t = x; z = t * 2; } else if (x > 2) z = -1; else z = (T)(x ? 9.7 : 0);"
+    kernel = elementwise("T x", "T z", operation)
+    assert kernel(np.arange(6, dtype=np.int32)).tolist() == [0, 9, 9, -1, -1, 10]
+
+
+def test_masked_read_stays_inside():
+    kernel = elementwise("raw T x", "T z", "z = i > 0 && x[i - 1] > 1 ? x[i - 1] : -1")
+    z = np.empty(4)
+    kernel(np.arange(4.0), z)
+    assert z.tolist() == [-1, -1, -1, 2]
+
+
+def test_index_beyond_a_raw_array_is_an_error_on_the_cpu():
+    with pytest.raises(KernelTypeError, match=r"'x' has 3 elements, and the kernel used index 3"):
+        elementwise("raw T x", "T z", "z = x[i + 1]")(np.arange(3.0), np.empty(3))
+
+
+def test_compound_assignment_reads_the_output():
+    z = np.arange(3.0)
+    elementwise("T x", "T z", "z += x; z *= 2")(np.ones(3), z)
+    assert z.tolist() == [2, 4, 6]
+    with pytest.raises(KernelTypeError, match="read before it is written"):
+        elementwise("T x", "T z", "z += x")(np.ones(3))
+
+
+def test_in_place():
+    x = np.arange(5.0)
+    scaled(x, x, out=(x, np.empty(5, bool)))
+    assert x.tolist() == [0, 3, 6, 9, 12]
+
+
+def test_empty_zero_dimensional_and_large():
+    assert softplus(np.empty((0, 3), np.float32)).shape == (0, 3)
+    assert softplus(np.ones((), np.float32)).shape == ()
+    x = np.arange(200_001, dtype=np.float32)
+    assert same_bits(softplus(x)[-3:], softplus(x[-3:]))
+
+
+def test_byte_swapped_input_and_output():
+    x = np.arange(5, dtype=">f4")
+    out = np.empty(5, ">f4")
+    softplus(x, out=out)
+    assert same_bits(out.astype("f4"), softplus(x.astype("f4")))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: softplus(x, x), KernelTypeError, "takes 1 argument"),
+        (lambda x: softplus(), KernelTypeError, "lacks argument 'x'"),
+        (lambda x: softplus(x, y=1), KernelTypeError, "has no parameter 'y'"),
+        (lambda x: softplus("abc"), KernelTypeError, "argument 'x' is str"),
+        (lambda x: softplus(2.0), KernelTypeError, "no argument is an array"),
+        (lambda x: softplus(x, out=np.empty(3, np.float32)), LayoutError, r"shape \(3,\)"),
+        (lambda x: softplus(x, out=np.empty(4)), LayoutError, "dtype float64, and the result float32"),
+        (lambda x: scaled(x, x[:3]), KernelTypeError, r"argument 'y' has shape \(3,\).*does not broadcast"),
+        (lambda x: scaled(x, torch.ones(4)), MixedBackendsError, "argument 'x'.*numpy.*argument 'y'.*torch"),
+        (lambda x: scaled(x, x, alpha=x), KernelTypeError, "keyword 'alpha' is ndarray"),
+        (lambda x: softplus(np.array(["a"])), TypeError, "dtype"),
+    ],
+)
+def test_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call(np.ones(4, np.float32))
+
+
+def test_read_only_output_is_refused():
+    out = np.empty(4, np.float32)
+    out.flags.writeable = False
+    with pytest.raises(LayoutError, match="read-only"):
+        softplus(np.ones(4, np.float32), out=out)
+
+
+def test_partial_overlap_is_refused_and_exact_overlap_is_not():
+    x = np.zeros(10, np.float32)
+    with pytest.raises(KernelTypeError, match="overlaps argument 'x' in part"):
+        softplus(x[:-1], out=x[1:])
+    with pytest.raises(KernelTypeError, match="overlaps"):
+        softplus(x[::-1], out=x)
+    softplus(x[::2], out=x[1::2])  # interleaved: no byte in common
+
+
+def test_broadcast_output_is_refused():
+    out = torch.zeros(1).expand(4)
+    with pytest.raises(LayoutError, match="share memory"):
+        softplus(torch.ones(4), out=out)
+
+
+def test_generic_letter_must_agree():
+    kernel = elementwise("T x, T y", "T z", "z = x + y")
+    with pytest.raises(KernelTypeError, match="type T is float32 of argument 'x' and float64 of argument 'y'"):
+        kernel(np.ones(2, np.float32), np.ones(2))
+
+
+def test_letter_used_by_a_scalar_only_takes_its_type():
+    assert elementwise("T x, S s", "T z", "z = x * s")(np.ones(2, np.float32), 2.5).tolist() == [2.5, 2.5]
+
+
+def test_scalar_out_of_range():
+    kernel = elementwise("T x, T y", "T z", "z = x + y")
+    x = np.ones(2, np.int8)
+    for value, words in ((300, "out of range for int8"), (1.5, "round it first"), (1j, "is complex")):
+        with pytest.raises(KernelTypeError, match=words):
+            kernel(x, value)
+    with pytest.raises(KernelTypeError, match="out of range for int8"):
+        elementwise(lambda x, y: x + y)(x, 300)
+
+
+def test_outputs_all_or_none():
+    kernel = elementwise("T x", "T y, T z", "y = x; z = -x")
+    with pytest.raises(KernelTypeError, match="takes 1 or, with the outputs, 3"):
+        kernel(np.ones(2), np.ones(2))
+
+
+def test_unwritten_output_is_refused():
+    with pytest.raises(KernelSyntaxError, match="output 'z' is never written"):
+        elementwise("T x", "T y, T z", "y = x")(np.ones(2))
+
+
+def test_definition_of_the_wrong_kind():
+    with pytest.raises(KernelTypeError, match="given were int"):
+        elementwise(3)
+    with pytest.raises(KernelTypeError, match="neither 'exact' nor 'fast'"):
+        elementwise("T x", "T z", "z = x", math="quick")
+
+
+def test_many_arguments():
+    names = [f"x{number}" for number in range(256)]
+    kernel = elementwise(", ".join(f"T {name}" for name in names), "T z", "z = " + " + ".join(names))
+    assert kernel(*[np.ones(3)] * 256).tolist() == [256.0] * 3

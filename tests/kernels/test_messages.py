@@ -1,0 +1,165 @@
+"""Errors point at what the user wrote: the column of a snippet, the line of a traced function."""
+
+import numpy as np
+import pytest
+
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels import elementwise
+
+X = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words", "column"),
+    [
+        ("z = x +", "is not complete C", None),
+        ("z = foo(x)", "unknown function 'foo'", 4),
+        ("z = x ** 2", "pow", 9),
+        ("z = y", "'y' is not declared; known here are x, z", 4),
+        ("z = x; w = 1", "'w' is not declared", 7),
+        ("x = z", "'x' is read-only", 0),
+        ("z = x % 2", "% is not defined for float32 and int32; use fmod", None),
+        ("z = exp(x, x)", r"exp\(\) takes 1 argument", 4),
+        ("z = x[i]", "declare it 'raw'", 4),
+        ("while (x > 0) z = x;", "while is not supported", 0),
+        ("T t; z = t", "'t' is read before it has a value", 9),
+        ("T t = 1; T t = 2; z = t", "declared already", None),
+        ("foo t = x; z = t", "C cannot be read", None),
+        ('z = "a"', "is no number", 4),
+        ("z = x & 1", "& is not defined", None),
+        ("z = x }", "C cannot be read|closing brace", None),
+        ("#define A 1\nz = A", "no preprocessor", 0),
+        ("z = x\u00b2", "cannot stand in C", 5),
+        ("z = x\0", "cannot stand in C", 5),
+        ("z = sizeof(x)", "sizeof", None),
+        ("z = (x > 0) && (z = 1)", "inside && ", None),
+    ],
+)
+def test_snippet(operation, words, column):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words) as caught:
+        elementwise("T x", "T z", operation)(X, X.copy())
+    if column is not None:
+        line, carets = str(caught.value).splitlines()[-2:]
+        assert carets.index("^") - 4 == column
+        assert line.startswith("    ")
+
+
+def test_caret_keeps_its_column_behind_comments_and_casts():
+    with pytest.raises(KernelSyntaxError) as caught:
+        elementwise("T x", "T z", "T a = static_cast<T>(x); // half\n  z = a + bar;")(X)
+    message = str(caught.value)
+    assert "line 2, column 11" in message
+    assert message.splitlines()[-1].index("^") - 4 == 10
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ("T", "expected 'type name'"),
+        ("T x, quux y", "unknown type 'quux'"),
+        ("T 1x", "not a C identifier"),
+        ("T \u00e9", "not a C identifier"),
+        ("T x\0", "not a C identifier"),
+        ("T i", "a meaning of its own"),
+        ("float **x", "pointer to a pointer"),
+        ("raw T *x", "two notations"),
+        ("T x, ", "expected 'type name'"),
+    ],
+)
+def test_signature(params, words):
+    with pytest.raises(KernelSyntaxError, match=words) as caught:
+        elementwise(params, "T z", "z = 1")
+    assert "^" in str(caught.value)
+
+
+def test_duplicate_parameter():
+    with pytest.raises(KernelSyntaxError, match="'x' is declared twice"):
+        elementwise("T x", "T x", "x = 1")
+
+
+def test_name_of_the_kernel():
+    for name in ("a b", "f\0", "\u00e9", "x;y"):
+        with pytest.raises(KernelSyntaxError, match="not a C identifier"):
+            elementwise("T x", "T z", "z = x", name=name)
+
+
+def test_long_snippet_is_refused():
+    with pytest.raises(KernelSyntaxError, match="100004 characters; at most 65536"):
+        elementwise("T x", "T z", "z = " + "x" * 100_000)
+
+
+def test_deep_snippet_is_refused():
+    with pytest.raises(KernelSyntaxError, match="nested too deeply"):
+        elementwise("T x", "T z", "z = " + "(" * 20_000 + "x" + ")" * 20_000)
+
+
+def test_long_flat_snippet_works():
+    kernel = elementwise("T x", "T z", "T t = x;" + "t = t + 1;" * 2000 + "z = t")
+    assert kernel(np.zeros(2)).tolist() == [2000.0, 2000.0]
+
+
+def _branches(x):
+    if x > 0:
+        return x
+    return -x
+
+
+def _joins(x):
+    return x > 0 and x < 1
+
+
+def _loops(x):
+    for _ in range(x):
+        pass
+
+
+def _converts(x):
+    return float(x)
+
+
+def _recurses(x):
+    return _recurses(x - 1)
+
+
+def _foreign(x):
+    return x + [1]
+
+
+def _too_wide(x):
+    return x + 2**40
+
+
+def _unknown(x):
+    return np.heaviside(x, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "line"),
+    [
+        (_branches, "use where", "if x > 0:"),
+        (_joins, "use where", "return x > 0 and x < 1"),
+        (_loops, "range", "for _ in range(x):"),
+        (_converts, "astype", "return float(x)"),
+        (_foreign, "list", "return x + [1]"),
+        (_too_wide, "out of range for int32", "return x + 2**40"),
+        (_unknown, "no kernel function 'heaviside'", "return np.heaviside(x, 0)"),
+    ],
+)
+def test_traced_function(function, words, line):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words) as caught:
+        elementwise(function)(np.ones(3, np.int32))
+    message = str(caught.value)
+    assert f"    {line}" in message
+    assert __file__ in message
+    assert "^" in message.splitlines()[-1]
+
+
+def test_recursion_in_a_traced_function():
+    with pytest.raises(KernelSyntaxError, match="recurses without end"):
+        elementwise(_recurses)(X)
+
+
+def test_expressions_cannot_execute_python():
+    for operation in ("z = __import__('os')", "z = x.__class__", "z = exec(1)", "z = (lambda: 1)()"):
+        with pytest.raises((KernelSyntaxError, KernelTypeError)):
+            elementwise("T x", "T z", operation)(X)

@@ -1,0 +1,164 @@
+"""The arguments of one kernel call: which are arrays and where, which are scalars, and what they convert to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _registry
+from xferlib._array import ArrayInfo, check_dtype
+from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels import types
+from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
+from xferlib.kernels.overlap import is_self_overlapping, share_memory
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend
+
+SCALARS = (bool, int, float, complex)
+
+
+def is_scalar(value: Any) -> bool:
+    return type(value) in SCALARS or isinstance(value, np.generic)
+
+
+def common_device(
+    call: str, names: Sequence[str], arguments: Sequence[Any]
+) -> tuple[Backend | None, Device | None, dict[int, ArrayInfo]]:
+    """The one backend and device of the arrays among ``arguments``, and a view of each.
+
+    Raises:
+        UnsupportedArrayError: Neither an array nor a scalar.
+        MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
+    """
+    backend: Backend | None = None
+    first = 0
+    infos: dict[int, ArrayInfo] = {}
+    for number, value in enumerate(arguments):
+        if value is None or is_scalar(value):
+            continue
+        found = _registry.backend_of(value)
+        if found is None:
+            raise KernelTypeError(
+                f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
+                "Python number; pass it through xferlib.to_device() first"
+            )
+        info = found.view(value)
+        if backend is None:
+            backend, first = found, number
+        elif found is not backend:
+            raise _registry.mixed_backends(
+                call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
+            )
+        elif info.device is not infos[first].device:
+            raise _registry.mixed_devices(
+                call, (f"argument {names[first]!r}", infos[first]), (f"argument {names[number]!r}", info)
+            )
+        infos[number] = info
+    return backend, infos[first].device if infos else None, infos
+
+
+def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
+    """A scalar argument as ``dtype``.
+
+    Raises:
+        KernelTypeError: It is out of range, has a fraction, or is complex where that does not fit.
+    """
+    if isinstance(value, np.generic):
+        if value.dtype == dtype:
+            return value
+        value = value.item()
+    if isinstance(value, complex) and not is_complex(dtype):
+        raise KernelTypeError(f"argument {name!r} is complex and the parameter {dtype}; pass value.real")
+    if dtype == BOOL:
+        return np.bool_(bool(value))
+    if dtype.kind in "iu":
+        if isinstance(value, float):
+            if not math.isfinite(value) or value != int(value):
+                raise KernelTypeError(f"argument {name!r} is {value!r} and the parameter {dtype}; round it first")
+            value = int(value)
+        if not types.fits(int(value), dtype):
+            raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+    elif isinstance(value, int) and is_float(dtype) and abs(value) > np.finfo(dtype).max:
+        raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+    with np.errstate(over="ignore"):
+        converted: np.generic = dtype.type(value)
+    return converted
+
+
+def check_range(value: int, dtypes: tuple[DType, ...], name: str) -> None:
+    """Refuse a Python integer that NumPy, too, would refuse beside operands of ``dtypes``."""
+    for dtype in dtypes:
+        if not types.fits(value, dtype):
+            raise KernelTypeError(f"argument {name!r} is {value}, out of range for {dtype} of the array beside it")
+
+
+def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], dtype: DType) -> None:
+    """Refuse an output that cannot take the result.
+
+    Raises:
+        LayoutError: Shape, dtype or writability.
+    """
+    if info.shape != shape:
+        raise LayoutError(
+            f"{call}: output {name!r} has shape {info.shape}, and the result {shape}; give one of that shape"
+        )
+    if info.dtype != dtype:
+        raise LayoutError(
+            f"{call}: output {name!r} has dtype {info.dtype}, and the result {dtype}; give one of that dtype"
+        )
+    check_writable(call, name, info)
+
+
+def check_writable(call: str, name: str, info: ArrayInfo) -> None:
+    if not info.is_writable:
+        raise LayoutError(f"{call}: output {name!r} is read-only; pass a writable array, e.g. a copy")
+    if is_self_overlapping(info.shape, info.strides, info.dtype.itemsize):
+        raise LayoutError(f"{call}: elements of output {name!r} share memory (a broadcast view); pass a copy")
+
+
+def is_same_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
+    return (
+        one.pointer == two.pointer
+        and one.shape == two.shape
+        and one.strides == two.strides
+        and one.dtype.itemsize == two.dtype.itemsize
+    )
+
+
+def check_overlap(call: str, names: Sequence[str], infos: dict[int, ArrayInfo], writes: frozenset[int],
+                  raw: frozenset[int]) -> bool:  # fmt: skip
+    """Whether an output is exactly an input's memory, which is allowed.
+
+    Raises:
+        KernelTypeError: An output overlaps another array in part, or one that is indexed freely.
+    """
+    is_aliased = False
+    for written in sorted(writes):
+        one = infos[written]
+        for number, two in infos.items():
+            if number == written or (number in writes and number < written):
+                continue
+            if not share_memory(_memory(one), _memory(two)):
+                continue
+            if number in writes or written in raw or number in raw or not is_same_memory(one, two):
+                raise KernelTypeError(
+                    f"{call}: output {names[written]!r} overlaps argument {names[number]!r} "
+                    f"{'in part' if not is_same_memory(one, two) else 'entirely'}, so that the result would depend on "
+                    "the order of the elements; pass a copy"
+                )
+            is_aliased = True
+    return is_aliased
+
+
+def _memory(info: ArrayInfo) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
+    return info.pointer, info.shape, info.strides, info.dtype.itemsize
+
+
+def native_dtype(dtype: DType, name: str) -> DType:
+    """The dtype in native byte order; an error for one that no device holds."""
+    return check_dtype(dtype, what=f"argument {name!r}")

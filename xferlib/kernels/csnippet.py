@@ -1,0 +1,348 @@
+"""The front end for C snippets: pycparser reads them, and this turns the tree into a program.
+
+Every conversion that C makes silently becomes a cast. A branch is executed by both sides being computed
+and one selected, which is sound because no operation of the representation can fail; what could, reading
+or writing an element at a computed index, carries the branch's condition as its mask.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import cfunctions
+from xferlib.kernels.cscope import Scope
+from xferlib.kernels.ctext import SnippetText
+from xferlib.kernels.ir import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    is_complex,
+    is_float,
+)
+from xferlib.kernels.lower import complex_divide, complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.types import C_TYPES, c_common, c_promoted, fits
+
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_COMPLEX = {
+    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_divide,
+    "==": complex_equal, "!=": complex_not_equal,
+}  # fmt: skip
+_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_BITS = {"&": "and", "|": "or", "^": "xor"}
+_SHIFTS = {"<<": "shl", ">>": "shr"}
+_NUMBER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uUlL]*)\Z")
+
+
+def parse(text: SnippetText) -> Any:
+    """The syntax tree of a snippet: a list of statements.
+
+    Raises:
+        KernelSyntaxError: It is not C, or nested too deeply.
+    """
+    from pycparser import c_parser
+
+    try:
+        tree = c_parser.CParser().parse(text.statements(), filename="")
+    except c_parser.ParseError as error:
+        raise _parse_error(text, str(error)) from None
+    except RecursionError:
+        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
+    body = tree.ext[-1]
+    if type(body).__name__ != "FuncDef" or body.decl.name != "kernel":
+        raise text.error("a closing brace without its opening one", text.source.find("}"))
+    return body.body.block_items or []
+
+
+def _parse_error(text: SnippetText, message: str) -> Exception:
+    match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
+    error: Exception
+    if match is None:
+        problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
+        error = text.error(problem, len(text.source))
+    else:
+        what = match[3].strip() or "the end"
+        place = text.position(int(match[1]), int(match[2]))
+        error = text.error(f"C cannot be read before {what!r}; check the syntax", place)
+    return error
+
+
+class Translator:
+    """Builds the nodes of one snippet for one binding of the generic types."""
+
+    def __init__(self, builder: Builder, scope: Scope, text: SnippetText, types: dict[str, DType]) -> None:
+        self.b = builder
+        self.scope = scope
+        self.text = text
+        self.types = {**C_TYPES, **types}
+
+    def run(self, statements: list[Any]) -> None:
+        """Translate the statements, changing the scope."""
+        try:
+            for statement in statements:
+                self._statement(statement)
+        except RecursionError:
+            raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def value(self, statements: list[Any]) -> Node:
+        """The value of a snippet that is one expression."""
+        if len(statements) != 1:
+            raise self.text.error("must be one expression; it has several statements", None)
+        try:
+            return self._expression(statements[0])
+        except RecursionError:
+            raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception:
+        """An error that points at ``node``."""
+        coordinate = node.coord
+        position = self.text.position(coordinate.line, coordinate.column or 1) if coordinate else None
+        width = len(node.name) if type(node).__name__ == "ID" else 1
+        found: Exception = self.text.error(message, position, width, **({"kind": kind} if kind else {}))
+        return found
+
+    def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn:
+        raise self.error(node, message, kind)
+
+    # --- statements
+    def _statement(self, node: Any) -> None:
+        name = type(node).__name__
+        handler = getattr(self, f"_do_{name.lower()}", None)
+        if handler is not None:
+            handler(node)
+        elif name in ("UnaryOp", "Assignment", "FuncCall"):
+            self._expression(node)
+        elif name in ("For", "While", "DoWhile", "Goto", "Switch", "Return", "Break", "Continue", "Label"):
+            self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
+        else:
+            self.fail(node, f"a statement without effect ({name}); assign its value")
+
+    def _do_emptystatement(self, node: Any) -> None:
+        pass
+
+    def _do_compound(self, node: Any) -> None:
+        with self.scope.nested():
+            for statement in node.block_items or []:
+                self._statement(statement)
+
+    def _do_decllist(self, node: Any) -> None:
+        for declaration in node.decls:
+            self._do_decl(declaration)
+
+    def _do_decl(self, node: Any) -> None:
+        if type(node.type).__name__ != "TypeDecl":
+            self.fail(node, f"local variable {node.name!r} must be a number; arrays and pointers are not supported")
+        if self.scope.is_declared_here(node.name):
+            self.fail(node, f"{node.name!r} is declared already; choose another name")
+        dtype = self._type(node.type.type)
+        value = None if node.init is None else self.b.cast(self._expression(node.init), dtype)
+        self.scope.declare(node.name, dtype, value)
+
+    def _do_if(self, node: Any) -> None:
+        condition = self.b.truth(self._expression(node.cond))
+        with self.scope.branch(condition) as yes, self.scope.nested():
+            self._statement(node.iftrue)
+        with self.scope.branch(self.b.op("not", condition)) as no, self.scope.nested():
+            if node.iffalse is not None:
+                self._statement(node.iffalse)
+        self.scope.merge(condition, yes, no)
+
+    # --- expressions
+    def _expression(self, node: Any) -> Node:
+        handler = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
+        if handler is None:
+            self.fail(node, f"{type(node).__name__} is not supported in a snippet; use raw_module")
+        result: Node = handler(node)
+        return result
+
+    def _eval_constant(self, node: Any) -> Node:
+        text = node.value
+        if node.type in ("float", "double", "long double"):
+            if text[-1] in "lL":
+                self.fail(node, f"{text}: long double exists on no GPU; drop the suffix")
+            is_single = text[-1] in "fF" and not text.lower().startswith("0x")
+            number = float.fromhex(text) if text.lower().startswith("0x") else float(text.rstrip("fF"))
+            return self.b.const(number, FLOAT32 if is_single else FLOAT64)
+        if (match := _NUMBER.match(text)) is None:
+            self.fail(node, f"{text} is no number that a kernel can use; write an integer or a float")
+        return self._integer(node, match["digits"], match["suffix"].lower())
+
+    def _integer(self, node: Any, digits: str, suffix: str) -> Node:
+        is_octal = digits.startswith("0") and digits != "0" and not digits.lower().startswith("0x")
+        value = int(digits, 8 if is_octal else 0)
+        is_decimal = digits[0] != "0" or digits == "0"
+        candidates = [INT32, UINT32, INT64, UINT64]
+        if "l" in suffix:
+            candidates = [INT64, UINT64]
+        if "u" in suffix:
+            candidates = [each for each in candidates if each.kind == "u"]
+        elif is_decimal:
+            candidates = [each for each in candidates if each.kind == "i"]
+        for dtype in candidates:
+            if fits(value, dtype):
+                return self.b.const(value, dtype)
+        raise self.error(node, f"{digits} does not fit {candidates[-1]}; use a float or an unsigned suffix")
+
+    def _eval_id(self, node: Any) -> Node:
+        if node.name in ("true", "false"):
+            return self.b.const(node.name == "true", BOOL)
+        if node.name in ("M_PI", "CUDART_PI"):
+            return self.b.const(3.141592653589793, FLOAT64)
+        if node.name in ("NAN", "INFINITY"):
+            return self.b.const(float(node.name[:3]), FLOAT32)
+        return self.scope.read(node.name, lambda message: self.fail(node, message))
+
+    def _eval_arrayref(self, node: Any) -> Node:
+        name, index = self._element(node)
+        return self.scope.read_element(name, index, lambda message: self.fail(node, message))
+
+    def _element(self, node: Any) -> tuple[str, Node]:
+        if type(node.name).__name__ != "ID":
+            self.fail(node, "only a parameter can be indexed, with one index")
+        index = self._expression(node.subscript)
+        if is_float(index.dtype) or is_complex(index.dtype):
+            self.fail(node, f"the index is {index.dtype}; cast it to an integer", KernelTypeError)
+        return node.name.name, self.b.cast(index, INT64)
+
+    def _eval_cast(self, node: Any) -> Node:
+        if type(node.to_type.type).__name__ != "TypeDecl":
+            self.fail(node, "a cast to a pointer is not supported; cast to a number")
+        return self.b.cast(self._expression(node.expr), self._type(node.to_type.type.type))
+
+    def _type(self, node: Any) -> DType:
+        if type(node).__name__ != "IdentifierType":
+            self.fail(node, "struct, union and enum are not supported; use numbers")
+        words = sorted((word for word in node.names if word != "signed" or len(node.names) == 1), reverse=True)
+        name = " ".join(words)
+        name = name.removesuffix(" int") if (name != "int" and "long" in name) or "short" in name else name
+        dtype = self.types.get("int" if name == "signed" else name) or self.types.get(" ".join(node.names))
+        if dtype is None:
+            self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")
+        return dtype
+
+    def _eval_unaryop(self, node: Any) -> Node:
+        if node.op in ("++", "--", "p++", "p--"):
+            before = self._expression(node.expr)
+            after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
+            assigned = self._assign(node.expr, after)
+            return before if node.op.startswith("p") else assigned
+        if node.op in ("*", "&"):
+            self.fail(node, "pointers do not exist in a snippet (for a power, write pow(x, y)); index parameters")
+        if node.op == "sizeof":
+            self.fail(node, "sizeof is not supported; write the number")
+        value = self._expression(node.expr)
+        if node.op == "!":
+            return self.b.op("not", self.b.truth(value))
+        value = self.b.cast(value, c_promoted(value.dtype))
+        if node.op == "+":
+            return value
+        if node.op == "~":
+            if value.dtype.kind not in "iu":
+                self.fail(node, f"~ needs an integer, not {value.dtype}", KernelTypeError)
+            return self.b.op("not", value)
+        return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
+
+    def _eval_binaryop(self, node: Any) -> Node:
+        if node.op in ("&&", "||"):
+            left = self.b.truth(self._expression(node.left))
+            taken = left if node.op == "&&" else self.b.op("not", left)
+            right = self.b.truth(self._guarded(taken, node.right))
+            return self.b.op("and" if node.op == "&&" else "or", left, right)
+        return self._binary(node, node.op, self._expression(node.left), self._expression(node.right))
+
+    def _guarded(self, condition: Node, node: Any) -> Node:
+        """An operand that is evaluated only under ``condition``; it may not assign."""
+        with self.scope.branch(condition) as branch:
+            value = self._expression(node)
+        if self.scope.has_changed(branch):
+            self.fail(node, "an assignment inside && , || or ?: is not supported; use if")
+        return value
+
+    def _binary(self, node: Any, op: str, left: Node, right: Node) -> Node:
+        b = self.b
+        if op in _SHIFTS:
+            return self._shift(node, op, left, right)
+        common = c_common(left.dtype, right.dtype)
+        x, y = b.cast(left, common), b.cast(right, common)
+        if is_complex(common):
+            if op not in _COMPLEX:
+                self.fail(node, f"{op} is not defined for {common}", KernelTypeError)
+            return _COMPLEX[op](b, x, y)
+        if op in _COMPARE:
+            return b.op(_COMPARE[op], x, y)
+        if op in _BITS or op == "%":
+            if is_float(common):
+                remedy = "use fmod" if op == "%" else "cast to an integer"
+                self.fail(node, f"{op} is not defined for {left.dtype} and {right.dtype}; {remedy}", KernelTypeError)
+            return b.op("imod" if op == "%" else _BITS[op], x, y)
+        if op == "/" and not is_float(common):
+            return b.op("idiv", x, y)
+        return b.op(_ARITHMETIC[op], x, y)
+
+    def _shift(self, node: Any, op: str, left: Node, right: Node) -> Node:
+        if left.dtype.kind not in "biu" or right.dtype.kind not in "biu":
+            problem = f"{op} is not defined for {left.dtype} and {right.dtype}; cast to integers"
+            self.fail(node, problem, KernelTypeError)
+        value = self.b.cast(left, c_promoted(left.dtype))
+        count = self.b.cast(right, INT64)
+        if value.dtype.itemsize < 8:  # a count beyond the narrow type must stay beyond it
+            width = self.b.const(8 * value.dtype.itemsize, INT64)
+            is_inside = self.b.op("and", self.b.op("ge", count, self.b.const(0, INT64)), self.b.op("lt", count, width))
+            count = self.b.select(is_inside, count, width)
+        return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
+
+    def _eval_ternaryop(self, node: Any) -> Node:
+        condition = self.b.truth(self._expression(node.cond))
+        yes = self._guarded(condition, node.iftrue)
+        no = self._guarded(self.b.op("not", condition), node.iffalse)
+        dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
+        return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+
+    def _eval_assignment(self, node: Any) -> Node:
+        value = self._expression(node.rvalue)
+        if node.op != "=":
+            value = self._binary(node, node.op[:-1], self._expression(node.lvalue), value)
+        return self._assign(node.lvalue, value)
+
+    def _assign(self, target: Any, value: Node) -> Node:
+        kind = type(target).__name__
+
+        def fail(message: str) -> NoReturn:
+            self.fail(target, message)
+
+        if kind == "ID":
+            return self.scope.assign(target.name, value, fail)
+        if kind == "ArrayRef":
+            name, index = self._element(target)
+            return self.scope.assign_element(name, index, value, fail)
+        raise self.error(target, "this cannot be assigned to; assign to a variable or an element")
+
+    def _eval_funccall(self, node: Any) -> Node:
+        if type(node.name).__name__ == "StructRef":
+            return self._method(node)
+        if type(node.name).__name__ != "ID":
+            self.fail(node, "only named functions can be called")
+        args = [self._expression(each) for each in (node.args.exprs if node.args else [])]
+        return cfunctions.call(self.b, node.name.name, args, lambda message, kind: self.fail(node.name, message, kind))
+
+    def _method(self, node: Any) -> Node:
+        """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``."""
+        owner, method = node.name.name, node.name.field.name
+        if node.args is None and method == "size" and type(owner).__name__ == "ID":
+            if owner.name == "_ind":
+                return self.b.size()
+            return self.scope.length(owner.name, lambda message: self.fail(owner, message))
+        if node.args is None and method in ("real", "imag"):
+            value = self._expression(owner)
+            if is_complex(value.dtype):
+                return self.b.real(value) if method == "real" else self.b.imag(value)
+        problem = f"no method .{method}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
+        raise self.error(node.name.field, problem)

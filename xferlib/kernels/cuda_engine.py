@@ -1,0 +1,244 @@
+"""Runs programs on CUDA devices: choose the kind of access, generate, compile once, launch.
+
+Everything but pointers and scalar values is settled when a plan is made; a call patches those into a
+parameter block and launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._array import ArrayInfo
+from xferlib.errors import KernelCompileError
+from xferlib.kernels import cache
+from xferlib.kernels.cuda_prelude import OPTIONS
+from xferlib.kernels.cuda_source import ENTRY, Access, Shape, elementwise_source
+from xferlib.kernels.ir import Program
+from xferlib.kernels.layout import Layout, broadcast_strides, collapse
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import RawStream
+
+THREADS = 256
+UNROLL = 1
+_INT_MAX = 2**31 - 1
+
+_lock = threading.Lock()
+_kernels: dict[tuple[str, str], Any] = {}
+
+
+class ParameterBlock:
+    """The arguments of a launch in memory, as ``cuLaunchKernel`` takes them: `address`."""
+
+    def __init__(self, pointers: int, scalars: Sequence[int], geometry: bytes) -> None:
+        offsets = [8 * number for number in range(pointers)]
+        at = 8 * pointers
+        self.scalar_offsets = []
+        for nbytes in scalars:
+            at = -(-at // nbytes) * nbytes
+            self.scalar_offsets.append(at)
+            offsets.append(at)
+            at += nbytes
+        at = -(-at // 8) * 8
+        offsets.append(at)
+        self._memory = ctypes.create_string_buffer(at + len(geometry) + 16)
+        base = ctypes.addressof(self._memory)
+        shift = -base % 16
+        self._table = (ctypes.c_void_p * len(offsets))(*(base + shift + offset for offset in offsets))
+        self.address = ctypes.addressof(self._table)
+        self._shift = shift
+        ctypes.memmove(base + shift + at, geometry, len(geometry))
+        self._pack = struct.Struct(f"{pointers}Q").pack_into
+
+    def patch(self, pointers: Sequence[int]) -> None:
+        self._pack(self._memory, self._shift, *pointers)
+
+    def patch_scalar(self, number: int, value: bytes) -> None:
+        start = self._shift + self.scalar_offsets[number]
+        ctypes.memmove(ctypes.addressof(self._memory) + start, value, len(value))
+
+
+class CudaPlan:
+    """A program prepared for one layout on one device.
+
+    Args:
+        backend: The CUDA part of a backend.
+        device: Where to run.
+        program: What to run.
+        shape: The common shape of the element-wise operands.
+        infos: The arrays, by parameter.
+        is_aliased: Whether an output shares memory with an input.
+    """
+
+    def __init__(
+        self,
+        backend: Any,
+        device: Device,
+        program: Program,
+        shape: tuple[int, ...],
+        infos: dict[int, ArrayInfo],
+        *,
+        is_aliased: bool,
+    ) -> None:
+        self._backend = backend
+        params = list(enumerate(program.params))
+        elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
+        raw = [number for number, param in params if param.is_raw]
+        self.array_order = (*elements, *raw)
+        self.scalar_order = tuple(number for number, param in params if param.is_scalar)
+        self._lock = threading.Lock()
+        self._size = math.prod(shape)
+        if self._size == 0:
+            return
+        layout = _layout(program, shape, elements, infos)
+        raw_layouts = [_raw_layout(infos[number]) for number in raw]
+        kind = _kind(layout, elements, raw_layouts, infos, is_aliased=is_aliased)
+        self.source = elementwise_source(program, kind)
+        self._kernel = kernel_for(backend, device, self.source, ENTRY)
+        geometry, vectors = _geometry(layout, kind, raw_layouts)
+        sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
+        self._block = ParameterBlock(len(self.array_order), sizes, geometry)
+        self._grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
+
+    def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
+        """Launch on ``stream``; the orders are `array_order` and `scalar_order`."""
+        if self._size == 0:
+            return
+        with self._lock:  # the driver copies the block during the launch
+            self._block.patch(pointers)
+            for number, value in enumerate(scalars):
+                self._block.patch_scalar(number, value.tobytes())
+            self._backend.launch(self._kernel, self._grid, (THREADS, 1, 1), self._block.address, stream=stream)
+
+
+def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
+    """The loaded kernel for a source: from memory, from disk, or compiled."""
+    major, minor = backend.compute_capability(device)
+    arch = f"sm_{major}{minor}"
+    found = _kernels.get((source, arch))
+    if found is None:
+        with _lock:
+            found = _kernels.get((source, arch))
+            if found is None:
+                found = _kernels[source, arch] = _load(backend, device, source, entry, arch)
+    return found
+
+
+def _load(backend: Any, device: Device, source: str, entry: str, arch: str) -> Any:
+    name = cache.key(source, arch, " ".join(OPTIONS), backend.compiler_version())
+    cubin = cache.read(name)
+    if cubin is not None:
+        try:
+            return backend.load(cubin, name=entry, device=device)
+        except (KernelCompileError, RuntimeError):  # a driver older than the one that the cache was filled under
+            pass
+    cubin = backend.compile(source, device=device, options=OPTIONS).cubin
+    cache.write(name, cubin)
+    return backend.load(cubin, name=entry, device=device)
+
+
+# --- layout
+
+
+def _layout(program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Layout:
+    strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
+    keep_order = any(node.op == "index" for node in program.nodes)
+    layout = collapse(Layout(shape, strides), keep_order=keep_order)
+    if not layout.shape:
+        return Layout((1,), tuple((0,) for _ in layout.strides))
+    return layout
+
+
+def _raw_layout(info: ArrayInfo) -> Layout:
+    layout = collapse(Layout(info.shape, (info.strides,)), keep_order=True)
+    if not layout.shape:
+        return Layout((1,), ((info.dtype.itemsize,),))
+    return Layout(layout.shape, layout.strides)
+
+
+def _kind(
+    layout: Layout,
+    elements: Sequence[int],
+    raw_layouts: Sequence[Layout],
+    infos: dict[int, ArrayInfo],
+    *,
+    is_aliased: bool,
+) -> Shape:
+    width = _width(layout, elements, infos)
+    accesses = []
+    for number, strides in zip(elements, layout.strides, strict=True):
+        is_restrict = not is_aliased
+        accesses.append(Access(_access(infos[number], strides, width, layout.shape), is_restrict))
+    return Shape(
+        rank=len(layout.shape),
+        width=width,
+        unroll=UNROLL,
+        is_wide=_is_wide(layout),
+        accesses=tuple(accesses),
+        raw_ranks=tuple(len(each.shape) for each in raw_layouts),
+    )
+
+
+def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Elements for a thread: 16 bytes of the widest operand that is contiguous along the rows."""
+    inner = layout.shape[-1]
+    sizes = [
+        infos[number].dtype.itemsize
+        for number, strides in zip(elements, layout.strides, strict=True)
+        if strides[-1] == infos[number].dtype.itemsize
+    ]
+    if not sizes:
+        return 1
+    width = max(1, 16 // max(sizes))
+    while width > inner:
+        width //= 2
+    return width
+
+
+def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
+    if strides[-1] == 0:
+        return "same"
+    itemsize = info.dtype.itemsize
+    if strides[-1] != itemsize:
+        return "strided"
+    nbytes = min(16, width * itemsize)
+    is_aligned = info.pointer % nbytes == 0 and all(stride % nbytes == 0 for stride in strides[:-1])
+    return "vector" if is_aligned and shape[-1] >= width else "unit"
+
+
+def _is_wide(layout: Layout) -> bool:
+    reach = max(
+        (
+            sum(abs(stride) * extent for stride, extent in zip(strides, layout.shape, strict=True))
+            for strides in layout.strides
+        ),
+        default=0,
+    )
+    return max(reach, layout.size) + 16 * THREADS > _INT_MAX
+
+
+def _geometry(layout: Layout, kind: Shape, raw_layouts: Sequence[Layout]) -> tuple[bytes, int]:
+    """The bytes of ``xf_geometry``, and the number of vectors."""
+    *outer, inner = layout.shape
+    row_vectors = -(-inner // kind.width)
+    vectors = row_vectors * math.prod(outer)
+    values = [layout.size, vectors]
+    if kind.rank > 1:
+        values += [*layout.shape, row_vectors]
+    for strides in layout.strides:
+        values += strides
+    raw_values: list[int] = []
+    for raw in raw_layouts:
+        raw_values += [raw.size, *raw.shape, *raw.strides[0]]
+    packed = struct.pack(f"{len(values)}{'q' if kind.is_wide else 'i'}", *values)
+    if raw_values:
+        packed += b"\0" * (-len(packed) % 8) + struct.pack(f"{len(raw_values)}q", *raw_values)
+    return packed, vectors

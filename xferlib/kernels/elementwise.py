@@ -1,0 +1,125 @@
+"""`elementwise`: one definition, called on the arrays of any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import calls, signature
+from xferlib.kernels.arguments import SCALARS
+from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
+
+if TYPE_CHECKING:
+    from xferlib.kernels.calls import Prepared
+
+
+
+class ElementwiseKernel:
+    """A kernel made by `elementwise`. Calling it runs it on the arrays' backend and device, on its current stream."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.__doc__ = getattr(getattr(definition, "function", None), "__doc__", None)
+        self._plans: dict[tuple[Any, ...], Prepared] = {}
+        self._caller = calls.Caller(definition)
+
+    def __repr__(self) -> str:
+        return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
+
+    def __call__(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
+        """Run the kernel.
+
+        Args:
+            *args: Arrays of one backend and device, which broadcast; Python numbers mix. A snippet's
+                outputs follow its inputs, all or none.
+            out: The output of a traced kernel, or a tuple of them; new arrays if omitted.
+            size: The number of elements, where no argument says so.
+            **keywords: The keyword-only scalars of a traced kernel.
+
+        Returns:
+            The output or the tuple of outputs; None for a kernel that only writes to its arguments.
+
+        Raises:
+            KernelTypeError: Argument count, dtype, shape or overlap.
+            LayoutError: An output of another shape or dtype, or read-only.
+            MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
+        """
+        arguments = self._caller.arrange(args, out, keywords)
+        key: list[Any] = []
+        for each in arguments:
+            kind = type(each)
+            if kind is np.ndarray:
+                key.append((each.dtype, each.shape, each.strides))
+            elif kind in SCALARS:
+                key.append(kind)
+            elif each is None:
+                key.append(None)
+            else:
+                return self._caller.call(arguments, size, self._plans)
+        key.append(size)
+        prepared = self._plans.get(tuple(key))
+        if prepared is None:
+            return self._caller.call(arguments, size, self._plans)
+        return prepared.run_host(arguments)
+
+    def ir(self, *kinds: Any) -> str:
+        """The program for these dtypes or Python types, as text: for reading and for tests."""
+        resolved = tuple(each if isinstance(each, type) and each in SCALARS else np.dtype(each) for each in kinds)
+        scalars = frozenset(number for number, each in enumerate(resolved) if isinstance(each, type))
+        return self.definition.specialize(resolved, scalars).program.text
+
+
+@overload
+def elementwise(
+    function: Callable[..., Any], /, *, name: str | None = None, math: str = "exact"
+) -> ElementwiseKernel: ...
+@overload
+def elementwise(
+    *, name: str | None = None, math: str = "exact"
+) -> Callable[[Callable[..., Any]], ElementwiseKernel]: ...
+@overload
+def elementwise(
+    in_params: str, out_params: str, operation: str, /, *, name: str = "kernel", math: str = "exact"
+) -> ElementwiseKernel: ...
+@overload
+def elementwise(params: str, operation: str, /, *, name: str = "kernel", math: str = "exact") -> ElementwiseKernel: ...
+
+
+def elementwise(*definition: Any, name: str | None = None, math: str = "exact") -> Any:
+    """Make an element-wise kernel.
+
+    Three notations:
+
+    - ``@elementwise`` over a Python function of scalars, traced with NumPy's promotion;
+    - ``elementwise("T x, T y", "T z", "z = x * y", name="product")``: a C snippet with CuPy's signature;
+    - ``elementwise("int *x, int *y", "y[i] = x[i] + 1")``: a C snippet with PyCUDA's.
+
+    Args:
+        *definition: The function; or the parameter lists and the C statements.
+        name: For messages and profilers; the function's own if omitted.
+        math: ``"exact"``, the guarantees of the reference, or ``"fast"``: the native float32 functions of each engine.
+
+    Raises:
+        KernelSyntaxError: The signature or snippet cannot be read.
+    """
+    if math not in ("exact", "fast"):
+        raise KernelTypeError(f"math={math!r} is neither 'exact' nor 'fast'")
+    if not definition:
+        return lambda function: elementwise(function, name=name, math=math)
+    if len(definition) == 1 and callable(definition[0]):
+        return ElementwiseKernel(TracedDefinition(definition[0], name=name, math=math))
+    if len(definition) not in (2, 3) or not all(isinstance(each, str) for each in definition):
+        raise KernelTypeError(
+            "elementwise takes a function, (in_params, out_params, operation) or (params, operation) as strings; "
+            f"given were {', '.join(type(each).__name__ for each in definition)}"
+        )
+    *lists, operation = definition
+    if len(lists) == 2:
+        inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
+    else:
+        inputs, outputs = signature.parse(lists[0], "params"), []
+    return ElementwiseKernel(SnippetDefinition(inputs, outputs, operation, name=name or "kernel", math=math))

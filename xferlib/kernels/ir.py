@@ -1,0 +1,303 @@
+"""The typed intermediate representation that both front ends build and both engines run.
+
+A program is straight-line code in single-assignment form: every node is a pure value of one NumPy
+dtype, a branch of the source is a ``select`` or the mask of a gather or store, and every
+conversion is an explicit ``cast``. Nothing is rewritten algebraically: the nodes are the
+definition of the result, and an engine may only choose how to compute each one.
+
+The operations, all of whose operands have the node's dtype unless said otherwise:
+
+============================  =====================================================================
+const, load, index, size      a typed constant; parameter ``attr`` at this element; the element's
+                              number in C order and the number of elements (int64)
+gather, length                element ``args[0]`` of raw parameter ``attr``, zero where the optional
+                              mask ``args[1]`` is false; the number of its elements
+cast, bitcast                 to the node's dtype: by value, or reinterpreting the bits
+add sub mul neg abs           IEEE, or wrapping
+div                           IEEE division
+idiv imod                     integers, truncating; x/0 = 0, x%0 = 0, MIN/-1 = MIN, MIN%-1 = 0
+floordiv floormod             integers, flooring; the same exceptions
+fmod sqrt fma floor ceil      IEEE, exact or correctly rounded
+trunc rint
+min max                       NaN propagates; -0 < +0
+eq ne lt le gt ge             to bool
+and or xor not                bitwise, logical on bool
+shl shr                       by the width or more, or by a negative count: 0, or the sign
+select                        ``args[0]`` (bool) ? ``args[1]`` : ``args[2]``
+call                          the mathematical function ``attr``
+complex, real, imag           a complex value from its parts, and its parts
+============================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+DType = np.dtype[Any]
+
+BOOL = np.dtype(np.bool_)
+INT8, INT16, INT32, INT64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (np.dtype(f"float{bits}") for bits in (16, 32, 64))
+COMPLEX64, COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+_FLOAT_OPS = frozenset({"div", "fmod", "sqrt", "fma", "floor", "ceil", "trunc", "rint"})
+_INTEGER_OPS = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr"})
+_BITWISE_OPS = frozenset({"and", "or", "xor", "not"})
+_ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
+_ARITY = {"neg": 1, "abs": 1, "not": 1, "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "fma": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """One value. Nodes of one `Builder` are unique: equal values are the same object."""
+
+    op: str
+    dtype: DType
+    args: tuple[Node, ...] = ()
+    attr: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """A parameter of a program, in the order of the call.
+
+    ``is_raw`` parameters are indexed by the kernel and do not broadcast; ``is_scalar`` ones are
+    passed by value.
+    """
+
+    name: str
+    dtype: DType
+    is_raw: bool = False
+    is_scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A write: element-wise where ``index`` is None, else to that element of a raw parameter."""
+
+    param: int
+    value: Node
+    index: Node | None = None
+    mask: Node | None = None
+
+    def operands(self) -> Iterator[Node]:
+        yield self.value
+        if self.index is not None:
+            yield self.index
+        if self.mask is not None:
+            yield self.mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A complete kernel body: parameters, the nodes in an order of evaluation, and the stores."""
+
+    params: tuple[Param, ...]
+    nodes: tuple[Node, ...]
+    stores: tuple[Store, ...]
+    reads: frozenset[int]
+    writes: frozenset[int]
+    math: str
+    text: str
+    """A canonical listing; two programs of equal text compute the same."""
+
+
+def is_float(dtype: DType) -> bool:
+    return dtype.kind == "f"
+
+
+def is_integer(dtype: DType) -> bool:
+    return dtype.kind in "iu"
+
+
+def is_complex(dtype: DType) -> bool:
+    return dtype.kind == "c"
+
+
+def part_dtype(dtype: DType) -> DType:
+    """The dtype of the parts of a complex dtype."""
+    return FLOAT32 if dtype == COMPLEX64 else FLOAT64
+
+
+class Builder:
+    """Makes the nodes of one program; ``math`` is ``"exact"`` or ``"fast"``."""
+
+    def __init__(self, params: Iterable[Param] = (), *, math: str = "exact") -> None:
+        self.params = list(params)
+        self.math = math
+        self._nodes: dict[tuple[Any, ...], Node] = {}
+
+    def emit(self, op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
+        """The unique node of these contents; checked by assertions only, for front ends validate."""
+        token = attr.tobytes() if isinstance(attr, np.generic) else attr
+        key = (op, dtype.char, tuple(map(id, args)), token)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(op, dtype, args, attr)
+        return node
+
+    # --- leaves
+    def const(self, value: Any, dtype: DType) -> Node:
+        """``value`` converted as the dtype's constructor does; integers must be in range."""
+        if is_complex(dtype):
+            part = part_dtype(dtype)
+            number = complex(value)
+            return self.complex(self.const(number.real, part), self.const(number.imag, part))
+        with np.errstate(all="ignore"):
+            return self.emit("const", dtype, (), dtype.type(value))
+
+    def load(self, param: int) -> Node:
+        return self.emit("load", self.params[param].dtype, (), param)
+
+    def index(self) -> Node:
+        return self.emit("index", INT64)
+
+    def size(self) -> Node:
+        return self.emit("size", INT64)
+
+    def length(self, param: int) -> Node:
+        return self.emit("length", INT64, (), param)
+
+    def gather(self, param: int, index: Node, mask: Node | None = None) -> Node:
+        index = self.cast(index, INT64)
+        args = (index,) if mask is None else (index, mask)
+        return self.emit("gather", self.params[param].dtype, args, param)
+
+    # --- conversions
+    def cast(self, value: Node, dtype: DType) -> Node:
+        """Explicit conversion; to and from complex by parts."""
+        if value.dtype == dtype:
+            return value
+        if is_complex(dtype):
+            part = part_dtype(dtype)
+            if is_complex(value.dtype):
+                return self.complex(self.cast(self.real(value), part), self.cast(self.imag(value), part))
+            return self.complex(self.cast(value, part), self.const(0, part))
+        if is_complex(value.dtype):
+            if dtype == BOOL:
+                return self.truth(value)
+            return self.cast(self.real(value), dtype)
+        return self.emit("cast", dtype, (value,))
+
+    def bitcast(self, value: Node, dtype: DType) -> Node:
+        assert value.dtype.itemsize == dtype.itemsize
+        return value if value.dtype == dtype else self.emit("bitcast", dtype, (value,))
+
+    def truth(self, value: Node) -> Node:
+        """``value != 0``, as bool."""
+        if value.dtype == BOOL:
+            return value
+        if is_complex(value.dtype):
+            return self.op("or", self.truth(self.real(value)), self.truth(self.imag(value)))
+        return self.op("ne", value, self.const(0, value.dtype))
+
+    # --- arithmetic
+    def op(self, op: str, *args: Node) -> Node:
+        """A core operation on operands of one real dtype."""
+        dtype = args[0].dtype
+        assert all(each.dtype == dtype for each in args), f"{op}: {[str(each.dtype) for each in args]}"
+        assert len(args) == _ARITY.get(op, 2), op
+        if op in COMPARISONS:
+            return self.emit(op, BOOL, args)
+        if op in _FLOAT_OPS:
+            assert is_float(dtype), f"{op} of {dtype}"
+        elif op in _INTEGER_OPS:
+            assert is_integer(dtype), f"{op} of {dtype}"
+        elif op in _BITWISE_OPS:
+            assert is_integer(dtype) or dtype == BOOL, f"{op} of {dtype}"
+        else:
+            assert op in _ANY_REAL_OPS, op
+            assert is_float(dtype) or is_integer(dtype), f"{op} of {dtype}"
+        return self.emit(op, dtype, args)
+
+    def select(self, condition: Node, yes: Node, no: Node) -> Node:
+        assert condition.dtype == BOOL
+        assert yes.dtype == no.dtype
+        if yes is no:
+            return yes
+        if is_complex(yes.dtype):
+            return self.complex(
+                self.select(condition, self.real(yes), self.real(no)),
+                self.select(condition, self.imag(yes), self.imag(no)),
+            )
+        return self.emit("select", yes.dtype, (condition, yes, no))
+
+    def call(self, name: str, *args: Node) -> Node:
+        """A mathematical function of float32 or float64 operands."""
+        assert args[0].dtype in (FLOAT32, FLOAT64)
+        return self.emit("call", args[0].dtype, args, name)
+
+    # --- complex numbers
+    def complex(self, real: Node, imag: Node) -> Node:
+        dtype = COMPLEX64 if real.dtype == FLOAT32 else COMPLEX128
+        return self.emit("complex", dtype, (real, imag))
+
+    def real(self, value: Node) -> Node:
+        if value.op == "complex":
+            return value.args[0]
+        return self.emit("real", part_dtype(value.dtype), (value,))
+
+    def imag(self, value: Node) -> Node:
+        if value.op == "complex":
+            return value.args[1]
+        return self.emit("imag", part_dtype(value.dtype), (value,))
+
+    def program(self, stores: Iterable[Store]) -> Program:
+        """The finished program: only what the stores need, operands first."""
+        stores = tuple(stores)
+        nodes = _ordered(operand for store in stores for operand in store.operands())
+        reads = frozenset(node.attr for node in nodes if node.op in ("load", "gather"))
+        writes = frozenset(store.param for store in stores)
+        return Program(
+            params=tuple(self.params),
+            nodes=nodes,
+            stores=stores,
+            reads=reads,
+            writes=writes,
+            math=self.math,
+            text=_listing(self.params, nodes, stores, self.math),
+        )
+
+
+def _ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
+    """Every node that the roots need, operands before users; iterative, for a snippet may be deep."""
+    done: dict[int, Node] = {}
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, is_expanded = stack.pop()
+        if id(node) in done:
+            continue
+        if is_expanded:
+            done[id(node)] = node
+        else:
+            stack.append((node, True))
+            stack.extend((each, False) for each in reversed(node.args))
+    return tuple(done.values())
+
+
+def _listing(params: list[Param], nodes: tuple[Node, ...], stores: tuple[Store, ...], math: str) -> str:
+    names = {id(node): f"%{number}" for number, node in enumerate(nodes)}
+    lines = [f"math {math}"]
+    for number, param in enumerate(params):
+        kind = "scalar" if param.is_scalar else "raw" if param.is_raw else "array"
+        lines.append(f"param {number} {kind} {param.dtype} {param.name}")
+    for node in nodes:
+        attr = "" if node.attr is None else f" {_attr_text(node.attr)}"
+        operands = "".join(f" {names[id(each)]}" for each in node.args)
+        lines.append(f"{names[id(node)]} = {node.op}{attr}{operands} : {node.dtype}")
+    for store in stores:
+        index = "" if store.index is None else f"[{names[id(store.index)]}]"
+        mask = "" if store.mask is None else f" if {names[id(store.mask)]}"
+        lines.append(f"store {store.param}{index} {names[id(store.value)]}{mask}")
+    return "\n".join(lines)
+
+
+def _attr_text(attr: Any) -> str:
+    return f"{attr!r}/{attr.tobytes().hex()}" if isinstance(attr, np.generic) else str(attr)

@@ -1,0 +1,78 @@
+"""How the elements of a call lie in memory: one shape, one tuple of byte strides for each operand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xferlib.errors import KernelTypeError
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Extents, outermost first, and for each operand its byte strides along them."""
+
+    shape: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
+    """The common shape of the operands.
+
+    Raises:
+        KernelTypeError: They do not broadcast; the message names both.
+    """
+    result: tuple[int, ...] = ()
+    for name, shape in named:
+        if shape == result:
+            continue
+        rank = max(len(shape), len(result))
+        left, right = (1,) * (rank - len(result)) + result, (1,) * (rank - len(shape)) + shape
+        extents = []
+        for a, b in zip(left, right, strict=True):
+            if a != b and 1 not in (a, b):
+                raise KernelTypeError(
+                    f"argument {name!r} has shape {shape}, which does not broadcast with {result} of the arguments "
+                    "before it; reshape it, or index it with None where an axis is missing"
+                )
+            extents.append(b if a == 1 else a)
+        result = tuple(extents)
+    return result
+
+
+def broadcast_strides(shape: tuple[int, ...], own: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Byte strides of an operand of shape ``own`` seen in ``shape``: 0 along what is repeated."""
+    missing = len(shape) - len(own)
+    seen = [0 if extent == 1 else stride for extent, stride in zip(own, strides, strict=True)]
+    return (0,) * missing + tuple(seen)
+
+
+def collapse(layout: Layout, *, keep_order: bool) -> Layout:
+    """The same elements in as few dimensions as possible.
+
+    Dimensions of extent 1 go, neighbours that advance together merge. Unless ``keep_order``, because the
+    program uses the number of its element, the dimensions are first sorted by the last operand's
+    strides, so that equally transposed operands become contiguous.
+    """
+    axes = [axis for axis, extent in enumerate(layout.shape) if extent != 1]
+    if not keep_order and layout.strides:
+        axes.sort(key=lambda axis: [-abs(each[axis]) for each in reversed(layout.strides)])
+    shape: list[int] = []
+    columns: list[tuple[int, ...]] = []
+    for axis in axes:
+        extent = layout.shape[axis]
+        column = tuple(each[axis] for each in layout.strides)
+        if shape and all(outer == inner * extent for outer, inner in zip(columns[-1], column, strict=True)):
+            shape[-1] *= extent
+            columns[-1] = column
+        else:
+            shape.append(extent)
+            columns.append(column)
+    if not columns:
+        return Layout((), tuple(() for _ in layout.strides))
+    return Layout(tuple(shape), tuple(zip(*columns, strict=True)))

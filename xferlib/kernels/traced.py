@@ -1,0 +1,397 @@
+"""The front end for Python functions: run the function once on traced values, which record the program.
+
+Promotion is NumPy's (NEP 50): a Python scalar takes the dtype of what it meets. Python's own control
+flow cannot be recorded, so that asking a traced value for its truth is an error at the user's line.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
+from xferlib.kernels import functions, types
+from xferlib.kernels.functions import Function
+from xferlib.kernels.ir import (
+    BOOL,
+    INT64,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    Param,
+    Program,
+    Store,
+    is_integer,
+)
+from xferlib.kernels.source_lines import at_user_line
+
+_WEAK_RANK = {bool: 0, int: 1, float: 2, complex: 3}
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+
+
+class Traced:
+    """A value inside a traced kernel: a node, or a Python scalar parameter without a dtype of its own."""
+
+    __slots__ = ("builder", "node", "weak")
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 1000.0
+
+    def __init__(self, builder: Builder, node: Node, weak: type | None = None) -> None:
+        self.builder = builder
+        self.node = node
+        self.weak = weak
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def real(self) -> Traced:
+        return apply("real", (self,))
+
+    @property
+    def imag(self) -> Traced:
+        return apply("imag", (self,))
+
+    def conj(self) -> Traced:
+        return apply("conj", (self,))
+
+    def astype(self, dtype: Any) -> Traced:
+        return astype(self, dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
+        return clip(self, min, max)
+
+    def __neg__(self) -> Traced:
+        return apply("negative", (self,))
+
+    def __pos__(self) -> Traced:
+        return apply("positive", (self,))
+
+    def __abs__(self) -> Traced:
+        return apply("absolute", (self,))
+
+    def __invert__(self) -> Traced:
+        return apply("invert", (self,))
+
+    def __round__(self, digits: int | None = None) -> Traced:
+        if digits:
+            _refuse(self, f"round(x, {digits})", "scale, round and scale back")
+        return apply("rint", (self,))
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - raises
+        _refuse(self, "if, while, and, or, not", "use where(condition, a, b), & , | and ~")
+
+    def __float__(self) -> NoReturn:
+        _refuse(self, "float()", "use astype('float64')")
+
+    def __int__(self) -> NoReturn:
+        _refuse(self, "int()", "use astype('int64')")
+
+    def __complex__(self) -> NoReturn:
+        _refuse(self, "complex()", "use astype('complex128')")
+
+    def __index__(self) -> NoReturn:  # noqa: PLE0305 - raises
+        _refuse(self, "range() or an index", "use arithmetic on the values")
+
+    def __iter__(self) -> NoReturn:
+        _refuse(self, "iteration or unpacking", "a kernel sees one element at a time")
+
+    def __len__(self) -> NoReturn:  # noqa: PLE0303 - raises
+        _refuse(self, "len()", "a kernel sees one element at a time")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        _refuse(self, "indexing", "a kernel sees one element at a time; a C snippet has raw parameters")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(self, "conversion to an array", "call only element-wise functions")
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        from xferlib.kernels import trace_math
+
+        return trace_math
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Traced:
+        if method != "__call__" or options:
+            _refuse(self, f"numpy.{ufunc.__name__}.{method} with {sorted(options)}", "call the plain ufunc")
+        return apply(ufunc.__name__, inputs)
+
+    def __array_function__(self, function: Callable[..., Any], kinds: Any, args: Any, options: Any) -> Traced:
+        supported: list[tuple[Any, Callable[..., Traced]]] = [
+            (np.where, where), (np.clip, clip), (np.real, _real), (np.imag, _imag), (np.round, _round),
+        ]  # fmt: skip
+        found = next((ours for theirs, ours in supported if theirs is function), None)
+        if found is None:
+            _refuse(self, f"numpy.{function.__name__}", "call only element-wise functions")
+        return found(*args, **options)
+
+
+def _real(x: Traced) -> Traced:
+    return apply("real", (x,))
+
+
+def _imag(x: Traced) -> Traced:
+    return apply("imag", (x,))
+
+
+def _round(x: Traced, decimals: int = 0) -> Traced:
+    return round(x, decimals) if decimals else apply("rint", (x,))
+
+
+def _install_operators() -> None:
+    def binary(name: str) -> Callable[[Traced, Any], Traced]:
+        return lambda self, other: apply(name, (self, other))
+
+    def reflected(name: str) -> Callable[[Traced, Any], Traced]:
+        return lambda self, other: apply(name, (other, self))
+
+    for operation, name in _OPERATORS.items():
+        setattr(Traced, f"__{operation}__", binary(name))
+        setattr(Traced, f"__r{operation}__", reflected(name))
+    for operation, name in _COMPARISONS.items():
+        setattr(Traced, f"__{operation}__", binary(name))
+
+
+_install_operators()
+
+
+def _refuse(value: Traced, what: str, remedy: str) -> NoReturn:
+    raise at_user_line(
+        KernelSyntaxError(
+            f"{what} needs the value of an element, but a traced kernel is recorded once for all ({value.dtype}); "
+            f"{remedy}"
+        )
+    )
+
+
+def _operand(value: Any, name: str) -> DType | type:
+    if isinstance(value, Traced):
+        return value.weak or value.dtype
+    if type(value) is bool or isinstance(value, np.bool_):
+        return BOOL
+    if type(value) in _WEAK_RANK:
+        return type(value)
+    if isinstance(value, np.generic):
+        return value.dtype
+    raise at_user_line(
+        KernelTypeError(
+            f"{name} got {type(value).__name__}; inside a kernel only its parameters, Python numbers and NumPy scalars "
+            "take part: pass arrays as arguments"
+        )
+    )
+
+
+def _builder(args: tuple[Any, ...], name: str) -> Builder:
+    for each in args:
+        if isinstance(each, Traced):
+            return each.builder
+    raise at_user_line(
+        KernelTypeError(f"{name} was called without a traced value; use the function of math or numpy on constants")
+    )
+
+
+def node_of(b: Builder, value: Any, dtype: DType) -> Node:
+    """``value`` as a node of ``dtype``; a Python scalar must be in its range."""
+    if isinstance(value, Traced):
+        return b.cast(value.node, dtype)
+    if isinstance(value, np.generic):
+        return b.cast(b.const(value, value.dtype), dtype)
+    if type(value) is int and is_integer(dtype) and not types.fits(value, dtype):
+        raise at_user_line(
+            KernelTypeError(f"the Python integer {value} is out of range for {dtype}; convert the other operand first")
+        )
+    return b.const(value, dtype)
+
+
+def apply(name: str, args: tuple[Any, ...]) -> Traced:
+    """Function ``name`` of traced values and scalars, promoted as NumPy does."""
+    b = _builder(args, name)
+    function = functions.find(name)
+    if function is None:
+        raise at_user_line(
+            KernelTypeError(f"no kernel function {name!r}; known are {', '.join(sorted(functions.TABLE))}")
+        )
+    if len(args) != function.arity:
+        raise at_user_line(
+            KernelTypeError(f"{name}() takes {function.arity} operand(s), {len(args)} were given; see the reference")
+        )
+    operands = tuple(_operand(each, name) for each in args)
+    try:
+        if all(each in _WEAK_RANK for each in operands):
+            return _apply_weak(b, function, args, operands)
+        special = _special(b, function, args, operands)
+        if special is not None:
+            return special
+        loop = types.numpy_loop(function, operands)
+    except KernelError as error:
+        raise at_user_line(error) from None
+    nodes = [node_of(b, each, dtype) for each, dtype in zip(args, loop, strict=True)]
+    return Traced(b, function.lowering(b, *nodes))
+
+
+def _apply_weak(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced:
+    """Python scalars only: arithmetic keeps the result without a dtype of its own, as in Python."""
+    strong = tuple(types.PYTHON_TYPES[each] for each in operands)
+    loop = types.numpy_loop(function, strong)
+    nodes = [node_of(b, each, dtype) for each, dtype in zip(args, loop, strict=True)]
+    result = function.lowering(b, *nodes)
+    is_operator = function.name in _OPERATORS.values() or function.name in ("negative", "absolute", "positive")
+    kind = {"i": int, "f": float, "c": complex}.get(result.dtype.kind)
+    return Traced(b, result, kind if is_operator else None)
+
+
+def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced | None:
+    """What promotion alone does not say: small constant powers, and comparison across integer ranges."""
+    if function.name == "power":
+        return _constant_power(b, args, operands)
+    if function.name in _COMPARISONS.values():
+        if set(operands) == {INT64, UINT64}:
+            return _compare_signs(b, function, args, operands)
+        for position in (0, 1):
+            value, other = args[position], operands[1 - position]
+            if type(value) is not int or not isinstance(other, np.dtype) or not is_integer(other):
+                continue
+            if not types.fits(value, other):
+                return _compare_out_of_range(b, function, value, position)
+    return None
+
+
+def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced | None:
+    """Exponents whose correctly rounded power is one operation; a negative one of integers is an error."""
+    base, exponent = args
+    dtype = operands[0]
+    if type(exponent) is not int or not isinstance(base, Traced) or not isinstance(dtype, np.dtype) or dtype == BOOL:
+        return None
+    if is_integer(dtype):
+        if exponent < 0:
+            raise KernelTypeError(f"{dtype} to the power {exponent} is no integer; convert the base with astype first")
+        return _integer_power(b, base, exponent)
+    shortcuts = {2: "square", -1: "reciprocal", 1: "positive"}
+    if dtype.kind in "fc" and exponent in shortcuts:
+        return apply(shortcuts[exponent], (base,))
+    return None
+
+
+def _integer_power(b: Builder, base: Traced, exponent: int) -> Traced:
+    result, square = b.const(1, base.dtype), base.node
+    while exponent:
+        if exponent & 1:
+            result = b.op("mul", result, square)
+        exponent >>= 1
+        if exponent:
+            square = b.op("mul", square, square)
+    return Traced(b, result)
+
+
+def _compare_signs(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced:
+    """int64 beside uint64, by value: a negative number is below every unsigned one."""
+    signed = operands.index(INT64)
+    node = node_of(b, args[signed], INT64)
+    is_negative = b.op("lt", node, b.const(0, INT64))
+    nodes = [node_of(b, each, UINT64) for each in args]
+    answer = getattr(operator, {"equal": "eq", "not_equal": "ne"}.get(function.name, "lt"))
+    if function.name not in ("equal", "not_equal"):
+        is_less = function.name.startswith("less")
+        when_negative = is_less == (signed == 0)
+    else:
+        when_negative = answer(0, 1)
+    return Traced(b, b.select(is_negative, b.const(when_negative, BOOL), function.lowering(b, *nodes)))
+
+
+def _compare_out_of_range(b: Builder, function: Function, value: int, position: int) -> Traced:
+    """Compared with a Python integer beyond the dtype, every element gives the same answer."""
+    name = next(key for key, full in _COMPARISONS.items() if full == function.name)
+    sides = (value, 0) if position == 0 else (0, value)  # 0 is in the range of every dtype
+    return Traced(b, b.const(getattr(operator, name)(*sides), BOOL))
+
+
+def where(condition: Any, yes: Any, no: Any) -> Traced:
+    """``yes`` where ``condition`` is true, else ``no``; the common dtype of the two."""
+    args = (condition, yes, no)
+    b = _builder(args, "where")
+    try:
+        dtype = types.numpy_common((_operand(yes, "where"), _operand(no, "where")))
+        kind = _operand(condition, "where")
+    except TypeError as error:
+        raise at_user_line(KernelTypeError(f"where: {error}")) from None
+    test = b.truth(node_of(b, condition, kind if isinstance(kind, np.dtype) else types.PYTHON_TYPES[kind]))
+    return Traced(b, b.select(test, node_of(b, yes, dtype), node_of(b, no, dtype)))
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
+    """``minimum(maximum(x, min), max)``; a bound of None does nothing."""
+    result = x if min is None else apply("maximum", (x, min))
+    return apply("positive", (result,)) if max is None else apply("minimum", (result, max))
+
+
+def astype(x: Any, dtype: Any) -> Traced:
+    """``x`` converted: floats to integers saturate, NaN gives 0."""
+    from xferlib._array import check_dtype
+
+    b = _builder((x,), "astype")
+    return Traced(b, b.cast(x.node, check_dtype(dtype, what="astype")))
+
+
+def trace(
+    function: Callable[..., Any],
+    positional: list[tuple[str, DType | type]],
+    keywords: list[tuple[str, DType | type]],
+    *,
+    scalars: frozenset[str],
+    math: str,
+) -> tuple[Program, int]:
+    """Record ``function`` for these dtypes; the outputs follow the inputs as parameters.
+
+    Returns:
+        The program, and how many outputs it has.
+    """
+    b = Builder(math=math)
+    values: dict[str, Traced] = {}
+    for name, kind in (*positional, *keywords):
+        weak = kind if isinstance(kind, type) else None
+        dtype = types.PYTHON_TYPES[weak] if weak else kind
+        assert isinstance(dtype, np.dtype)
+        b.params.append(Param(name=name, dtype=dtype, is_scalar=name in scalars))
+        values[name] = Traced(b, b.load(len(b.params) - 1), None if weak is bool else weak)
+    try:
+        result = function(*(values[name] for name, _ in positional), **{name: values[name] for name, _ in keywords})
+    except RecursionError as error:
+        raise KernelSyntaxError(
+            f"{getattr(function, '__name__', 'the kernel')} recurses without end while it is traced; a condition on a "
+            "traced value never ends a recursion: unroll it with a Python counter"
+        ) from error
+    outputs = result if isinstance(result, tuple) else (result,)
+    stores = [_output(b, value, number, function) for number, value in enumerate(outputs)]
+    if not stores:
+        raise KernelTypeError(f"{_name(function)} returned an empty tuple; return one value for each output")
+    return b.program(stores), len(stores)
+
+
+def _output(b: Builder, value: Any, number: int, function: Callable[..., Any]) -> Store:
+    if isinstance(value, Traced):
+        node = value.node
+    elif type(value) in _WEAK_RANK:
+        node = b.const(value, types.PYTHON_TYPES[type(value)])
+    elif isinstance(value, np.generic):
+        node = b.const(value, value.dtype)
+    else:
+        raise KernelTypeError(
+            f"{_name(function)} returned {type(value).__name__} as output {number}; return traced values or numbers"
+        )
+    b.params.append(Param(name=f"out{number}", dtype=node.dtype))
+    return Store(param=len(b.params) - 1, value=node)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", function))
