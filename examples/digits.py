@@ -43,7 +43,7 @@ class Slot:
 
 
 def load() -> tuple[Any, Any]:
-    """1,797 images as float32 rows of 64 pixels from 0 to 1, and their labels, mixed so that no split favours a writer."""
+    """1,797 images as float32 rows of 64 pixels from 0 to 1, and their labels, with the writers mixed."""
     with (files("xferlib") / "_demo" / "digits.npz").open("rb") as file, np.load(file) as data:
         mixed = np.random.default_rng(0).permutation(len(data["labels"]))
         return data["images"][mixed].reshape(-1, 64).astype("float32") / 16, data["labels"][mixed]

@@ -45,5 +45,5 @@ def load() -> Program:
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
-    program: Program = module  # type: ignore[assignment] - a module's members are known only once it is loaded
+    program: Program = module  # type: ignore[assignment]  # a module's members are known only once it is loaded
     return program

@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Progress:
         if self._bar is not None:
             self._bar.advance(self._task)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._bar is not None:
             self._bar.start()
         return self
@@ -154,7 +154,9 @@ def write_plot(path: Path, rows: list[Row]) -> None:
     left.grid(True, which="both", color="#e6e6e6")
     left.legend(frameon=False)
     speeds = [row.images_per_s / 1e3 for row in ran]
-    bars = right.barh([row.device for row in ran], speeds, height=0.6, color=[_colour(index) for index in range(len(ran))])
+    bars = right.barh(
+        [row.device for row in ran], speeds, height=0.6, color=[_colour(index) for index in range(len(ran))]
+    )
     right.bar_label(bars, fmt="{:,.0f}", padding=4)
     right.set(xlabel="thousand images a second", title="Speed, mini-batches of 100")
     right.margins(x=0.18)

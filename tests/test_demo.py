@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib._demo import command, program, report
+
+DATA = files("xferlib") / "_demo"
+
+
+@pytest.fixture(autouse=True)
+def automatic_choice() -> Iterator[None]:
+    """The demo's own choice of backends, whatever the environment of the tests names."""
+    before = xl.configure(backend=None, device=None)
+    yield
+    xl.configure(backend=before.backend, device=before.device)
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    file = tmp_path / "demo.json"
+    status = command.main([*arguments, "--json", str(file)])
+    return status, json.loads(file.read_text())
+
+
+def test_digits_are_the_ones_described_beside_them() -> None:
+    raw = (DATA / "digits.npz").read_bytes()
+    described = (DATA / "digits.md").read_text()
+    with (DATA / "digits.npz").open("rb") as file, np.load(file) as data:
+        images, labels = data["images"], data["labels"]
+    assert (images.shape, images.dtype, int(images.max())) == ((1797, 8, 8), np.uint8, 16)
+    assert (labels.shape, labels.dtype) == ((1797,), np.uint8)
+    assert set(labels) == set(range(10))
+    assert hashlib.sha256(raw).hexdigest() in described
+    assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() in described
+
+
+def test_every_usable_backend_learns_the_same(tmp_path: Path) -> None:
+    status, found = run(tmp_path)
+    assert status == 0
+    ran = [row for row in found["rows"] if not row["reason"]]
+    assert "numpy:cpu" in {row["device"] for row in ran}
+    for row in ran:
+        assert row["accuracy"] > 0.95
+        assert row["images_per_s"] > 0
+        assert row["nbytes"] > 30 * 1500 * (64 + 10) * 4  # every batch of every epoch
+        assert len(row["losses"]) == 30
+        # 450 steps in float32; sums in another order differ by units in the last place, and this grows slowly.
+        assert row["difference"] < 1e-3
+
+
+def test_every_backend_has_a_row_or_a_reason(tmp_path: Path) -> None:
+    _, found = run(tmp_path, "--epochs", "1")
+    statuses = xl.available_backends()
+    assert {row["backend"] for row in found["rows"]} == set(statuses)
+    absent = {row["backend"]: row["reason"] for row in found["rows"] if row["reason"]}
+    for name, status in statuses.items():
+        if not status.is_available:
+            assert status.reason in absent[name]
+
+
+def test_a_named_backend_is_the_only_one(tmp_path: Path) -> None:
+    xl.configure(backend="numpy")
+    _, found = run(tmp_path, "--epochs", "1")
+    assert [row["backend"] for row in found["rows"]] == ["numpy"]
+
+
+def test_a_named_backend_that_cannot_run_is_an_error(tmp_path: Path) -> None:
+    xl.configure(backend="abacus")
+    with pytest.raises(xl.errors.BackendNotFoundError, match="abacus"):
+        run(tmp_path, "--epochs", "1")
+
+
+def test_a_backend_that_fails_has_its_message_and_spoils_the_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digits = program.load()
+
+    class Broken:
+        TRAIN = digits.TRAIN
+
+        @staticmethod
+        def train(*_: Any) -> Any:
+            raise xl.errors.DeviceMemoryError("the device is full")
+
+    monkeypatch.setattr(program, "load", lambda: Broken)
+    xl.configure(backend="numpy")
+    status, found = run(tmp_path, "--epochs", "1")
+    assert status == 1
+    assert found["rows"][0]["reason"] == "the device is full"
+
+
+def test_runs_repeat_bit_for_bit_on_numpy() -> None:
+    digits = program.load()
+    once, again = (digits.train(xl.get_device("numpy:cpu"), 2, 7, lambda: None) for _ in range(2))
+    assert once.losses == again.losses
+    assert all(np.array_equal(once.weights[name], again.weights[name]) for name in once.weights)
+
+
+def test_the_table_is_readable_without_rich(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "_has", lambda module: False)
+    xl.configure(backend="numpy")
+    assert run(tmp_path, "--epochs", "2")[0] == 0
+    title, header, row = capsys.readouterr().out.splitlines()
+    assert "297 held out" in title
+    assert header.startswith("backend")
+    assert row.startswith("numpy    numpy:cpu (CPU)")
+
+
+def test_plot_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(report, "_has", lambda module: False)
+    with pytest.raises(xl.errors.BackendUnavailableError, match=r"xferlib\[demo\]"):
+        command.main(["--plot", str(tmp_path / "loss.png")])
+
+
+def test_plot_writes_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    xl.configure(backend="numpy")
+    picture = tmp_path / "loss.png"
+    run(tmp_path, "--epochs", "2", "--plot", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("epochs", ["0", "-1", "many"])
+def test_epochs_must_be_a_count(epochs: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        command.main([f"--epochs={epochs}"])
+    assert stopped.value.code == 2
+
+
+def test_the_command_runs_the_example_itself() -> None:
+    program.load()
+    source = Path(sys.modules["xferlib._demo.digits"].__file__ or "")
+    assert source.samefile(Path(__file__).parents[1] / "examples" / "digits.py")

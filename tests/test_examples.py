@@ -1,0 +1,47 @@
+"""Every example runs on every backend that this machine has, and states its result."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import xferlib as xl
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+# What the last line says, and the arguments that keep a run short.
+RESULTS: dict[str, tuple[str, list[str]]] = {
+    "batches.py": (r"mean 3\.00, standard deviation 2\.00, from 10 batches", []),
+    "digits.py": (r"\w+:\w+(:\d+)?: 9[5-9]\.\d% of 297 held-out digits, loss 2\.2\d -> 0\.03\d+", []),
+    "either.py": (r"softplus\(x \+ 1\) on .*", []),
+    "matmul.py": (r"the two agree to .*", ["256"]),
+    "memory.py": (r"trim\(\) gave back \d+ MiB", []),
+    "model.py": (r"89,610 parameters and their optimizer on \w+:\w+(:\d+)?; b3 is -0\.1", []),
+    "two_devices.py": (r"data-parallel: 2 replicas agree with one device's step", []),
+    "two_streams.py": (r"doubled: 2 to 2; 80 MB came back", []),
+    "without_cuda.py": (r"BackendNotFoundError: there is no backend 'abacus'.*", []),
+}
+
+
+@pytest.mark.parametrize("backend", sorted(xl.available_backends()))
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_example(name: str, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status = xl.available_backends()[backend]
+    if not status.is_available:
+        pytest.skip(f"{backend}: {status.reason}")
+    expected, arguments = RESULTS[name]
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    with xl.use_backend(backend):
+        try:
+            runpy.run_path(str(FOLDER / name), run_name="__main__")
+        except xl.errors.UnsupportedError as error:
+            pytest.skip(str(error))
+    assert re.fullmatch(expected, capsys.readouterr().out.splitlines()[-1])
+
+
+def test_every_example_is_run() -> None:
+    assert {path.name for path in FOLDER.glob("*.py")} == set(RESULTS)
