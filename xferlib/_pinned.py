@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from xferlib import _config, _hostmem
+from xferlib import _config, _handover, _hostmem
 from xferlib.errors import LayoutError, PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class PinnedPool:
         self.when_full: WhenFull = when_full
         # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
         self._lock = threading.RLock()
-        self._free: dict[int, list[PinnedBlock]] = {}
+        self._free: dict[int, list[_Drain]] = {}
         self._draining: list[_Drain] = []
         self._in_use = self._free_nbytes = self._draining_nbytes = 0
         self._peak = self._allocations = self._reuses = 0
@@ -144,7 +144,9 @@ class PinnedPool:
             self._free_nbytes -= size
             self._in_use += size
             self._reuses += 1
-            return blocks.pop()
+            drain = blocks.pop()
+            _handover.taken(drain)
+            return drain.block
 
     def _make_room(self, size: int) -> bool:
         """Count ``size`` as in use if the limit allows; False: stage instead."""
@@ -194,7 +196,9 @@ class PinnedPool:
             if all(self._backend.event_done(event) for event in drain.events):
                 self._draining_nbytes -= drain.nbytes
                 self._free_nbytes += drain.nbytes
-                self._free.setdefault(drain.nbytes, []).append(drain.block)
+                drain.events = []
+                _handover.given(drain)
+                self._free.setdefault(drain.nbytes, []).append(drain)
             else:
                 waiting.append(drain)
         self._draining = waiting
@@ -241,6 +245,7 @@ class _Drain:
     block: PinnedBlock
     nbytes: int
     events: list[RawEvent]
+    handover: object = None
 
 
 _pools: dict[str, PinnedPool] = {}

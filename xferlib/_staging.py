@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _hostmem
+from xferlib import _handover, _hostmem
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -31,13 +31,14 @@ class Chunk:
     The event is the chunk's own, recorded anew at each use: creating one costs as much as a copy call.
     """
 
-    __slots__ = ("_index", "bytes", "event", "is_busy", "pointer")
+    __slots__ = ("_index", "bytes", "event", "handover", "is_busy", "pointer")
 
     def __init__(self, backend: Backend) -> None:
         block = backend.pinned_alloc(CHUNK_NBYTES)
         self.pointer = block.pointer
         self.bytes = _hostmem.bytes_over(block.pointer, CHUNK_NBYTES, block)
         self.event: RawEvent | None = None
+        self.handover: object = None
         self.is_busy = False
         self._index = -1
 
@@ -70,6 +71,7 @@ class Ring:
     def acquire(self) -> Chunk:
         """A chunk that no copy uses; blocks until one is free."""
         chunk = self._take()
+        _handover.taken(chunk)
         try:
             chunk.wait(self.backend)
         except BaseException:
@@ -99,6 +101,7 @@ class Ring:
 
     def release(self, chunk: Chunk) -> None:
         """Give a chunk back; it is reused once its copy is done."""
+        _handover.given(chunk)
         self._free.put(chunk)
 
     def abandon(self, chunk: Chunk, stream: RawStream) -> None:

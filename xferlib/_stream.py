@@ -153,8 +153,10 @@ class Stream:
             StreamError: ``other`` is none of these.
         """
         if isinstance(other, Event):
-            if other._backend is not None:  # waiting for an event never recorded does nothing, as in CUDA
+            if other._backend is not None:
                 self._backend.event_wait(self._raw, other._raw)
+            else:
+                self._backend.event_unrecorded(self._raw)
         elif isinstance(other, Stream):
             self.wait(other.record(Event(timing=False)))
         elif hasattr(other, "source_released"):

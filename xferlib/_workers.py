@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from xferlib import _handover
+
 
 class Job:
     """Numbered steps shared by whichever threads come; the first error stops the rest.
@@ -20,13 +22,14 @@ class Job:
     ``finish`` runs once, when the last thread has left.
     """
 
-    __slots__ = ("_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "steps")
+    __slots__ = ("_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "steps")
 
     def __init__(
         self, steps: int, work: Callable[[Callable[[], int]], None], *, finish: Callable[[], None] | None = None
     ) -> None:
         self.steps = steps
         self.error: BaseException | None = None
+        self.handover: object = None
         self._work = work
         self._finish = finish
         self._next = itertools.count().__next__
@@ -47,6 +50,7 @@ class Job:
             if self._is_over:
                 return
             self._active += 1
+        _handover.taken(self)
         try:
             self._work(self.take)
         except BaseException as error:
@@ -56,6 +60,7 @@ class Job:
 
     def _leave(self) -> None:
         with self._lock:
+            _handover.given(self)
             self._active -= 1
             is_last = self._active == 0 and not self._is_over
             self._is_over = self._is_over or is_last
@@ -65,7 +70,9 @@ class Job:
     def _close(self) -> None:
         try:
             if self._finish is not None:
+                _handover.taken(self)
                 self._finish()
+                _handover.given(self)
         except BaseException as error:
             self.error = self.error or error
         finally:
@@ -81,6 +88,7 @@ class Job:
         if not self._latch.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0)):
             return False
         self._latch.release()
+        _handover.taken(self)
         return True
 
     @property
@@ -102,6 +110,7 @@ class Workers:
 
     def submit(self, job: Job, helpers: int) -> None:
         """Let up to ``helpers`` threads work on ``job``."""
+        _handover.given(job)
         if len(self._threads) < helpers:
             self._start(helpers)
         for _ in range(helpers):
@@ -132,6 +141,7 @@ class Workers:
 
     def _work(self) -> None:
         queue = self._queue
+        _handover.began()
         while (job := queue.get()) is not None:
             job.help()
             del job  # or its arrays would live until the next job

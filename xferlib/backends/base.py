@@ -225,6 +225,9 @@ class Backend(ABC):
     @abstractmethod
     def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...
 
+    def event_unrecorded(self, stream: RawStream) -> None:
+        """``stream`` was told to wait for an event never recorded, which does nothing, as in CUDA."""
+
     @abstractmethod
     def event_done(self, event: RawEvent) -> bool: ...
 

@@ -1,0 +1,43 @@
+"""Work and memory handed from one host thread to another: what the simulator must know of them.
+
+A queue orders two threads, but nobody beside Python can see it. Whoever hands something over says so
+here; on real devices nobody listens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Listener(Protocol):
+    """Follows what is ordered behind what between host threads."""
+
+    def began(self) -> None:
+        """The calling thread is one of xferlib's own."""
+
+    def given(self, before: Any) -> Any:
+        """What to keep beside a thing given away; ``before``: what is kept there already."""
+
+    def taken(self, kept: Any) -> None:
+        """The calling thread has taken over the thing beside which ``kept`` lay."""
+
+
+listener: Listener | None = None
+
+
+def began() -> None:
+    """The calling thread does work that other threads give it."""
+    if listener is not None:
+        listener.began()
+
+
+def given(thing: Any) -> None:
+    """Whatever the calling thread has done comes before what the taker of ``thing`` does."""
+    if listener is not None:
+        thing.handover = listener.given(thing.handover)
+
+
+def taken(thing: Any) -> None:
+    """The calling thread follows the givers of ``thing``."""
+    if listener is not None:
+        listener.taken(thing.handover)
