@@ -48,6 +48,22 @@ def _parse_strict(text: str) -> frozenset[str]:
     return words
 
 
+def _parse_devices(text: str) -> int:
+    devices = int(text)
+    if not 1 <= devices <= 64:
+        raise ValueError("expected a number of devices from 1 to 64")
+    return devices
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"expected one of {', '.join(words)}")
+        return text
+
+    return parse
+
+
 def _variable(name: str, parse: Callable[[str], Any], default: Any, doc: str) -> Any:
     return field(default=default, metadata={"variable": name, "parse": parse, "doc": doc})
 
@@ -79,6 +95,26 @@ class Config:
     strict: frozenset[str] = _variable(
         "XFERLIB_STRICT", _parse_strict, frozenset(),
         "'pageable': a transfer that would pass through pageable memory is an error.",
+    )  # fmt: skip
+    sim: str = _variable(
+        "XFERLIB_SIM", _one_of("raise", "log", "off"), "raise",
+        "What backend sim does about a missing synchronisation: raise, write to the log 'xferlib.sim', or nothing.",
+    )  # fmt: skip
+    sim_devices: int = _variable(
+        "XFERLIB_SIM_DEVICES", _parse_devices, 2, "How many devices backend sim has.",
+    )  # fmt: skip
+    sim_memory: int = _variable(
+        "XFERLIB_SIM_MEMORY", parse_nbytes, 8 << 30, "Memory of each device of backend sim.",
+    )  # fmt: skip
+    sim_schedule: str = _variable(
+        "XFERLIB_SIM_SCHEDULE", _one_of("eager", "lazy", "lifo", "random"), "lazy",
+        "The order in which backend sim carries out what is enqueued, among those that the program allows.",
+    )  # fmt: skip
+    sim_seed: int = _variable(
+        "XFERLIB_SIM_SEED", int, 0, "Repeats a random schedule of backend sim; a failing test prints its seed.",
+    )  # fmt: skip
+    sim_profile: str = _variable(
+        "XFERLIB_SIM_PROFILE", _one_of("h200", "laptop"), "h200", "The machine whose times backend sim computes.",
     )  # fmt: skip
     cache_dir: Path = _variable(
         "XFERLIB_CACHE_DIR", Path, Path("~/.cache/xferlib"),
