@@ -71,10 +71,10 @@ class Harness:
         if not getattr(self.raw.capabilities, ability):
             pytest.skip(f"{self.place}: {self.raw.capabilities.reason(ability)}")
 
-    def forall(self, check: Callable[..., None], *drawn: SearchStrategy[Any]) -> None:
-        """Run ``check`` on what the strategies draw."""
+    def forall(self, check: Callable[..., None], *drawn: SearchStrategy[Any], share: float = 1.0) -> None:
+        """Run ``check`` on what the strategies draw; ``share`` of `max_examples` times, for slow checks."""
         relaxed = settings(
-            max_examples=self.max_examples,
+            max_examples=max(1, round(self.max_examples * share)),
             deadline=None,
             derandomize=True,
             database=None,
@@ -120,5 +120,3 @@ class Harness:
 
 PATHS: tuple[Path | None, ...] = (None, Path.STAGED, Path.PERMUTED)
 """What a pageable array can be made to take; `Path.PINNED` needs a pinned one."""
-
-in_flight = _transfer.in_flight
