@@ -201,10 +201,14 @@ def _existing(backend: Backend, kind: str | None, index: int, what: str) -> Devi
 
 def current_device(backend: Backend) -> Device:
     """The backend's current device for this thread; ``XFERLIB_DEVICE`` at the thread's first look."""
-    seen: set[str] = _local.__dict__.setdefault("seen", set())
-    if backend.name not in seen:
+    try:
+        is_seen = backend.name in _local.seen
+    except AttributeError:
+        _local.seen = set()
+        is_seen = False
+    if not is_seen:
         _apply_default(backend)
-        seen.add(backend.name)
+        _local.seen.add(backend.name)
     return backend.device_current()
 
 

@@ -13,7 +13,7 @@ from xferlib._layout import HostArray, chunked
 from xferlib._staging import Chunk
 
 _SMALLEST_CHUNK = 512 << 10
-_HELPER_NBYTES = 2 << 20
+_HELPER_NBYTES = 4 << 20
 """A thread that sleeps takes about 50 us to come: it pays from about here."""
 
 

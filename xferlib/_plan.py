@@ -15,7 +15,7 @@ from xferlib._staging import SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
-    from xferlib.backends.base import Backend
+    from xferlib.backends.base import Backend, RawStream
 
 
 class Path(str, Enum):
@@ -29,11 +29,14 @@ class Path(str, Enum):
     """Straight between page-locked memory and the device."""
     STAGED = "staged"
     """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
+    DRIVER = "driver"
+    """By the driver's own staging, on an idle stream: the fastest way for one thread and a few megabytes."""
     PERMUTED = "permuted"
     """As it lies in memory, then put in C order on the device."""
 
 
 _PERMUTED_FROM = 1 << 20
+_DRIVER_MOST = 4 << 20
 _ASK_DRIVER_FROM = 256 << 10
 
 
@@ -87,6 +90,27 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, forced: Path 
         if order is not None:
             return Plan(Path.PERMUTED, order=order)
     return None
+
+
+DRIVER = Plan(Path.DRIVER)
+
+
+def on_stream(found: Plan, array: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> Plan:
+    """The plan for a blocking copy on ``stream``: the driver's way where nothing is lost by its waiting.
+
+    The driver copies pageable memory only when the stream has come to it, so the stream must be idle.
+    """
+    if (
+        (found.path is Path.SMALL or found.path is Path.STAGED)
+        and array.nbytes <= _DRIVER_MOST
+        and array.flags.c_contiguous
+        and array.dtype == dtype
+        and backend.capabilities.pageable_copy
+        and _forced.get() is None
+        and backend.stream_done(stream)
+    ):
+        return DRIVER
+    return found
 
 
 def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], ...]:

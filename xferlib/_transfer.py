@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _layout, _pieces, _staging, _stream
+from xferlib import _layout, _pieces, _plan, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray
@@ -243,7 +243,10 @@ class Transfer:
 
 def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
-    if found.path is Path.SMALL:
+    found = _plan.on_stream(found, src, dst.dtype, backend, stream)
+    if found.path is Path.DRIVER:
+        backend.copy_pageable(dst.pointer, src.ctypes.data, dst.nbytes, stream=stream)
+    elif found.path is Path.SMALL:
         _upload_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         _upload_pinned(src, dst, backend, stream, found)
@@ -301,7 +304,10 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
 
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
-    if found.path is Path.SMALL:
+    found = _plan.on_stream(found, dst, src.dtype, backend, stream)
+    if found.path is Path.DRIVER:
+        backend.copy_pageable(dst.ctypes.data, src.pointer, src.nbytes, stream=stream)
+    elif found.path is Path.SMALL:
         _download_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         enqueue_download(src, dst, backend, stream, found)

@@ -103,7 +103,7 @@ class Workers:
         self._reset()
 
     def _reset(self) -> None:
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Job, int] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -113,8 +113,12 @@ class Workers:
         _handover.given(job)
         if len(self._threads) < helpers:
             self._start(helpers)
-        for _ in range(helpers):
-            self._queue.put(job)
+        if helpers > 0:
+            self._call(job, helpers)
+
+    def _call(self, job: Job, helpers: int) -> None:
+        """Wake one thread, which wakes the others: waking eleven in turn takes half a millisecond."""
+        self._queue.put((job, helpers))
 
     def run(self, job: Job, helpers: int) -> None:
         """Work on ``job`` in this thread too, and return when it is over; raises its error."""
@@ -142,9 +146,15 @@ class Workers:
     def _work(self) -> None:
         queue = self._queue
         _handover.began()
-        while (job := queue.get()) is not None:
+        while (item := queue.get()) is not None:
+            job, helpers = item
+            half = helpers // 2
+            if half:
+                self._call(job, half)
+            if helpers - 1 - half > 0:
+                self._call(job, helpers - 1 - half)
             job.help()
-            del job  # or its arrays would live until the next job
+            del item, job  # or its arrays would live until the next job
 
     def close(self) -> None:
         """Drop what has not begun, finish the steps that have, and end the threads."""
@@ -153,9 +163,9 @@ class Workers:
             threads, self._threads = self._threads, []
         error = RuntimeError("the interpreter is exiting")
         while not self._queue.empty():
-            job = self._queue.get()
-            if job is not None:
-                job.cancel(error)
+            item = self._queue.get()
+            if item is not None:
+                item[0].cancel(error)
         for _ in threads:
             self._queue.put(None)
         for thread in threads:

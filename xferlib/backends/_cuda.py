@@ -291,6 +291,12 @@ class CudaBackend(CudaKernels, Backend):
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
+    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        # cuMemcpyAsync promises nothing about when it has read pageable memory: wait for it.
+        result = calls.copy(dst, src, nbytes, stream.handle) or calls.stream_synchronize(stream.handle)
+        if result:
+            raise failure(result, f"copying {nbytes} bytes on {stream.device}")
+
     def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
         result = calls.copy_keeping_gil(dst, src, nbytes, stream.handle)
         if result:

@@ -39,6 +39,8 @@ class Capabilities:
     """The library's own operations follow ``with stream:``."""
     pinned_memory: bool = False
     """Host memory can be page-locked."""
+    pageable_copy: bool = False
+    """`Backend.copy_pageable` exists: the driver copies ordinary host memory by itself."""
     peer_copy: bool = False
     """Copies between two devices of the backend."""
     kernels: bool = False
@@ -188,6 +190,10 @@ class Backend(ABC):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
         raise self._unsupported("streams")
+
+    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        """Copy between ordinary host memory and the device behind ``stream``'s work; complete on return."""
+        raise self._unsupported("pageable_copy")
 
     def copy_recorded(
         self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: RawEvent | None = None

@@ -22,7 +22,7 @@ class CupyBackend(CudaBackend):
     name = "cupy"
     array_types = ("cupy.ndarray",)
     capabilities = Capabilities(
-        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
+        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True, pageable_copy=True,
         peer_copy=True, kernels=True, namespace=True, strided=True,
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ class PycudaBackend(CudaBackend):
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
     capabilities = Capabilities(
-        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True,
+        streams=True, priorities=True, pinned_memory=True, pageable_copy=True, peer_copy=True, kernels=True,
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
