@@ -214,8 +214,8 @@ def current_device(backend: Backend) -> Device:
 
 def _apply_default(backend: Backend) -> None:
     spec = _config.get().device
-    if spec is None or backend.name == "numpy":
-        return
+    if spec is None or (backend.name == "numpy" and _registry.environment_choice() != "numpy"):
+        return  # NumPy is the host side of every backend: the variable is meant for the other one
     try:
         name, kind, index = _parse(spec, "XFERLIB_DEVICE")
         if name in (None, backend.name):

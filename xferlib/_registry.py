@@ -314,8 +314,13 @@ def default_backend() -> Backend:
     name = _scope.get()
     if name is None:
         choice = _process_choice
-        name = choice.name if choice is not None else (_config.get().backend or _from_device() or _first_usable())
+        name = choice.name if choice is not None else environment_choice()
     return get(name)
+
+
+def environment_choice() -> str:
+    """The default where no ``use_backend`` says otherwise."""
+    return _config.get().backend or _from_device() or _first_usable()
 
 
 def scoped_default(name: str) -> Token[str | None]:
