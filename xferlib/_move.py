@@ -85,7 +85,8 @@ def _release_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStr
     if lease is not None:
         lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
         lease.events.append(event)
-    _transfer.in_flight.hold(backend, event, src, dst)
+    # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
+    _transfer.in_flight.hold(backend, event, dst, *(() if lease is not None else (src,)))
     if must_wait:
         backend.event_synchronize(event)
 
