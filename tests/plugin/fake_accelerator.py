@@ -10,6 +10,7 @@ kernel access.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import random
 import re
@@ -119,7 +120,9 @@ class Machine:
             if kind in self.limits and self.held(kind) + nbytes > self.limits[kind]:
                 wrong = DeviceMemoryError if kind == "device" else PinnedMemoryError
                 raise wrong(f"{nbytes} bytes do not fit in the fake's {self.limits[kind]}; free arrays")
-            block = Block(self, np.full(nbytes + 1024, POISON, np.uint8), nbytes, kind, stream)
+            pages = np.frombuffer(mmap.mmap(-1, nbytes + 1024), np.uint8)  # shared with nothing that may be pinned
+            pages.fill(POISON)
+            block = Block(self, pages, nbytes, kind, stream)
             self.live[block.pointer] = (max(nbytes, 1), kind)
             return block
 
@@ -252,7 +255,7 @@ class FakeBackend(Backend):
     pinned_domain = "fake"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        peer_copy=True, kernels=True, strided=True,
+        pageable_copy=True, peer_copy=True, kernels=True, strided=True,
         why={"namespace": "the fake device computes nothing"},
     )  # fmt: skip
 
@@ -327,6 +330,11 @@ class FakeBackend(Backend):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         ranges = ((dst, dst + nbytes), (src, src + nbytes))
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ranges)
+
+    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        with self.machine.lock:
+            self.stream_synchronize(stream)
+            ctypes.memmove(dst, src, nbytes)
 
     # --- streams and events
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from xferlib.testing.choosing import Choosing
 from xferlib.testing.copies import Copies
+from xferlib.testing.pinning import Pinning
+from xferlib.testing.processes import Processes
 from xferlib.testing.streams import Streams
 from xferlib.testing.transfers import Transfers
 
 
-class BackendConformance(Copies, Transfers, Streams):
+class BackendConformance(Choosing, Copies, Transfers, Streams, Pinning, Processes):
     """Every sentence of the semantics, as tests of one backend on one device.
 
     Subclass it in a test module and name the backend; pytest does the rest.

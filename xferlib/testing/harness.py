@@ -118,5 +118,5 @@ class Harness:
             setattr(owner, name, before)
 
 
-PATHS: tuple[Path | None, ...] = (None, Path.STAGED, Path.PERMUTED)
+PATHS: tuple[Path | None, ...] = (None, Path.SMALL, Path.STAGED, Path.PERMUTED)
 """What a pageable array can be made to take; `Path.PINNED` needs a pinned one."""

@@ -1,0 +1,160 @@
+"""Conformance: the environment, fork, threads, and the end of the interpreter, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.testing.asserts import assert_same_bits
+from xferlib.testing.harness import Harness, forced
+from xferlib.testing.strategies import bits_of
+
+_LIMIT_S = 300
+"""A process that hangs fails; a busy machine does not."""
+
+
+class Processes(Harness):
+    """What surrounds the calls."""
+
+    def python(self, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a script that has ``PLACE`` and the usual imports, in a fresh interpreter with the same import path."""
+        preamble = f"""
+            import gc, os, sys, threading
+            import numpy as np
+            import xferlib as xl
+            PLACE, IS_ASYNC = {str(self.place)!r}, {self.is_async}
+        """
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(preamble) + textwrap.dedent(code)],
+            env={**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ},
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+        )
+
+    def passes(self, code: str, **environ: str) -> str:
+        """The output of a script that must succeed and complain of nothing."""
+        done = self.python(code, **environ)
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr.strip(), done.stderr
+        return done.stdout.strip()
+
+    def test_the_environment_names_the_default(self) -> None:
+        asks = "print(xl.get_backend().name, xl.device_of(xl.zeros(2)))"
+        told = f"{self.backend} {self.place}"
+        assert self.passes(asks, XFERLIB_BACKEND=self.backend, XFERLIB_DEVICE=self._spec()) == told
+        assert self.passes(asks, XFERLIB_DEVICE=str(self.place)) == told
+        code = "xl.use_backend('numpy'); print(xl.get_backend().name)"
+        assert self.passes(code, XFERLIB_BACKEND=self.backend) == "numpy"
+
+    def _spec(self) -> str:
+        return self.place.kind if self.place.kind == "cpu" else f"{self.place.kind}:{self.place.index}"
+
+    def test_an_environment_that_cannot_be_met_is_an_error_that_names_it(self) -> None:
+        for environ, words in [
+            ({"XFERLIB_BACKEND": "abacus"}, ["abacus", "registered"]),
+            ({"XFERLIB_BACKEND": self.backend, "XFERLIB_DEVICE": "cuda:99"}, ["XFERLIB_DEVICE", "cuda:99"]),
+            ({"XFERLIB_PINNED_LIMIT": "lots"}, ["XFERLIB_PINNED_LIMIT", "lots"]),
+        ]:
+            done = self.python("xl.zeros(2)", **environ)
+            assert done.returncode != 0
+            assert all(word in done.stderr.splitlines()[-1] for word in words), done.stderr
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+    def test_a_forked_child_gets_an_error_or_works_and_never_crashes(self) -> None:
+        self.passes(
+            """
+            x = np.arange(3 << 18).reshape(-1, 3)[:, ::2]
+            d = xl.to_device(x, device=PLACE)
+            pinned = xl.pinned_array(x, backend=xl.Device(PLACE).backend)
+            stream, event = xl.Stream(PLACE), xl.Event()
+            stream.record(event)
+            assert (xl.to_host(d) == x).all()
+            calls = {
+                "to_device": lambda: xl.to_host(xl.to_device(x, device=PLACE)),
+                "to_device(pinned)": lambda: xl.to_host(xl.to_device(pinned, device=PLACE)),
+                "to_host": lambda: xl.to_host(d),
+                "to_host_async": lambda: xl.to_host_async(d).result(),
+                "synchronize": lambda: stream.synchronize(),
+                "record": lambda: stream.record(),
+                "event": lambda: event.synchronize(),
+                "pinned_empty": lambda: xl.pinned_empty(5, backend=xl.Device(PLACE).backend),
+                "Stream": lambda: xl.Stream(PLACE),
+            }
+            child = os.fork()
+            if not child:
+                status = 0
+                for name, call in calls.items():
+                    try:
+                        found = call()
+                        if IS_ASYNC or name.startswith("to_") and not (found == x).all():
+                            status, _ = 1, print(name, "did not raise ForkError", file=sys.stderr)
+                    except xl.errors.ForkError as error:
+                        if not IS_ASYNC or "fork" not in str(error):
+                            status, _ = 1, print(name, repr(error), file=sys.stderr)
+                    except BaseException as error:
+                        status, _ = 1, print(name, repr(error), file=sys.stderr)
+                assert (xl.to_host(xl.to_device(x, backend="numpy")) == x).all()
+                del d, pinned, stream, event, calls
+                gc.collect()
+                sys.stderr.flush()
+                os._exit(status)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert (xl.to_host(d) == x).all() and (pinned == x).all()
+            """
+        )
+
+    def test_the_interpreter_may_end_with_work_in_flight(self) -> None:
+        said = self.passes(
+            """
+            kept = []
+            source = np.ones((2000, 999), np.float32)[:, ::2]
+            for number in range(12):
+                kept.append(xl.to_device_async(source, device=PLACE))
+                kept.append(xl.to_host_async(kept[-1].result() if number % 2 else xl.zeros(300_000, device=PLACE)))
+            pinned = xl.pinned_zeros(300_000, backend=xl.Device(PLACE).backend)
+            stream = xl.Stream(PLACE)
+            stream.__enter__()
+            kept.append(xl.to_device(pinned, device=PLACE, stream=stream))
+            kept.append(xl.pin(np.zeros(300_000), backend=xl.Device(PLACE).backend))
+            kept[-1].__enter__()
+            threading.Thread(target=lambda: xl.to_host(xl.to_device(source, device=PLACE))).start()
+            print("ends")
+            """
+        )
+        assert said == "ends"
+
+    def test_sixteen_threads_transfer_at_once(self) -> None:
+        wrong: list[object] = []
+        barrier = threading.Barrier(16)
+
+        def work(number: int) -> None:
+            try:
+                barrier.wait()
+                for count, nbytes in enumerate((100, 40 << 10, 300 << 10, 3 << 20)):
+                    source = bits_of(nbytes, np.uint8, seed=number * 10 + count)
+                    given = source if (number + count) % 2 else self.pinned(source)
+                    with forced(None, chunk_nbytes=64 << 10):
+                        if number % 3:
+                            d = self.up(given)
+                            assert_same_bits(self.down(d), source)
+                        else:
+                            d = self.up_async(given).result()
+                            assert_same_bits(xl.to_host_async(d).result(), source)
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
