@@ -4,7 +4,7 @@
 #   make test     the test suite
 #   make lint     ruff: rules and format
 #   make types    mypy --strict
-#   make docs     the documentation site, in site/
+#   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
 #
 # PYTHON=python3.12 chooses the interpreter. With an NVIDIA driver present the environment also sees the packages of
@@ -15,7 +15,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint types docs check clean
+.PHONY: demo test lint types docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
@@ -30,8 +30,11 @@ lint: $(VENV)/.lint
 types: $(VENV)/.lint
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs reference
 	$(BIN)/mkdocs build --strict
+
+reference: $(VENV)/.docs
+	$(BIN)/python tools/make_reference.py
 
 check: lint types test
 

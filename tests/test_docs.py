@@ -1,0 +1,89 @@
+"""The documentation is true: its programs run and print what it says, and its reference is that of the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import xferlib as xl
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
+BLOCK = re.compile(
+    r"(?:<!-- needs: (?P<needs>[\w, ]+) -->\n)?^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    line: int
+    needs: tuple[str, ...]
+    code: str
+    output: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(
+            text[: match.start("code")].count("\n"),
+            tuple((match["needs"] or "").split()),
+            match["code"],
+            match["output"],
+        )
+        for match in BLOCK.finditer(text)
+    ]
+
+
+PROGRAMS = [page for page in PAGES if page.name != "api.md" and blocks(page)]  # the API page's blocks are signatures
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_programs_run_and_print_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    xl.trim()  # pages that count what is kept begin with nothing
+    names: dict[str, Any] = {"__name__": "page"}
+    with xl.use_backend("numpy"):
+        for block in blocks(page):
+            if all(xl.available_backends()[name].is_available for name in block.needs):
+                printed = StringIO()
+                with redirect_stdout(printed):
+                    exec(compile("\n" * block.line + block.code, page, "exec"), names)
+                if block.output is not None:
+                    assert printed.getvalue() == block.output, f"{page.name}, line {block.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [target for target, _ in LINK.findall(page.read_text()) if not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "make_reference.py"), "--check"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_every_export_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference" / "api.md").read_text()
+    assert [name for name in xl.__all__ if f"`{name}`" not in text and f"`xl.{name}`" not in text] == ["errors"]
+
+
+def test_every_error_is_in_its_tree() -> None:
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text()
+    tree = page.partition("```text")[2].partition("```")[0]
+    errors = {name for name, thing in vars(xl.errors).items() if isinstance(thing, type)}
+    assert {word for word in re.findall(r"\w+Error", tree) if hasattr(xl.errors, word)} == errors
+    for name in errors - {"XferError"}:
+        line = next(line for line in tree.splitlines() if f" {name}" in line)
+        for builtin in re.findall(r"\((\w+Error)\)", line):
+            assert issubclass(getattr(xl.errors, name), getattr(__import__("builtins"), builtin))

@@ -1,0 +1,271 @@
+"""Write the reference pages from the code: docs/reference/{api,configuration,errors,backends}.md, and README's table.
+
+    python tools/make_reference.py            write them
+    python tools/make_reference.py --check    exit 1 if one is out of date
+
+Needs no library but NumPy: what a CUDA backend can do is read from its source, not by importing it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import xferlib as xl  # noqa: E402 - from this tree, installed or not
+from tools.docstrings import markdown, summary  # noqa: E402
+from xferlib import _config, _registry  # noqa: E402
+from xferlib._info import shown  # noqa: E402
+from xferlib.backends._host import WHY_HOST  # noqa: E402
+from xferlib.backends.base import Capabilities  # noqa: E402
+
+NOTE = "<!-- Written by tools/make_reference.py from the code; edit the docstrings instead. -->\n"
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Choosing a backend": (
+        "use_backend", "available_backends", "BackendStatus", "get_backend", "get_array_module", "configure",
+    ),
+    "Devices": ("Device", "get_device", "device_of", "synchronize"),
+    "Transfers": ("to_device", "to_host", "to_device_async", "to_host_async", "Transfer", "TransferStats", "copy_to"),
+    "Arrays": ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like"),
+    "Pinned memory": (
+        "pinned_empty", "pinned_zeros", "pinned_empty_like", "pinned_array", "pin", "pinned_pool", "PinnedPool",
+        "PinnedStats", "trim",
+    ),
+    "Streams and events": ("Stream", "Event", "current_stream"),
+    "Kernels": ("elementwise", "reduction", "raw_module"),
+}  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by its path."""
+    readme = (ROOT / "README.md").read_text()
+    return {
+        "docs/reference/api.md": NOTE + api(),
+        "docs/reference/configuration.md": NOTE + configuration(),
+        "docs/reference/errors.md": NOTE + errors(),
+        "docs/reference/backends.md": NOTE + backends(),
+        "README.md": replaced(readme, "backends", installs()),
+    }
+
+
+def replaced(text: str, block: str, content: str) -> str:
+    """``text`` with what stands between the block's two markers replaced."""
+    start, stop = f"<!-- {block} -->\n", f"<!-- end of {block} -->"
+    return text[: text.index(start) + len(start)] + content + text[text.index(stop) :]
+
+
+# --- api.md
+
+
+def api() -> str:
+    listed = {name for names in GROUPS.values() for name in names}
+    rest = tuple(name for name in xl.__all__ if name not in listed)
+    modules = [name for name in rest if isinstance(getattr(xl, name), ModuleType) and name != "errors"]
+    groups = {**GROUPS, "More": tuple(name for name in rest if name not in modules and name != "errors")}
+    parts = ["# API\n\nEverything that `import xferlib as xl` offers. Errors have [their own page](errors.md).\n"]
+    for title, names in groups.items():
+        present = [name for name in names if name in xl.__all__]
+        if present:
+            parts.append(f"## {title}\n")
+            parts.extend(entry(name, getattr(xl, name)) for name in present)
+    for name in modules:
+        module = getattr(xl, name)
+        parts.append(f"## `xl.{name}`\n\n{markdown(inspect.getdoc(module) or '')}\n")
+        parts.extend(entry(f"{name}.{each}", getattr(module, each)) for each in getattr(module, "__all__", ()))
+    return "\n".join(parts)
+
+
+def entry(name: str, thing: Any) -> str:
+    """A heading, the signature and the docstring; for a class its attributes and methods too."""
+    parts = [f"### `{name}`\n"]
+    if not (inspect.isclass(thing) and is_dataclass(thing)) and callable(thing):
+        parts.append(f"```python\n{signature(name, thing)}\n```\n")
+    parts.append(markdown(inspect.getdoc(thing) or "") + "\n")
+    if inspect.isclass(thing):
+        members = [*attributes(thing), *methods(thing)]
+        if members:
+            parts.append("**Members**\n\n" + "\n".join(members) + "\n")
+    return "\n".join(parts)
+
+
+def signature(name: str, thing: Any) -> str:
+    """The call, one parameter a line where it is long; annotations as the source has them."""
+    try:
+        found = inspect.signature(thing)
+    except ValueError:
+        return f"{name}(...)"
+    parameters = [each for each in found.parameters.values() if each.name != "self"]
+    result = inspect.Signature.empty if inspect.isclass(thing) else found.return_annotation
+    found = found.replace(parameters=parameters, return_annotation=result)
+    text = f"{name}{found}".replace("'", '"') if '"' not in str(found) else f"{name}{found}"
+    text = re.sub(r": \"([^\"]*)\"", r": \1", text)
+    text = re.sub(r"-> \"([^\"]*)\"", r"-> \1", text)
+    if len(text) <= 100:
+        return text
+    head, _, tail = text.rpartition(") -> ") if ") -> " in text else (text[:-1], "", "")
+    lines = ",\n    ".join(split_parameters(head.partition("(")[2]))
+    return f"{name}(\n    {lines},\n)" + (f" -> {tail}" if tail else "")
+
+
+def split_parameters(text: str) -> list[str]:
+    """Split at the commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for index, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    return [*parts, text[start:].strip()]
+
+
+def attributes(cls: type) -> Iterator[str]:
+    """The public fields of a class, with the strings that stand below them."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    if not is_dataclass(cls):
+        return
+    for index, node in enumerate(body.body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
+            after = body.body[index + 1] if index + 1 < len(body.body) else None
+            text = ""
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                text = f": {markdown(str(after.value.value))}"
+            yield f"- `{node.target.id}: {ast.unparse(node.annotation)}`{text}"
+
+
+def methods(cls: type) -> Iterator[str]:
+    """The public methods and properties that a class defines, with the first paragraph of each docstring."""
+    for name, member in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield f"- `{name}` (property): {summary(inspect.getdoc(member.fget) or '')}"
+        elif inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):
+            function = member if inspect.isfunction(member) else member.__func__
+            call = re.sub(
+                r"\((self|cls)(, )?", "(", signature(name, function).replace("\n    ", " ").replace(",\n", "")
+            )
+            yield f"- `{call.replace('( ', '(')}`: {summary(inspect.getdoc(function) or '')}"
+
+
+# --- configuration.md, errors.md
+
+
+def configuration() -> str:
+    lines = [
+        "# Configuration\n",
+        "Every setting has a default, an environment variable that overrides it, and a name for",
+        "`xl.configure(name=value)`, which overrides both for the process. The environment is read once, when a",
+        "setting is first needed; a value that cannot be used is a `ConfigError` that names the variable.",
+        "`xferlib info` prints what is in force and where it came from. Sizes are bytes, with units of 1024:",
+        "`256MiB`, `1GiB`.\n",
+        "| variable | `configure` | default | meaning |\n|---|---|---|---|",
+    ]
+    for setting in fields(_config.Config):
+        data = setting.metadata
+        lines.append(f"| `{data['variable']}` | `{setting.name}` | {shown(setting.default)} | {data['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def errors() -> str:
+    lines = [
+        "# Errors\n",
+        "All are in `xferlib.errors`, and all inherit `XferError` and the built-in error in brackets, so that `except",
+        "ValueError` works too. A message is a fact, the value that caused it, and the remedy.\n",
+        "```text",
+        inspect.cleandoc(xl.errors.__doc__ or "").partition("\n\n")[2].rpartition("\n\n")[0],
+        "```\n",
+    ]
+    for name, thing in vars(xl.errors).items():
+        if inspect.isclass(thing):
+            lines.append(f"`{name}`\n:   {markdown(inspect.getdoc(thing) or '')}\n")
+    return re.sub(r"\n    (?=[├└│X ])", "\n", "\n".join(lines))
+
+
+# --- backends.md
+
+
+def capabilities() -> Iterator[tuple[str, Capabilities]]:
+    """A column of the table for each class of each built-in backend, read from the source."""
+    for name, spec in _registry._BUILTIN.items():
+        module = ROOT / f"{spec.path.partition(':')[0].replace('.', '/')}.py"
+        paths = [path for path in (module, module.with_name(f"_{name}_cuda.py")) if path.exists()]
+        for path in paths:
+            for found in capabilities_in(path):
+                yield (f"{name}, {'CUDA' if 'cuda' in path.stem else 'CPU'}" if len(paths) > 1 else name), found
+
+
+def capabilities_in(path: Path) -> Iterator[Capabilities]:
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "capabilities":
+            names = {"Capabilities": Capabilities, "WHY_HOST": WHY_HOST}
+            yield eval(ast.unparse(node.value), names)  # noqa: S307 - our own source, just read from this tree
+
+
+def backends() -> str:
+    columns = dict(capabilities())
+    abilities = [each.name for each in fields(Capabilities) if each.name != "why"]
+    docs = {line[3:].partition(":")[0]: line.partition("`: ")[2] for line in attributes(Capabilities)}
+    lines = [
+        "# Backends\n",
+        installs(),
+        "A backend that cannot run here says why: `xl.available_backends()` and `xferlib info`.\n",
+        "## What each can do\n",
+        f"| | {' | '.join(columns)} |",
+        f"|---|{'---|' * len(columns)}",
+    ]
+    for ability in abilities:
+        cells = ("yes" if getattr(found, ability) else "no" for found in columns.values())
+        lines.append(f"| {ability.replace('_', ' ')} | {' | '.join(cells)} |")
+    lines.append("")
+    lines.extend(f"- **{ability.replace('_', ' ')}**: {docs[ability]}" for ability in abilities)
+    lines.append("\n## Why not\n")
+    for name, found in columns.items():
+        missing = [ability for ability in abilities if not getattr(found, ability)]
+        if missing:
+            lines.append(f"**{name}**\n")
+            lines.extend(f"- {ability.replace('_', ' ')}: {found.reason(ability)}." for ability in missing)
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def installs() -> str:
+    lines = ["| backend | arrays | runs on | install |", "|---|---|---|---|"]
+    where: dict[str, list[str]] = {}
+    for column, found in capabilities():
+        name, _, kind = column.partition(", ")
+        where.setdefault(name, []).append(kind or ("NVIDIA GPUs" if found.streams and name != "sim" else "CPU"))
+    for name, kinds in where.items():
+        spec = _registry._BUILTIN[name]
+        places = " and ".join("NVIDIA GPUs" if kind == "CUDA" else kind for kind in kinds)
+        lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | `{spec.install}` |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is out of date")
+    options = parser.parse_args()
+    stale = [path for path, text in pages().items() if not (ROOT / path).exists() or (ROOT / path).read_text() != text]
+    for path in stale:
+        print(f"{path} is out of date: run python tools/make_reference.py" if options.check else f"wrote {path}")
+        if not options.check:
+            (ROOT / path).write_text(pages()[path])
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
