@@ -399,10 +399,13 @@ class FakeBackend(Backend):
         source = cubin.decode()
         signature = re.search(rf"{name}\(([^)]*)\)", source)
         word = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst", source)
-        assert signature is not None and word is not None, f"the fake device knows no kernel {name!r}"
+        assert signature is not None, f"the fake device knows no kernel {name!r}"
+        assert word is not None
         return SimpleNamespace(name=name, device=device, count=signature[1].count(",") + 1, itemsize=_WORDS[word[1]])
 
-    def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, shared_nbytes: int = 0) -> None:
+    def launch(
+        self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, shared_nbytes: int = 0
+    ) -> None:
         pointers = (ctypes.c_void_p * kernel.count).from_address(params)
         values = [ctypes.c_int64.from_address(pointer).value for pointer in pointers]
         tail = {"copy_elements": 3, "copy_tiles": 9}[kernel.name]

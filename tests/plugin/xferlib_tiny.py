@@ -68,6 +68,6 @@ class TinyBackend(HostBackend):
         return TinyArray(np.ndarray(shape, dtype, slab.data, offset))
 
 
-def BrokenBackend() -> TinyBackend:  # noqa: N802 - the registry's factory
+def BrokenBackend() -> TinyBackend:
     """A backend whose library is there but cannot run."""
     raise BackendUnavailableError("the broken device is not plugged in")

@@ -53,7 +53,8 @@ class Choosing(Harness):
     def test_scopes_nest_and_end(self) -> None:
         before = xl.get_backend()
         with xl.use_backend(self.backend) as chosen:
-            assert chosen is xl.get_backend() and chosen.name == self.backend
+            assert chosen is xl.get_backend()
+            assert chosen.name == self.backend
             with xl.use_backend("numpy"):
                 assert xl.get_backend().name == "numpy"
             with pytest.raises(KeyError), xl.use_backend("numpy"):
@@ -84,7 +85,8 @@ class Choosing(Harness):
 
     def test_a_device_is_one_object_however_it_is_named(self) -> None:
         place = self.place
-        assert xl.Device(str(place)) is place and xl.get_device(place) is place
+        assert xl.Device(str(place)) is place
+        assert xl.get_device(place) is place
         with xl.use_backend(self.backend):
             assert xl.Device(f"{place.kind}:{place.index}") is place
             if place.kind != "cpu":
@@ -125,7 +127,8 @@ class Choosing(Harness):
         for call in (xl.get_backend, xl.get_array_module):
             with pytest.raises(MixedBackendsError, match="move one of them first") as refused:
                 call(d, other)
-            assert self.backend in str(refused.value) and "argument 1" in str(refused.value)
+            assert self.backend in str(refused.value)
+            assert "argument 1" in str(refused.value)
 
     def _array_of_another_backend(self) -> Any:
         if self.backend != "numpy":
@@ -154,9 +157,9 @@ class Choosing(Harness):
                     call(wrong, out=out)
         assert_same_bits(self.down(out), np.zeros(3, np.float32))
         here = np.zeros(3)
-        for call in (xl.to_host, xl.to_host_async):
+        for downward in (xl.to_host, xl.to_host_async):
             with pytest.raises(LayoutError, match="out has"):
-                call(out, out=here)
+                downward(out, out=here)
         here.flags.writeable = False
         with pytest.raises(LayoutError, match="read-only"):
             xl.to_host(self.up(np.ones(3)), out=here)
@@ -176,9 +179,12 @@ class Choosing(Harness):
     def test_a_backend_that_cannot_run_is_an_error_and_never_a_fallback(self) -> None:
         for name, status in xl.available_backends().items():
             if status.is_available:
-                assert not status.reason and status.devices
+                assert not status.reason
+                assert status.devices
                 continue
-            assert status.reason and status.install
+            assert status.reason
+            assert status.install
             with pytest.raises(BackendUnavailableError) as refused:
                 xl.use_backend(name)
-            assert name in str(refused.value) and status.install in str(refused.value)
+            assert name in str(refused.value)
+            assert status.install in str(refused.value)

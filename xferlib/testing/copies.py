@@ -21,6 +21,9 @@ TINY_CHUNK = 64
 """Bytes: cuts even a small array into many chunks; every element still fits."""
 
 
+_SHAPES: tuple[int | tuple[int, ...], ...] = ((), 0, 5, (3, 0, 2), (70, 41))
+
+
 class Copies(Harness):
     """Layout and dtype, aliasing, `out`, and completeness of blocking copies."""
 
@@ -189,7 +192,7 @@ class Copies(Harness):
 
     @pytest.mark.parametrize("dtype", strategies.DTYPES)
     def test_creation_functions_make_what_they_say(self, dtype: str) -> None:
-        for shape in [(), 0, 5, (3, 0, 2), (70, 41)]:
+        for shape in _SHAPES:
             extents = shape if isinstance(shape, tuple) else (shape,)
             assert self.shape_of(xl.empty(shape, dtype, device=self.place)) == extents
             assert_same_bits(self.down(xl.zeros(shape, dtype, device=self.place)), np.zeros(extents, dtype))

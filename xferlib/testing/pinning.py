@@ -19,6 +19,7 @@ from xferlib.testing.harness import Harness, HostArray
 from xferlib.testing.strategies import bits_of
 
 _NBYTES = 300 << 10
+_SHAPES: tuple[int | tuple[int, ...], ...] = ((), 7, (3, 0), (5, 4, 3))
 
 
 class Pinning(Harness):
@@ -32,9 +33,12 @@ class Pinning(Harness):
 
     def test_pinned_arrays_are_ordinary_writable_arrays(self) -> None:
         for dtype in strategies.DTYPES:
-            for shape in [(), 7, (3, 0), (5, 4, 3)]:
+            for shape in _SHAPES:
                 x = xl.pinned_zeros(shape, dtype, backend=self.backend)
-                assert type(x) is np.ndarray and x.dtype == dtype and x.flags.c_contiguous and x.flags.writeable
+                assert type(x) is np.ndarray
+                assert x.dtype == dtype
+                assert x.flags.c_contiguous
+                assert x.flags.writeable
                 assert not x.any()
                 assert xl.pinned_empty_like(x, backend=self.backend).shape == x.shape
         assert xl.pinned_empty_like(self.up(np.zeros((2, 3))), "int8", backend=self.backend).dtype == np.int8
@@ -90,7 +94,8 @@ class Pinning(Harness):
         assert full.stats().allocations == 1
         staged = PinnedPool(self.raw, max_bytes=_NBYTES, when_full="stage")
         ordinary = staged.empty((_NBYTES * 2,), dtype)
-        assert staged.find(ordinary.ctypes.data) is None and staged.stats().total_nbytes == 0
+        assert staged.find(ordinary.ctypes.data) is None
+        assert staged.stats().total_nbytes == 0
         waiting = PinnedPool(self.raw, max_bytes=_NBYTES * 2, when_full="block")
         other = waiting.empty((_NBYTES,), dtype)
         with pytest.raises(PinnedMemoryError, match="in use"):  # nothing in flight could ever make room

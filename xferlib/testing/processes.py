@@ -38,6 +38,7 @@ class Processes(Harness):
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
+            check=False,
         )
 
     def passes(self, code: str, **environ: str) -> str:

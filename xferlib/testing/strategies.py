@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
     def over(self, buffer: HostArray) -> HostArray:
         """The array over a uint8 buffer."""
-        return np.ndarray(self.shape, self.dtype, buffer.data if self.nbytes else None, self.offset, self.strides)
+        return np.ndarray(self.shape, self.dtype, buffer, self.offset, self.strides)
 
 
 def dtypes() -> SearchStrategy[np.dtype[Any]]:
@@ -93,8 +93,8 @@ def layouts(
         gap = draw(st.integers(1, 3)) if kind == "gap" else 1
         strides[axis] = (-step if kind == "reverse" else step) * gap
         step = step * gap * (max(extents[axis], 1) if kind != "overlap" else 1)
-    lowest = sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True) if extent and stride < 0)
-    highest = sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True) if extent and stride > 0)
+    reach = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True) if extent]
+    lowest, highest = sum(n for n in reach if n < 0), sum(n for n in reach if n > 0)
     lead = draw(st.integers(0, 3)) * itemsize + (0 if aligned else draw(st.integers(0, itemsize)))
     return Layout(extents, found, tuple(strides), lead - lowest, lead - lowest + highest + itemsize)
 
@@ -124,7 +124,7 @@ def host_arrays(
         may_be_read_only: Draw read-only arrays too.
     """
     layout = draw(layouts(dtype=dtype, shape=shape))
-    array = layout.over(draw(contents(layout.nbytes, layout.dtype)))
+    array: HostArray = layout.over(draw(contents(layout.nbytes, layout.dtype)))
     if array.size and array.dtype.kind in "fc":
         _sprinkle(array, draw(st.lists(st.tuples(st.integers(0, array.size - 1), st.integers(0, 7)), max_size=4)))
     array.flags.writeable = not (may_be_read_only and draw(st.booleans()))

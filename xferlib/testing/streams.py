@@ -131,7 +131,8 @@ class Streams(Harness):
         self.up(self.pinned(bits_of(1 << 20, np.uint8, seed=8)), stream=stream)
         event = stream.record()
         stream.synchronize()
-        assert event.is_done and stream.is_done
+        assert event.is_done
+        assert stream.is_done
 
     def test_an_event_is_recorded_again_in_place(self) -> None:
         stream = self.stream()
@@ -247,7 +248,8 @@ class Streams(Harness):
         assert version == 0
         for given in (handle, _Foreign(handle)):
             adopted = xl.Stream.from_any(given, self.place)
-            assert adopted == stream and hash(adopted) == hash(stream)
+            assert adopted == stream
+            assert hash(adopted) == hash(stream)
             source = bits_of(200 << 10, np.uint8, seed=11)
             d = self.up(source, stream=given)
             adopted.synchronize()

@@ -71,12 +71,18 @@ class Transfers(Harness):
         d = up.result()
         assert up.result() is d
         self.settle()
-        assert up.done() and up.source_released and up.is_upload
-        assert up.stats.nbytes == nbytes and up.stats.path in _PATH_NAMES
+        assert up.done()
+        assert up.source_released
+        assert up.is_upload
+        assert up.stats.nbytes == nbytes
+        assert up.stats.path in _PATH_NAMES
         down = xl.to_host_async(d)
         host = down.result()
-        assert down.result() is host and down.done() and not down.is_upload
-        assert down.stats.seconds >= 0 and "Transfer" in repr(down)
+        assert down.result() is host
+        assert down.done()
+        assert not down.is_upload
+        assert down.stats.seconds >= 0
+        assert "Transfer" in repr(down)
         assert_same_bits(host, source)
 
     def test_a_result_is_ordered_on_the_stream_that_is_current_when_it_is_asked_for(self) -> None:
@@ -104,7 +110,8 @@ class Transfers(Harness):
         with forced(None, chunk_nbytes=64 << 10):
             transfer = self.up_async(source, out=d, stream=stream)
         stream.synchronize()
-        assert transfer.done() and stream.is_done
+        assert transfer.done()
+        assert stream.is_done
         assert_same_bits(self.down(d), source)
 
     def test_a_released_source_may_change(self) -> None:
