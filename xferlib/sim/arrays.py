@@ -1,0 +1,236 @@
+"""Arrays of the simulated devices: every look at their values is an operation or an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xferlib._array import ArrayInfo
+from xferlib.sim.reports import SimError
+from xferlib.sim.streams import SimStream
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from xferlib._device import Device
+    from xferlib.sim.machine import Allocation
+
+HostArray = np.ndarray[Any, Any]
+
+
+class ImplicitCopyError(SimError, TypeError):
+    """Something would have moved device data to the host without saying so."""
+
+
+class SimArray:
+    """An array on a simulated device, with the Array API's attributes and operators.
+
+    Made by `xferlib.to_device`, `xferlib.empty` and the functions of its namespace.
+    """
+
+    __slots__ = ("__weakref__", "allocation", "info")
+
+    def __init__(self, allocation: Allocation, info: ArrayInfo) -> None:
+        self.allocation = allocation
+        self.info = info
+
+    # --- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.info.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.info.dtype
+
+    @property
+    def device(self) -> Device:
+        return self.info.device
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.info.strides
+
+    @property
+    def ndim(self) -> int:
+        return len(self.info.shape)
+
+    @property
+    def size(self) -> int:
+        return self.info.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.info.nbytes
+
+    @property
+    def T(self) -> SimArray:  # noqa: N802 - the Array API's name
+        return self._do("permute_dims", tuple(reversed(range(self.ndim))))
+
+    @property
+    def mT(self) -> SimArray:  # noqa: N802 - the Array API's name
+        return self._do("matrix_transpose")
+
+    def __len__(self) -> int:
+        if not self.info.shape:
+            raise TypeError("an array without axes has no length")
+        return self.info.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<SimArray {self.shape} {self.dtype} on {self.device}; xferlib.to_host(x) shows its values>"
+
+    def memory(self) -> HostArray:
+        """The simulated device's own memory: for operations to run on, not to look at."""
+        info, block = self.info, self.allocation.block
+        return np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+
+    # --- interfaces
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        from xferlib.sim import namespace
+
+        return namespace
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
+        from xferlib import _api
+
+        moved: SimArray = _api.to_device(self, device=device, stream=stream, copy=None)
+        return moved
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (12, self.device.index)  # kDLExtDev: a type that no other library claims
+
+    def __dlpack__(self, **_: Any) -> NoReturn:
+        raise BufferError(
+            f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)"
+        )
+
+    # --- what would copy to the host without saying so
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise ImplicitCopyError(
+            f"{what} would copy {self.nbytes} bytes from {self.device} to the host, and wait for them; "
+            f"say so: {instead}"
+        )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> NoReturn:
+        raise ImplicitCopyError(
+            f"numpy.{ufunc.__name__} was given an array of {self.device}; move the NumPy array there with "
+            f"xferlib.to_device(x, device={str(self.device)!r}), or use get_array_module(x).{ufunc.__name__}"
+        )
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
+        raise ImplicitCopyError(
+            f"numpy.{function.__name__} was given an array of {self.device}; use "
+            f"get_array_module(x).{function.__name__}, or xferlib.to_host(x) first"
+        )
+
+    def __float__(self) -> float:
+        self._refuse("float(x)", "float(xferlib.to_host(x))")
+
+    def __int__(self) -> int:
+        self._refuse("int(x)", "int(xferlib.to_host(x))")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex(x)", "complex(xferlib.to_host(x))")
+
+    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
+        self._refuse("bool(x), as in `if x:`", "bool(xferlib.to_host(x))")
+
+    def __index__(self) -> int:  # noqa: PLE0305 - it raises
+        self._refuse("using x as an index", "int(xferlib.to_host(x))")
+
+    def __iter__(self) -> NoReturn:
+        self._refuse("iterating over x", "for value in xferlib.to_host(x), or x[i] for a part on the device")
+
+    def __contains__(self, value: object) -> bool:
+        self._refuse("`value in x`", "value in xferlib.to_host(x)")
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickling x", "pickle xferlib.to_host(x)")
+
+    # --- operators
+
+    def _do(self, name: str, *args: Any) -> SimArray:
+        from xferlib.sim import namespace
+
+        result: SimArray = getattr(namespace, name)(self, *args)
+        return result
+
+    def _reversed(self, name: str, other: Any) -> SimArray:
+        from xferlib.sim import namespace
+
+        result: SimArray = getattr(namespace, name)(other, self)
+        return result
+
+    def __getitem__(self, key: Any) -> SimArray:
+        from xferlib.sim import indexing
+
+        return indexing.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from xferlib.sim import indexing
+
+        indexing.put(self, key, value)
+
+    def __neg__(self) -> SimArray:
+        return self._do("negative")
+
+    def __pos__(self) -> SimArray:
+        return self._do("positive")
+
+    def __abs__(self) -> SimArray:
+        return self._do("abs")
+
+    def __invert__(self) -> SimArray:
+        return self._do("bitwise_invert")
+
+    __hash__ = None  # type: ignore[assignment]  # == compares element by element
+
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+
+
+def _binary(name: str) -> Any:
+    return lambda self, other: self._do(name, other)
+
+
+def _swapped(name: str) -> Any:
+    return lambda self, other: self._reversed(name, other)
+
+
+def _in_place(name: str) -> Any:
+    def operate(self: SimArray, other: Any) -> SimArray:
+        from xferlib.sim import elementwise
+
+        elementwise.into(name, self, other)
+        return self
+
+    return operate
+
+
+for _operator, _function in _BINARY.items():
+    setattr(SimArray, f"__{_operator}__", _binary(_function))
+    setattr(SimArray, f"__r{_operator}__", _swapped(_function))
+    setattr(SimArray, f"__i{_operator}__", _in_place(_function))
+for _operator, _function in _COMPARISONS.items():
+    setattr(SimArray, f"__{_operator}__", _binary(_function))
+
+
+def current_stream(device: Device) -> SimStream:
+    """The calling thread's current stream on a device."""
+    from xferlib.sim import backend
+
+    return backend.simulator().current(device)

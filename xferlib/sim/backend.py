@@ -1,0 +1,312 @@
+"""The backend ``sim``: the simulated machine behind the seam that CuPy, torch and PyCUDA are behind."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib import _config, _handover, _hostmem
+from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._device import Device
+from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawEvent, RawKernel, RawStream
+from xferlib.errors import StreamError, UnsupportedError
+from xferlib.sim import kernels, memory, ranges
+from xferlib.sim.arrays import SimArray
+from xferlib.sim.detector import Mode
+from xferlib.sim.faults import Point
+from xferlib.sim.machine import Machine, Settings
+from xferlib.sim.operations import Span
+from xferlib.sim.profile import PROFILES, Lane
+from xferlib.sim.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
+
+_instance: SimBackend | None = None
+
+
+def simulator() -> SimBackend:
+    """The backend, loaded."""
+    from xferlib import _registry
+
+    if _instance is None:
+        _registry.get("sim")
+    assert _instance is not None
+    return _instance
+
+
+class SimPinned:
+    """Page-locked host memory of the simulated machine."""
+
+    __slots__ = ("__weakref__", "_backend", "nbytes", "pointer")
+
+    def __init__(self, backend: SimBackend, data: np.ndarray[Any, Any]) -> None:
+        self._backend = backend
+        self.pointer = backend.machine.track_host(data).pointer
+        self.nbytes = data.nbytes
+
+    def __del__(self) -> None:
+        try:
+            self._backend.machine.release_host_later(self.pointer)
+        except Exception:  # noqa: BLE001 - the interpreter is going away
+            return
+
+
+class _Compiled(NamedTuple):
+    cubin: bytes
+    names: dict[str, str]
+
+
+class _CopyKernel(NamedTuple):
+    """A kernel of `xferlib._devicecopy`, which the simulator does itself."""
+
+    name: str
+    itemsize: int
+    axes: int
+
+
+_ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
+
+
+class SimBackend(Backend):
+    """Simulated devices: separate memory, real streams, and a detector that watches."""
+
+    name = "sim"
+    array_types = ("xferlib.sim.arrays.SimArray",)
+    pinned_domain = "sim"
+    capabilities = Capabilities(
+        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
+        peer_copy=True, kernels=True, namespace=True, strided=True,
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        global _instance
+        config = _config.get()
+        self.machine = Machine(
+            Settings(
+                devices=config.sim_devices,
+                memory_nbytes=config.sim_memory,
+                mode=Mode(config.sim),
+                schedule=config.sim_schedule,
+                seed=config.sim_seed,
+                profile=PROFILES[config.sim_profile],
+            )
+        )
+        self._local = threading.local()
+        streams = self.machine.streams
+        self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
+        _handover.listener = self.machine.hosts
+        _instance = self
+
+    # --- devices
+
+    def namespace(self) -> ModuleType:
+        from xferlib.sim import namespace
+
+        return namespace
+
+    def devices(self) -> tuple[Device, ...]:
+        return self.machine.devices
+
+    def device_properties(self, device: Device) -> DeviceProperties:
+        settings = self.machine.settings
+        return DeviceProperties(
+            name=f"simulated accelerator ({settings.profile.name})", total_nbytes=settings.memory_nbytes,
+            compute_capability=(9, 0), multiprocessor_count=1,
+        )  # fmt: skip
+
+    def device_current(self) -> Device:
+        device: Device = getattr(self._local, "device", self.machine.devices[0])
+        return device
+
+    def device_use(self, device: Device) -> None:
+        self._local.device = device
+
+    def device_synchronize(self, device: Device) -> None:
+        self.machine.synchronize_device(device)
+
+    def attach(self, device: Device) -> None:
+        """A simulated device is there from every thread."""
+
+    # --- arrays
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
+        return kernels.new(shape, dtype, device, _stream(stream))
+
+    def view(self, array: Array) -> ArrayInfo:
+        info: ArrayInfo = array.info
+        return info
+
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> SimArray:
+        info = ArrayInfo(
+            slab.info.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.info.device, True
+        )
+        return SimArray(slab.allocation, info)
+
+    def consumed(self, array: Array, stream: RawStream) -> None:
+        array.allocation.users[_stream(stream).key] = _stream(stream)
+
+    # --- memory and copies
+
+    def pinned_alloc(self, nbytes: int) -> SimPinned:
+        self.machine.pass_point(Point.PINNED)
+        return SimPinned(self, memory.pages(nbytes))
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        self.machine.pass_point(Point.PINNED)
+        self.machine.track_host(_hostmem.bytes_over(pointer, nbytes, None))
+
+    def pinned_unregister(self, pointer: int) -> None:
+        self.machine.release_host_later(pointer)
+        self.machine.settle()
+
+    def is_pinned(self, pointer: int) -> bool:
+        with self.machine.lock:
+            block = self.machine.memory.find(pointer)
+            return block is not None and block.device is None
+
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        order = _stream(stream)
+        with self.machine.lock:
+            into = self.machine.span(dst, nbytes, "copy", order)
+            source = self.machine.span(src, nbytes, "copy", order)
+            name, lane = _kind(into, source)
+            target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
+
+            def run() -> None:
+                target[:] = values
+
+            self.machine.enqueue(order, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes)
+
+    # --- streams
+
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> StreamHandle:
+        kind = StreamKind.NON_BLOCKING if non_blocking else StreamKind.BLOCKING
+        stream = self.machine.stream(device, kind, priority)
+        return StreamHandle(stream.key, stream, self.machine.ended)
+
+    def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> StreamHandle:
+        if handle in (LEGACY, LEGACY_ALIAS):
+            return self._legacy[device]
+        if handle == PER_THREAD:
+            return StreamHandle(PER_THREAD, self.machine.per_thread(device), None)
+        for stream in self.machine.streams[device].every:
+            if stream.key == handle:
+                return StreamHandle(handle, stream, None)
+        raise StreamError(f"{handle:#x} is no stream of {device}; make one with xferlib.Stream({str(device)!r})")
+
+    def stream_current(self, device: Device) -> StreamHandle:
+        stream: StreamHandle | None = self._streams().get(device)
+        return stream if stream is not None else self._legacy[device]
+
+    def _streams(self) -> dict[Device, StreamHandle]:
+        streams: dict[Device, StreamHandle] = self._local.__dict__.setdefault("streams", {})
+        return streams
+
+    def current(self, device: Device) -> SimStream:
+        """The calling thread's current stream, as the machine has it."""
+        return self.stream_current(device).stream
+
+    def stream_use(self, stream: RawStream) -> None:
+        assert isinstance(stream, StreamHandle)
+        self._streams()[stream.device] = stream
+
+    def stream_synchronize(self, stream: RawStream) -> None:
+        self.machine.synchronize_stream(_stream(stream))
+
+    def stream_done(self, stream: RawStream) -> bool:
+        return self.machine.is_stream_done(_stream(stream))
+
+    # --- events
+
+    def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> SimEvent:
+        return self.machine.record(_stream(stream), timing=timing)
+
+    def event_wait(self, stream: RawStream, event: Any) -> None:
+        self.machine.wait(_stream(stream), event)
+
+    def event_unrecorded(self, stream: RawStream) -> None:
+        self.machine.wait_unrecorded(_stream(stream))
+
+    def event_done(self, event: Any) -> bool:
+        return self.machine.is_done(event)
+
+    def event_synchronize(self, event: Any) -> None:
+        self.machine.synchronize(event)
+
+    def event_elapsed_ms(self, start: Any, end: Any) -> float:
+        return float(end.time_s - start.time_s) * 1e3
+
+    # --- kernels
+
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> _Compiled:
+        return _Compiled(source.encode(), dict(zip(names, names, strict=True)))
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
+        source = cubin.decode()
+        header = re.search(rf"void {name}\(([^)]*)\)", source)
+        word = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
+        if name not in ("copy_elements", "copy_tiles") or header is None or word is None:
+            raise UnsupportedError(
+                f"kernel {name!r} is CUDA source, which the simulator cannot run; give the kernel a cpu= function"
+            )
+        return _CopyKernel(name, _ITEMSIZES[word[1]], len(re.findall(r"i64 n\d", header[1])))
+
+    def launch(
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        fixed = 3 if kernel.name == "copy_elements" else 9
+        pointers = (ctypes.POINTER(ctypes.c_int64) * (fixed + 3 * kernel.axes)).from_address(params)
+        dst, src, *numbers = (int(pointer[0]) for pointer in pointers)
+        axes = [tuple(numbers[at : at + 3]) for at in range(fixed - 2, len(numbers), 3)]
+        if kernel.name == "copy_tiles":
+            _, rows, cols, row_dst, row_src, col_dst, col_src = numbers[:7]
+            axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
+        self._copy_strided(dst, src, kernel.itemsize, axes, _stream(stream))
+
+    def _copy_strided(
+        self, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream
+    ) -> None:
+        shape = tuple(axis[0] for axis in axes)
+        to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
+        element = np.dtype(f"V{itemsize}")
+        with self.machine.lock:
+            into, source = (self.machine.span(each, itemsize, "strided copy", stream) for each in (dst, src))
+            target = np.ndarray(shape, element, into.block.data, into.start, to)
+            values = np.ndarray(shape, element, source.block.data, source.start, come)
+
+            def run() -> None:
+                target[...] = values
+
+            self.machine.enqueue(
+                stream, "strided copy", run,
+                reads=ranges.strided_spans(source.block, source.start, shape, come, itemsize),
+                writes=ranges.strided_spans(into.block, into.start, shape, to, itemsize),
+                nbytes=2 * target.size * itemsize,
+            )  # fmt: skip
+
+
+def _stream(stream: RawStream) -> SimStream:
+    assert isinstance(stream, StreamHandle), "a stream of another backend"
+    return stream.stream
+
+
+def _kind(into: Span, source: Span) -> tuple[str, Lane]:
+    to, come = into.block.device, source.block.device
+    if come is None:
+        return ("copy host to device", Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
+    if to is None:
+        return "copy device to host", Lane.D2H
+    return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)
+

@@ -1,0 +1,162 @@
+"""The race detector: every access against the accesses to the same bytes that came before it.
+
+An access is ordered behind an earlier one when its participant's clock has reached the other's tick.
+If it has not, some legal schedule swaps the two, whatever happened to be carried out first this time.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from xferlib.sim.clocks import Clock
+from xferlib.sim.hosts import HostThread
+from xferlib.sim.memory import UNTOUCHED, Block, Shadow
+from xferlib.sim.operations import Action, Spans
+from xferlib.sim.reports import Hazard, Race, RaceError, race_between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_logger = logging.getLogger("xferlib.sim")
+
+
+class Mode(StrEnum):
+    """What happens when a fault is found."""
+
+    RAISE = "raise"
+    LOG = "log"
+    OFF = "off"
+
+
+class Detector:
+    """Checks accesses, and keeps what it found.
+
+    Attributes:
+        mode: Raise at the second access, write to the log ``xferlib.sim``, or do not look.
+        races: What was found, each fault once.
+    """
+
+    def __init__(self, mode: Mode) -> None:
+        self.mode = mode
+        self.races: list[Race] = []
+        self._known: set[tuple[object, ...]] = set()
+        self._postponed: list[Race] = []
+        self._found: list[tuple[Hazard, Action]] = []
+
+    @property
+    def is_on(self) -> bool:
+        return self.mode is not Mode.OFF
+
+    def clear(self) -> None:
+        self.races, self._postponed = [], []
+        self._known.clear()
+
+    # --- accesses
+
+    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans) -> None:
+        """Note an access; report it if nothing orders it behind an earlier one.
+
+        Args:
+            action: Who and where.
+            clock: What the access is ordered behind.
+            reads, writes: The bytes.
+        """
+        found = self._found
+        for block, start, stop in reads:
+            block.shadow.update(start, stop, self._reading(action, clock))
+            if found:
+                self._report(action, block, start, stop)
+        for block, start, stop in writes:
+            block.shadow.update(start, stop, self._writing(action, clock))
+            if found:
+                self._report(action, block, start, stop)
+
+    def check_free(self, action: Action, clock: Clock, block: Block) -> Race | None:
+        """The end of a block, as a write of all of it; the report is for the caller to place."""
+        block.shadow.update(0, block.shadow.nbytes, self._writing(action, clock))
+        if not self._found:
+            return None
+        first = self._found[0][1]
+        self._found.clear()
+        return race_between(Hazard.USE_AFTER_FREE, first, action, block.where)
+
+    def _reading(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            get = clock.get
+            if write is not None and get(write.participant.key, 0) < write.tick and not write.participant.is_retired:
+                self._found.append((_reading_hazard(action), write))
+            if reads:  # a read ordered behind another one stands for both
+                reads = tuple([each for each in reads if get(each.participant.key, 0) < each.tick])
+            return Shadow(write, (*reads, action))
+
+        return change
+
+    def _writing(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
+        after = Shadow(action, ())
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            get = clock.get
+            if write is not None and get(write.participant.key, 0) < write.tick and not write.participant.is_retired:
+                self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_WRITE), write))
+            for read in reads:
+                if get(read.participant.key, 0) < read.tick and not read.participant.is_retired:
+                    self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
+            return after
+
+        return change
+
+    def _report(self, second: Action, block: Block, start: int, stop: int) -> None:
+        found, self._found = self._found, []
+        memory = f"bytes {start} to {stop} of {block.where}"
+        # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
+        hazard, first = found[0]
+        self.report(race_between(hazard, first, second, memory))
+
+    def prune(self, block: Block, known: Callable[[Action], bool]) -> None:
+        """Forget accesses that everything still to come is ordered behind."""
+
+        def change(shadow: Shadow) -> Shadow:
+            reads = tuple([each for each in shadow.reads if not known(each)])
+            write = None if shadow.write is None or known(shadow.write) else shadow.write
+            return Shadow(write, reads) if reads or write is not None else UNTOUCHED
+
+        block.shadow.rewrite(change)
+
+    # --- reports
+
+    def report(self, race: Race) -> None:
+        """A fault at a place that can raise."""
+        if self._note(race) and self.mode is Mode.RAISE:
+            raise RaceError(race)
+
+    def postpone(self, race: Race) -> None:
+        """A fault found where nothing can be raised: the next call into the simulator raises it."""
+        if self._note(race) and self.mode is Mode.RAISE:
+            self._postponed.append(race)
+
+    def raise_postponed(self) -> None:
+        if self._postponed:
+            race = self._postponed[0]
+            self._postponed = []
+            raise RaceError(race)
+
+    def _note(self, race: Race) -> bool:
+        if self.mode is Mode.OFF or race.key in self._known:
+            return False
+        self._known.add(race.key)
+        self.races.append(race)
+        if self.mode is Mode.LOG:
+            _logger.warning("%s", race)
+        return True
+
+
+def _reading_hazard(action: Action) -> Hazard:
+    return Hazard.HOST_READ if isinstance(action.participant, HostThread) else Hazard.READ_AFTER_WRITE
+
+
+def _writing_hazard(action: Action, otherwise: Hazard) -> Hazard:
+    return Hazard.HOST_WRITE if isinstance(action.participant, HostThread) else otherwise

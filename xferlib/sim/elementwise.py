@@ -1,0 +1,104 @@
+"""Element-wise functions and reductions of the Array API, each one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib.errors import LayoutError
+from xferlib.sim import kernels
+from xferlib.sim.arrays import SimArray
+
+ELEMENTWISE: tuple[str, ...] = (
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "conj", "copysign", "cos",
+    "cosh", "divide", "equal", "exp", "expm1", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag",
+    "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "nextafter",
+    "not_equal", "positive", "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit", "sin", "sinh",
+    "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where",
+)  # fmt: skip
+REDUCTIONS: tuple[str, ...] = (
+    "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var",
+)  # fmt: skip
+
+
+def _empties(operands: tuple[Any, ...]) -> list[Any]:
+    """Operands of the same dtypes and no elements: what NumPy makes of them tells the dtype."""
+    return [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
+
+
+def _shape(name: str, operands: tuple[Any, ...]) -> tuple[int, ...]:
+    shapes = [each.info.shape for each in operands if isinstance(each, SimArray)]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(map(str, shapes))
+        raise LayoutError(f"{name}: shapes {listed} do not broadcast; reshape one of them") from None
+
+
+def elementwise(name: str) -> Callable[..., SimArray]:
+    """The function of that name, over arrays and Python scalars."""
+    function = getattr(np, name)
+
+    def operate(*operands: Any) -> SimArray:
+        kernels.common_device(name, operands)
+        dtype = function(*_empties(operands)).dtype
+        return kernels.deferred(name, function, operands, _shape(name, operands), dtype)
+
+    operate.__name__ = operate.__qualname__ = name
+    operate.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
+    return operate
+
+
+def into(name: str, target: SimArray, other: Any) -> None:
+    """``target = name(target, other)`` in place."""
+    kernels.common_device(name, (target, other))
+    function = getattr(np, name)
+    dtype = function(*_empties((target, other))).dtype
+    if not np.can_cast(dtype, target.dtype, "same_kind"):
+        raise TypeError(f"{name} in place: {dtype} does not fit into {target.dtype}; write x = {name}(x, y)")
+    if _shape(name, (target, other)) != target.shape:
+        raise LayoutError(f"{name} in place: the result does not fit into shape {target.shape}; write x = {name}(x, y)")
+    first, second = kernels.memories((target, other))
+
+    def run() -> None:
+        first[...] = function(first, second)
+
+    operands = [each for each in (target, other) if isinstance(each, SimArray)]
+    kernels.launch(name, run, operands, [target])
+
+
+def reduction(name: str) -> Callable[..., SimArray]:
+    """The function of that name, over some axes."""
+    function = getattr(np, name)
+
+    def operate(x: SimArray, /, *, axis: Any = None, keepdims: bool = False, **options: Any) -> SimArray:
+        kernels.common_device(name, (x,))
+
+        def reduce(values: Any) -> Any:
+            return function(values, axis=axis, keepdims=keepdims, **options)
+
+        if not x.size:  # an error for some functions, which must come now
+            found = kernels.immediate(name, reduce, (x,))
+            assert isinstance(found, SimArray)
+            return found
+        # One element an axis gives the dtype and the number of axes, at no cost.
+        with np.errstate(all="ignore"):
+            small = np.asarray(reduce(np.ones((1,) * x.ndim, x.dtype)))
+        axes = set(range(x.ndim)) if axis is None else {each % x.ndim for each in np.atleast_1d(axis).tolist()}
+        shape = tuple(1 if n in axes else extent for n, extent in enumerate(x.shape) if keepdims or n not in axes)
+        return kernels.deferred(name, reduce, (x,), shape, small.dtype)
+
+    operate.__name__ = operate.__qualname__ = name
+    operate.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
+    return operate
+
+
+def clip(x: SimArray, /, min: Any = None, max: Any = None) -> SimArray:  # noqa: A002 - the Array API's names
+    """Values limited to ``min .. max``; None: no limit."""
+    limits = tuple(each for each in (min, max) if each is not None)
+    bound = lambda a, *ends: np.clip(a, ends[0] if min is not None else None, ends[-1] if max is not None else None)
+    return kernels.deferred("clip", bound, (x, *limits), _shape("clip", (x, *limits)), x.dtype)

@@ -1,0 +1,82 @@
+"""The host's side of the ordering: which thread is which participant, and what they hand over.
+
+Python's own synchronisation between threads (locks, queues, joins) cannot be seen from here. All of
+the user's threads therefore count as one participant: a missing lock between two of them is not
+reported, and a present one never causes a false alarm. The threads of xferlib's own are participants
+of their own, and hand over explicitly: whether a helper thread has already waited for a copy must
+not decide, by luck of timing, whether the user's missing wait is reported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xferlib.sim.clocks import Clock, Participant, joined
+from xferlib.sim.operations import Site, inherited, user_site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class HostThread(Participant):
+    """A participant on the host, with its place on the virtual clock."""
+
+    __slots__ = ("time_s",)
+
+    def __init__(self, key: int, label: str) -> None:
+        super().__init__(key, label)
+        self.time_s = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What a thread that takes something over comes after."""
+
+    clock: Clock
+    site: Site
+    time_s: float
+
+
+class Hosts:
+    """The host threads, by thread."""
+
+    def __init__(self, keys: itertools.count[int]) -> None:
+        self._keys = keys
+        self.main = HostThread(next(keys), "the host")
+        self._own: dict[int, HostThread] = {}
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[HostThread]:
+        yield self.main
+        yield from tuple(self._own.values())
+
+    def current(self) -> HostThread:
+        """The participant that the calling thread is."""
+        return self._own.get(threading.get_ident(), self.main) if self._own else self.main
+
+    def began(self) -> None:
+        """The calling thread is one of xferlib's own."""
+        with self._lock:
+            ident = threading.get_ident()
+            if ident not in self._own:
+                self._own[ident] = HostThread(next(self._keys), f"host thread {threading.current_thread().name}")
+
+    def given(self, before: object) -> Handover:
+        """What the calling thread did so far comes before whatever takes the thing over."""
+        host = self.current()
+        site = user_site()
+        if isinstance(before, Handover):
+            return Handover(joined(before.clock, host.clock), before.site, max(before.time_s, host.time_s))
+        return Handover(dict(host.clock), site, host.time_s)
+
+    def taken(self, handover: object) -> None:
+        """The calling thread comes after what was handed over."""
+        if isinstance(handover, Handover):
+            host = self.current()
+            host.learn(handover.clock)
+            host.time_s = max(host.time_s, handover.time_s)
+            if host is not self.main:
+                inherited.site = handover.site

@@ -1,0 +1,172 @@
+"""Operations on arrays: what runs, on which stream, and which bytes it reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xferlib import _registry
+from xferlib._array import ArrayInfo, c_strides
+from xferlib._device import Device
+from xferlib.errors import MixedBackendsError, UnsupportedArrayError
+from xferlib.sim import ranges
+from xferlib.sim.arrays import HostArray, SimArray, current_stream
+from xferlib.sim.machine import Machine
+from xferlib.sim.operations import Spans
+from xferlib.sim.streams import SimStream
+
+Scalar = bool | int | float | complex
+_SCALARS = (bool, int, float, complex)
+
+
+def machine() -> Machine:
+    """The machine that the backend drives."""
+    from xferlib.sim import backend
+
+    return backend.simulator().machine
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
+    """An uninitialised C-contiguous array, in the order of a stream; the current one if omitted."""
+    order = stream if stream is not None else current_stream(device)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    allocation = machine().allocate(nbytes, order)
+    info = ArrayInfo(allocation.block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
+    return SimArray(allocation, info)
+
+
+def spans(*arrays: SimArray) -> Spans:
+    """The bytes of arrays."""
+    if len(arrays) == 1:
+        return ranges.spans(arrays[0].info, arrays[0].allocation.block)
+    return tuple([span for array in arrays for span in ranges.spans(array.info, array.allocation.block)])
+
+
+def common_device(name: str, operands: Sequence[Any]) -> Device:
+    """The one device of all arrays among ``operands``; Python scalars mix.
+
+    Raises:
+        MixedDevicesError: Arrays of two devices.
+        MixedBackendsError: An array of another backend.
+        UnsupportedArrayError: Something that is neither array nor scalar.
+    """
+    first: SimArray | None = None
+    for each in operands:
+        if isinstance(each, SimArray):
+            if first is None:
+                first = each
+            elif each.info.device is not first.info.device:
+                raise _registry.mixed_devices(name, ("one argument", first.info), ("another", each.info))
+        elif type(each) not in _SCALARS:
+            _refuse(name, each, next((a for a in operands if isinstance(a, SimArray)), None))
+    if first is None:
+        raise UnsupportedArrayError(f"{name}: no argument is an array; make one with xferlib.to_device(x)")
+    return first.info.device
+
+
+def _refuse(name: str, operand: Any, beside: SimArray | None) -> None:
+    place = f", device={str(beside.info.device)!r}" if beside is not None else ""
+    if _registry.backend_of(operand) is not None:
+        raise MixedBackendsError(
+            f"{name}: a {type(operand).__module__}.{type(operand).__name__} meets an array of a simulated device; move "
+            f"it there first: xferlib.to_device(x{place})"
+        )
+    raise UnsupportedArrayError(
+        f"{name}: {type(operand).__name__} is neither an array nor a Python number; xferlib.to_device(x{place}) makes "
+        "an array of it"
+    )
+
+
+def memories(operands: Sequence[Any]) -> list[Any]:
+    """What an operation computes with, when its turn comes."""
+    return [each.memory() if isinstance(each, SimArray) else each for each in operands]
+
+
+def launch(name: str, run: Callable[[], None], reads: Sequence[SimArray], writes: Sequence[SimArray]) -> None:
+    """Enqueue an operation on the current stream of its arrays' device."""
+    device = (writes[0] if writes else reads[0]).info.device
+    nbytes = sum(each.info.nbytes for each in (*reads, *writes))
+    stream = current_stream(device)
+    machine().enqueue(stream, name, _quietly(run), reads=spans(*reads), writes=spans(*writes), nbytes=nbytes)
+
+
+def _quietly(run: Callable[[], None]) -> Callable[[], None]:
+    def quiet() -> None:
+        with np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
+            run()
+
+    return quiet
+
+
+def deferred(
+    name: str, function: Callable[..., Any], operands: Sequence[Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> SimArray:
+    """``function(*operands)`` as one operation whose result has that shape and dtype."""
+    device = common_device(name, operands)
+    out = new(shape, dtype, device)
+    inputs, into = memories(operands), out.memory()
+
+    def run() -> None:
+        into[...] = function(*inputs)
+
+    launch(name, run, [each for each in operands if isinstance(each, SimArray)], [out])
+    return out
+
+
+def immediate(
+    name: str, function: Callable[..., Any], operands: Sequence[Any], *, waits: bool = False
+) -> SimArray | tuple[SimArray, ...]:
+    """``function(*operands)``, carried out at once: its result's shape is known only then.
+
+    A device that is done already is as legal as a slow one; the detector sees the same accesses.
+
+    Args:
+        name, function, operands: As for `deferred`.
+        waits: The shape depends on the values, so that the host has to wait for them, as on a GPU.
+    """
+    device = common_device(name, operands)
+    arrays = [each for each in operands if isinstance(each, SimArray)]
+    inputs = memories(operands)
+    results: list[Any] = []
+
+    def run() -> None:
+        found = function(*inputs)
+        results.extend(np.array(each) for each in (found if isinstance(found, tuple) else (found,)))
+
+    simulated, stream = machine(), current_stream(device)
+    nbytes = sum(each.info.nbytes for each in arrays)
+    with simulated.lock:
+        operation = simulated.enqueue(stream, name, _quietly(run), reads=spans(*arrays), nbytes=nbytes)
+        simulated.engine.force(operation)
+    if waits:
+        simulated.synchronize_stream(stream)
+    outputs = tuple([_stored(name, result, device) for result in results])
+    return outputs if len(outputs) > 1 else outputs[0]
+
+
+def _stored(name: str, result: HostArray, device: Device) -> SimArray:
+    out = new(result.shape, result.dtype, device)
+    into = out.memory()
+
+    def run() -> None:
+        into[...] = result
+
+    launch(name, run, [], [out])
+    return out
+
+
+def viewed(array: SimArray, view: HostArray) -> SimArray:
+    """An array over a view that NumPy made of ``array.memory()``."""
+    block = array.allocation.block
+    pointer = block.pointer + view.ctypes.data - block.data.ctypes.data if view.size else array.info.pointer
+    info = ArrayInfo(pointer, view.shape, view.strides, view.dtype, array.info.device, array.info.is_writable)
+    return SimArray(array.allocation, info)
+
+
+def contiguous(array: SimArray) -> SimArray:
+    """The array in C order: itself, or a copy."""
+    if array.info.is_c_contiguous:
+        return array
+    return deferred("copy", lambda a: a, [array], array.shape, array.dtype)

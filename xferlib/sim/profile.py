@@ -1,0 +1,69 @@
+"""What things cost on a machine: figures from which the virtual clock computes times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Lane(StrEnum):
+    """An engine that does one thing at a time, beside the others."""
+
+    HOST = "host"
+    STAGING = "staging"
+    H2D = "h2d"
+    D2H = "d2h"
+    PEER = "peer"
+    D2D = "d2d"
+    KERNELS = "kernels"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A machine's figures: bandwidths in bytes a second, times in seconds.
+
+    Args:
+        name: What the figures are of.
+        h2d, d2h: The link with pinned memory, each way.
+        duplex: The link both ways at once, as a share of the sum of both.
+        peer: From device to device.
+        memory: Device memory, reads and writes together.
+        staging: One host thread copying between ordinary and pinned memory.
+        latency_s: From the start of a copy or kernel until it is under way.
+        enqueue_s: Host time of one call that enqueues.
+        synchronize_s: Host time of one call that waits, beyond the wait.
+    """
+
+    name: str
+    h2d: float
+    d2h: float
+    duplex: float = 1.0
+    peer: float
+    memory: float
+    staging: float
+    latency_s: float
+    enqueue_s: float
+    synchronize_s: float
+
+    def duration_s(self, lane: Lane, nbytes: int) -> float:
+        """How long an operation occupies its engine."""
+        speeds = {Lane.H2D: self.h2d, Lane.D2H: self.d2h, Lane.PEER: self.peer, Lane.KERNELS: self.memory,
+                  Lane.D2D: self.memory / 2, Lane.STAGING: self.staging}  # fmt: skip
+        speed = speeds.get(lane)
+        if speed is None:
+            return 0.0
+        return nbytes / speed + (0.0 if lane is Lane.STAGING else self.latency_s)
+
+
+H200 = Profile(
+    # Measured on one H200 with PCIe 5 x16: see the performance page. 101.6 GB/s both ways at once.
+    name="h200", h2d=55.5e9, d2h=55.5e9, duplex=101.6 / 111.0, peer=300e9, memory=4345e9, staging=10.5e9,
+    latency_s=2.5e-6, enqueue_s=1.8e-6, synchronize_s=3e-6,
+)  # fmt: skip
+LAPTOP = Profile(
+    # Not measured: data sheet figures of a 2023 laptop GPU on PCIe 4 x8, with the usual efficiency of 80 %.
+    name="laptop", h2d=12.5e9, d2h=12.5e9, duplex=0.95, peer=6e9, memory=205e9, staging=8e9,
+    latency_s=5e-6, enqueue_s=4e-6, synchronize_s=8e-6,
+)  # fmt: skip
+PROFILES = {profile.name: profile for profile in (H200, LAPTOP)}

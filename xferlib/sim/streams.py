@@ -1,0 +1,126 @@
+"""Streams and events of the simulated devices, with CUDA's rules of who waits for whom."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from xferlib.backends.base import RawStream
+from xferlib.sim.clocks import Clock, Participant
+from xferlib.sim.operations import Operation, Site
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+
+LEGACY, LEGACY_ALIAS, PER_THREAD = 0, 1, 2
+"""The handles that CUDA gives the default streams."""
+
+
+class StreamKind(Enum):
+    """How a stream stands to the legacy default stream of its device."""
+
+    LEGACY = "legacy default"
+    PER_THREAD = "per-thread default"
+    BLOCKING = "blocking"
+    NON_BLOCKING = "non-blocking"
+
+
+class SimStream(Participant):
+    """A queue of operations on one device.
+
+    Attributes:
+        tail: The last operation enqueued.
+        time_s: When the virtual clock has it finish.
+        waited: By the key of another stream, this stream's last wait for it: what it says of an
+            access that came after the record is the hint of a wait placed too early.
+    """
+
+    __slots__ = ("device", "is_ended", "kind", "priority", "site", "tail", "time_s", "waited")
+
+    def __init__(self, key: int, device: Device, kind: StreamKind, site: Site, priority: int = 0) -> None:
+        made = f", made at {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
+        super().__init__(key, f"{kind.value} stream {key} of {device}{made}")
+        self.device = device
+        self.kind = kind
+        self.site = site
+        self.priority = priority
+        self.tail: Operation | None = None
+        self.time_s = 0.0
+        self.waited: dict[int, Waited] = {}
+        self.is_ended = False
+
+
+class Waited:
+    """One stream's wait for an event of another; ``event`` None: an event that was never recorded."""
+
+    __slots__ = ("event", "site")
+
+    def __init__(self, event: SimEvent | None, site: Site) -> None:
+        self.event = event
+        self.site = site
+
+
+class SimEvent:
+    """A record: the work before it, as a clock and as the operation to carry out."""
+
+    __slots__ = ("clock", "operation", "polls", "site", "stream", "time_s", "timing")
+
+    def __init__(self, stream: SimStream, operation: Operation, *, timing: bool) -> None:
+        self.stream = stream
+        self.operation = operation
+        self.clock: Clock = dict(stream.clock)
+        self.site = operation.site
+        self.time_s = stream.time_s
+        self.timing = timing
+        self.polls = 0
+
+
+class StreamHandle(RawStream):
+    """What shared code holds of a stream; tells the machine when the last holder lets go."""
+
+    __slots__ = ("_ended", "_stream")
+
+    def __init__(self, handle: int, stream: SimStream, ended: deque[SimStream] | None) -> None:
+        super().__init__(handle, stream.device, native=None)
+        self._stream = stream
+        self._ended = ended
+
+    @property
+    def stream(self) -> SimStream:
+        return self._stream
+
+    def __del__(self) -> None:
+        ended: Any = getattr(self, "_ended", None)
+        if ended is not None:
+            ended.append(self._stream)
+
+
+class DeviceStreams:
+    """The streams of one device, by how they stand to its legacy stream."""
+
+    __slots__ = ("blocking", "every", "legacy")
+
+    def __init__(self, legacy: SimStream) -> None:
+        self.legacy = legacy
+        self.blocking: list[SimStream] = []
+        self.every: list[SimStream] = [legacy]
+
+    def add(self, stream: SimStream) -> None:
+        self.every.append(stream)
+        if stream.kind is not StreamKind.NON_BLOCKING:
+            self.blocking.append(stream)
+
+    def remove(self, stream: SimStream) -> None:
+        self.every.remove(stream)
+        if stream in self.blocking:
+            self.blocking.remove(stream)
+
+    def before(self, stream: SimStream) -> list[SimStream]:
+        """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rule.
+
+        The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt.
+        """
+        if stream.kind is StreamKind.LEGACY:
+            return self.blocking
+        return [] if stream.kind is StreamKind.NON_BLOCKING else [self.legacy]

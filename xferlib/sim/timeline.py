@@ -1,0 +1,104 @@
+"""The virtual clock: when each operation would run on the machine of a profile."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from xferlib.sim.profile import Lane, Profile
+
+_MOST_KEPT = 1 << 17
+
+
+class Slice(NamedTuple):
+    """Something that occupied an engine; times in seconds of virtual time."""
+
+    lane: Lane
+    device: int
+    stream: int
+    name: str
+    start_s: float
+    end_s: float
+    nbytes: int
+
+
+class Timeline:
+    """Engines, each busy until a moment, and what they did; the latest operations are kept.
+
+    ``len(timeline)`` operations, in the order in which they were enqueued.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._busy_until_s: dict[tuple[int, Lane], float] = {}
+        self._slices: deque[Slice] = deque(maxlen=_MOST_KEPT)
+        self.slowed: dict[int, float] = {}
+        """Stream to a factor on its durations: an injected slow stream."""
+
+    def __len__(self) -> int:
+        return len(self._slices)
+
+    def __iter__(self) -> Iterator[Slice]:
+        return iter(self._slices)
+
+    def clear(self) -> None:
+        """Forget what was done; engines stay busy as they are."""
+        self._slices.clear()
+
+    def add(self, lane: Lane, device: int, stream: int, name: str, nbytes: int, after_s: float) -> float:
+        """Let an engine do something as soon as it and its predecessors are free; returns the end."""
+        if lane is Lane.NONE:
+            return after_s
+        key = (device, lane)
+        start_s = max(after_s, self._busy_until_s.get(key, 0.0))
+        duration_s = self.profile.duration_s(lane, nbytes) * self.slowed.get(stream, 1.0)
+        duration_s *= self._sharing(key, start_s)
+        end_s = start_s + duration_s
+        self._busy_until_s[key] = end_s
+        self._slices.append(Slice(lane, device, stream, name, start_s, end_s, nbytes))
+        return end_s
+
+    def _sharing(self, key: tuple[int, Lane], start_s: float) -> float:
+        """The two directions of the link share a little of it while both are busy."""
+        other = {Lane.H2D: Lane.D2H, Lane.D2H: Lane.H2D}.get(key[1])
+        if other is None or self._busy_until_s.get((key[0], other), 0.0) <= start_s:
+            return 1.0
+        return 1.0 / self.profile.duplex
+
+    def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
+        """Seconds in which at least one of the engines was busy."""
+        return _length(self._merged(lanes, device))
+
+    def overlap(self, device: int | None = None) -> float:
+        """The share of the shorter of copying and computing that ran beside the other, 0 to 1."""
+        copies = self._merged((Lane.H2D, Lane.D2H, Lane.PEER), device)
+        kernels = self._merged((Lane.KERNELS,), device)
+        shorter = min(_length(copies), _length(kernels))
+        both = _length(copies) + _length(kernels) - _length(_union([*copies, *kernels]))
+        return both / shorter if shorter else 0.0
+
+    @property
+    def end_s(self) -> float:
+        """When the last operation ends."""
+        return max((each.end_s for each in self._slices), default=0.0)
+
+    def _merged(self, lanes: Iterable[Lane], device: int | None) -> list[tuple[float, float]]:
+        wanted = set(lanes)
+        return _union(
+            [(s.start_s, s.end_s) for s in self._slices if s.lane in wanted and device in (None, s.device)]
+        )
+
+
+def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _length(spans: list[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
