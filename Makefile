@@ -31,7 +31,7 @@ types: $(VENV)/.lint
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs reference
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 reference: $(VENV)/.docs
 	$(BIN)/python tools/make_reference.py

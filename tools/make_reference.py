@@ -30,7 +30,7 @@ from xferlib._info import shown  # noqa: E402
 from xferlib.backends._host import WHY_HOST  # noqa: E402
 from xferlib.backends.base import Capabilities  # noqa: E402
 
-NOTE = "<!-- Written by tools/make_reference.py from the code; edit the docstrings instead. -->\n"
+NOTE = "\n<!-- Written by tools/make_reference.py from the code; edit the docstrings instead. -->\n"
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Choosing a backend": (
@@ -52,10 +52,10 @@ def pages() -> dict[str, str]:
     """Every generated page by its path."""
     readme = (ROOT / "README.md").read_text()
     return {
-        "docs/reference/api.md": NOTE + api(),
-        "docs/reference/configuration.md": NOTE + configuration(),
-        "docs/reference/errors.md": NOTE + errors(),
-        "docs/reference/backends.md": NOTE + backends(),
+        "docs/reference/api.md": api() + NOTE,
+        "docs/reference/configuration.md": configuration() + NOTE,
+        "docs/reference/errors.md": errors() + NOTE,
+        "docs/reference/backends.md": backends() + NOTE,
         "README.md": replaced(readme, "backends", installs()),
     }
 
