@@ -1,0 +1,40 @@
+"""A simulated accelerator: it refuses what a GPU refuses, and finds what a GPU hides.
+
+`xferlib.use_backend("sim")` or ``XFERLIB_BACKEND=sim`` chooses it. Every access is checked by default
+(``XFERLIB_SIM``); the blocks here narrow that to a part of a program, strike it with faults, and time it.
+"""
+
+from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.control import check, faults, machine, reads, timeline, writes
+from xferlib.sim.faults import Fault, Plan, Point
+from xferlib.sim.profile import H200, LAPTOP, Lane, Profile
+from xferlib.sim.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
+from xferlib.sim.schedules import explore
+from xferlib.sim.timeline import Slice, Timeline
+
+__all__ = [
+    "H200",
+    "LAPTOP",
+    "Access",
+    "Fault",
+    "Hazard",
+    "ImplicitCopyError",
+    "Lane",
+    "Plan",
+    "Point",
+    "Profile",
+    "Race",
+    "RaceError",
+    "SimArray",
+    "SimError",
+    "Slice",
+    "Timeline",
+    "WrongDeviceError",
+    "check",
+    "explore",
+    "faults",
+    "machine",
+    "reads",
+    "timeline",
+    "writes",
+]

@@ -73,6 +73,10 @@ class SimArray:
     def mT(self) -> SimArray:  # noqa: N802 - the Array API's name
         return self._do("matrix_transpose")
 
+    def transpose(self, *axes: int) -> SimArray:
+        """A view with the axes in that order; reversed if none is given."""
+        return self._do("permute_dims", axes or tuple(reversed(range(self.ndim))))
+
     def __len__(self) -> int:
         if not self.info.shape:
             raise TypeError("an array without axes has no length")

@@ -49,9 +49,8 @@ class Detector:
     def is_on(self) -> bool:
         return self.mode is not Mode.OFF
 
-    def clear(self) -> None:
-        self.races, self._postponed = [], []
-        self._known.clear()
+    def clear_postponed(self) -> None:
+        self._postponed = []
 
     # --- accesses
 

@@ -64,7 +64,7 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._machine.graveyard.append((self.block, self.users, self._machine.hosts.current(), user_site()))
+            self._machine.graveyard.append((self.block, self.users, user_site()))
         except Exception:  # noqa: BLE001 - the interpreter is going away
             return
 
@@ -97,7 +97,7 @@ class Machine:
             weakref.WeakKeyDictionary()
         )
         # Objects die at any moment, also while the lock is held: they are buried at the next call.
-        self.graveyard: deque[tuple[Block, dict[int, SimStream], HostThread, Site]] = deque()
+        self.graveyard: deque[tuple[Block, dict[int, SimStream], Site]] = deque()
         self.released: deque[tuple[int, HostThread, Site]] = deque()
         self.ended: deque[SimStream] = deque()
         self._polled: SimEvent | None = None
@@ -107,7 +107,9 @@ class Machine:
 
     # --- entering
 
-    def _enter(self, point: Point | None = None, device: Device | None = None) -> HostThread:
+    def _enter(
+        self, point: Point | None = None, device: Device | None = None, stream: SimStream | None = None
+    ) -> HostThread:
         if self.forked_from:
             raise ForkError(
                 f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
@@ -119,7 +121,8 @@ class Machine:
         host = self.hosts.current()
         host.time_s += self.timeline.profile.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
-            self.faults.strike(point, device)
+            if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
+                self.slow(stream)
         return host
 
     def settle(self) -> None:
@@ -140,11 +143,12 @@ class Machine:
 
     def _bury_arrays(self) -> None:
         while self.graveyard:
-            block, users, host, site = self.graveyard.popleft()
+            block, users, site = self.graveyard.popleft()
             stream = block.stream
             assert stream is not None
             before = self.streams[stream.device].before(stream)
-            clock = joined(stream.clock, host.clock, *(each.clock for each in (*users.values(), *before)))
+            # Reference counts order the threads that held the array: whoever let go first comes before.
+            clock = joined(stream.clock, *(each.clock for each in (*self.hosts, *users.values(), *before)))
             action = Action("free", stream, site)
             clock[stream.key] = action.tick
             self.memory.free(block, action)
@@ -198,7 +202,7 @@ class Machine:
     ) -> Operation:
         """Enqueue an operation that reads and writes those bytes; ``run`` does it when its turn comes."""
         with self.lock:
-            host = self._enter(Point.LAUNCH if lane is Lane.KERNELS else Point.COPY, stream.device)
+            host = self._enter(Point.LAUNCH if lane is Lane.KERNELS else Point.COPY, stream.device, stream)
             if lane is Lane.KERNELS:
                 self._refuse_foreign(stream, name, (*reads, *writes))
             after = self._order(stream, host)
@@ -342,6 +346,23 @@ class Machine:
             host = self._enter(Point.SYNCHRONIZE, device)
             self._drain(host, self.streams[device].every)
 
+    def quiesce(self) -> None:
+        """Finish everything, as if every stream of every device had been synchronised."""
+        with self.lock:
+            self._bury()
+            for each in self.streams.values():
+                self._drain(self.hosts.current(), each.every)
+
+    def abandon(self) -> None:
+        """After an error: finish everything without looking, so that nothing of it is found later."""
+        mode, self.detector.mode = self.detector.mode, Mode.OFF
+        plan, self.faults.plan = self.faults.plan, None
+        try:
+            self.quiesce()
+            self.detector.clear_postponed()
+        finally:
+            self.detector.mode, self.faults.plan = mode, plan
+
     def _drain(self, host: HostThread, streams: Collection[SimStream]) -> None:
         host.time_s += self.timeline.profile.synchronize_s
         for stream in streams:
@@ -404,9 +425,10 @@ class Machine:
         """The host reads or writes an array: checked if a device can reach its memory."""
         hostdata.touch(self, data, is_write=is_write)
 
-    def slow(self, stream: SimStream, factor: float) -> None:
+    def slow(self, stream: SimStream) -> None:
         """Let operations on a stream take longer on the virtual clock."""
-        self.timeline.slowed[stream.key] = factor
+        assert self.faults.plan is not None
+        self.timeline.slowed[stream.key] = self.faults.plan.slowness
 
 
 _machines: weakref.WeakSet[Machine] = weakref.WeakSet()

@@ -220,6 +220,5 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return np.result_type(*values)
 
 
-__all__ = [  # noqa: PLE0605 - a list that is derived, not kept by hand
-    name for name in sorted(globals()) if not name.startswith("_") and name not in ("annotations", "Any", "Iterator", "np")
-]
+_NOT_OURS = {"annotations", "Any", "Iterator", "np"}
+__all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in _NOT_OURS]

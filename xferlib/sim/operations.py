@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from xferlib.sim.memory import Block
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+_TESTING = _PACKAGE + "testing/"
 _is_ours: dict[str, bool] = {}
 
 
@@ -40,7 +41,7 @@ def user_site() -> Site:
         file = frame.f_code.co_filename
         ours = _is_ours.get(file)
         if ours is None:
-            ours = _is_ours[file] = file.startswith((_PACKAGE, "<frozen"))
+            ours = _is_ours[file] = file.startswith((_PACKAGE, "<frozen")) and not file.startswith(_TESTING)
         if not ours:
             if file == threading.__file__:
                 break

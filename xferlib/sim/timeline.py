@@ -29,8 +29,9 @@ class Timeline:
     ``len(timeline)`` operations, in the order in which they were enqueued.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, *, start_s: float = 0.0) -> None:
         self.profile = profile
+        self.start_s = start_s
         self._busy_until_s: dict[tuple[int, Lane], float] = {}
         self._slices: deque[Slice] = deque(maxlen=_MOST_KEPT)
         self.slowed: dict[int, float] = {}
@@ -81,7 +82,12 @@ class Timeline:
     @property
     def end_s(self) -> float:
         """When the last operation ends."""
-        return max((each.end_s for each in self._slices), default=0.0)
+        return max((each.end_s for each in self._slices), default=self.start_s)
+
+    @property
+    def duration_s(self) -> float:
+        """From the beginning of the recording to the end of the last operation."""
+        return self.end_s - self.start_s
 
     def _merged(self, lanes: Iterable[Lane], device: int | None) -> list[tuple[float, float]]:
         wanted = set(lanes)

@@ -1,0 +1,140 @@
+"""The blocks that a program or a test puts around code: check it, strike it with faults, time it."""
+
+from __future__ import annotations
+
+import random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from xferlib.sim import schedules
+from xferlib.sim.detector import Detector, Mode
+from xferlib.sim.faults import Fault, Plan
+from xferlib.sim.profile import PROFILES, Profile
+from xferlib.sim.timeline import Timeline
+
+if TYPE_CHECKING:
+    from xferlib.sim.machine import Machine
+    from xferlib.sim.reports import Race
+
+
+def machine() -> Machine:
+    """The machine that backend ``sim`` drives."""
+    from xferlib.sim import backend
+
+    return backend.simulator().machine
+
+
+class check:  # noqa: N801 - reads as a verb: `with sim.check():`
+    """Watch a block of code; what was in flight before it is finished first.
+
+    Args:
+        mode: ``"raise"`` at the second access of a fault, ``"log"`` it, or ``"off"``. Faults are in
+            ``races`` in both of the first two.
+        schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted.
+        seed: Of a random schedule; one is drawn if omitted, and added to whatever error leaves the block.
+    """
+
+    def __init__(self, mode: str = "raise", *, schedule: str | None = None, seed: int | None = None) -> None:
+        self.detector = Detector(Mode(mode))
+        self._name = schedule
+        self.seed = seed
+
+    @property
+    def races(self) -> list[Race]:
+        """What was found so far, each fault once."""
+        machine().settle()
+        return list(self.detector.races)
+
+    def __enter__(self) -> check:
+        simulated = machine()
+        simulated.quiesce()
+        self._before = simulated.detector, simulated.engine.schedule
+        name = self._name if self._name is not None else simulated.settings.schedule
+        if name == "random" and self.seed is None:
+            self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
+        simulated.detector = self.detector
+        simulated.engine.schedule = schedules.named(name, self.seed or 0)
+        self._schedule = name
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        simulated = machine()
+        try:
+            if error is None:
+                simulated.settle()
+                simulated.quiesce()
+        except Exception as found:
+            error = found
+            raise
+        finally:
+            simulated.detector, simulated.engine.schedule = self._before
+            if error is not None:
+                simulated.abandon()
+                if self._schedule == "random":
+                    error.add_note(f"to repeat: XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED={self.seed}")
+
+
+class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memory"):`
+    """Strike calls into the simulated machine with faults.
+
+    Args:
+        *kinds: `Fault` values or their names: ``"out of memory"``, ``"out of pinned memory"``,
+            ``"lost device"``, ``"interrupt"``, ``"slow stream"``; all of them but the interrupt if omitted.
+        at: Strike once, at the point of this number; omitted: at random.
+        rate: At random: the chance that a point is struck.
+        seed: Of the random choice: the same seed strikes the same points.
+
+    The block's value is the `Plan`: ``passed`` points, and what ``struck`` where. A device that was
+    lost comes back at the end of the block.
+    """
+
+    def __init__(self, *kinds: Fault | str, at: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
+        chosen = tuple(Fault(kind) for kind in kinds) or tuple(each for each in Fault if each is not Fault.INTERRUPT)
+        self._plan = Plan(chosen, at=at, rate=rate, seed=seed)
+
+    def __enter__(self) -> Plan:
+        simulated = machine()
+        self._before = simulated.faults.plan
+        simulated.faults.plan = self._plan
+        return self._plan
+
+    def __exit__(self, *exc_info: object) -> None:
+        simulated = machine()
+        simulated.faults.plan = self._before
+        simulated.faults.lost.clear()
+
+
+class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
+    """Record when each operation of a block would run, on the virtual clock.
+
+    Args:
+        profile: A machine's figures: a `Profile`, or ``"h200"`` or ``"laptop"``; the configured one if omitted.
+    """
+
+    def __init__(self, profile: Profile | str | None = None) -> None:
+        self._profile = PROFILES[profile] if isinstance(profile, str) else profile
+
+    def __enter__(self) -> Timeline:
+        simulated = machine()
+        self._before = simulated.timeline
+        simulated.quiesce()
+        simulated.timeline = Timeline(self._profile or self._before.profile, start_s=simulated.hosts.current().time_s)
+        return simulated.timeline
+
+    def __exit__(self, *exc_info: object) -> None:
+        machine().timeline = self._before
+
+
+def reads(array: Any) -> None:
+    """Say that the host reads a NumPy array here: reported if a device may still be writing it.
+
+    NumPy reads memory without asking anybody. Where an early read shows NaN, this finds the line.
+    """
+    machine().host_access(array, is_write=False)
+
+
+def writes(array: Any) -> None:
+    """Say that the host writes a NumPy array here: reported if a device may still be using it."""
+    machine().host_access(array, is_write=True)
