@@ -12,7 +12,8 @@ def on_nav(nav: Any, **_: Any) -> Any:
     """Sort the top level: the home page, then the sections as listed, then anything else."""
     nav.items.sort(key=lambda item: _rank(item.title or ""))
     for item in nav.items:
-        item.title = TITLES.get(item.title, item.title)
+        if item.title in TITLES:
+            item.title = TITLES[item.title]
     return nav
 
 

@@ -133,7 +133,7 @@ def _run(
     row = Row(backend=place.backend, device=str(place), device_name=place.properties.name)
     try:
         result = train(place)
-    except Exception as error:  # noqa: BLE001 - one backend's failure must not hide the others' rows
+    except Exception as error:  # one backend's failure must not hide the others' rows
         row.has_failed = True
         row.reason = str(error) if isinstance(error, XferError) else f"{type(error).__name__}: {error}"
         return row, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,5 +45,4 @@ def load() -> Program:
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
-    program: Program = module  # type: ignore[assignment]  # a module's members are known only once it is loaded
-    return program
+    return cast("Program", module)
