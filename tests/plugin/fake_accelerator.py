@@ -235,7 +235,7 @@ class FakeArray:
         self.device = device
 
     def _over(self, seen: Any) -> FakeArray:
-        return FakeArray(self.block, seen.ctypes.data, seen.shape, seen.strides, self.dtype, self.device)
+        return type(self)(self.block, seen.ctypes.data, seen.shape, seen.strides, self.dtype, self.device)
 
     def _seen(self) -> Any:
         return _raw(self.pointer, self.shape, self.strides, self.dtype.str)
@@ -251,11 +251,12 @@ class FakeBackend(Backend):
     """Two devices, ``fake:sim:0`` and ``fake:sim:1``, of one machine."""
 
     name = "fake"
+    array_class: type = FakeArray
     array_types = ("fake_accelerator.FakeArray",)
     pinned_domain = "fake"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        pageable_copy=True, peer_copy=True, kernels=True, strided=True,
+        peer_copy=True, kernels=True, strided=True,
         why={"namespace": "the fake device computes nothing"},
     )  # fmt: skip
 
@@ -292,7 +293,7 @@ class FakeBackend(Backend):
     def empty(self, shape: tuple[int, ...], dtype: Any, *, device: Device, stream: RawStream) -> FakeArray:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         block = self.machine.allocate(nbytes, "device", stream)
-        array = FakeArray(block, block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device)
+        array = self.array_class(block, block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device)
         self.consumed(array, self.stream_current(device))
         return array
 
@@ -300,7 +301,9 @@ class FakeBackend(Backend):
         return ArrayInfo(array.pointer, array.shape, array.strides, array.dtype, array.device, True)
 
     def subarray(self, slab: FakeArray, offset: int, shape: tuple[int, ...], dtype: Any) -> FakeArray:
-        return FakeArray(slab.block, slab.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.device)
+        return self.array_class(
+            slab.block, slab.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.device
+        )
 
     def consumed(self, array: FakeArray, stream: RawStream) -> None:
         array.block.users[stream.handle] = stream
@@ -331,10 +334,16 @@ class FakeBackend(Backend):
         ranges = ((dst, dst + nbytes), (src, src + nbytes))
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ranges)
 
-    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        with self.machine.lock:
-            self.stream_synchronize(stream)
-            ctypes.memmove(dst, src, nbytes)
+    def takes_pageable(self, stream: RawStream) -> bool:
+        return stream in self._default.values() and self.stream_done(stream)
+
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        read = ctypes.string_at(src, nbytes)  # what follows the reading may come late
+        self.machine.enqueue(stream, lambda: ctypes.memmove(dst, read, nbytes), ((dst, dst + nbytes),))
+
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ((src, src + nbytes),))
+        self.stream_synchronize(stream)
 
     # --- streams and events
 

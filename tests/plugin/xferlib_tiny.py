@@ -22,23 +22,24 @@ class TinyArray:
         self.data = data
 
     def __getitem__(self, key: Any) -> TinyArray:
-        return TinyArray(self.data[key])
+        return type(self)(self.data[key])
 
     def transpose(self, *axes: int) -> TinyArray:
-        return TinyArray(self.data.transpose(*axes))
+        return type(self)(self.data.transpose(*axes))
 
 
 class TinyBackend(HostBackend):
     """The model for a library on the CPU."""
 
     name = "tiny"
+    array_class: type = TinyArray
     array_types = ("xferlib_tiny.TinyArray",)
     capabilities = Capabilities(
         strided=True, why={**WHY_HOST, "namespace": "TinyArray cannot compute", "peer_copy": "there is one CPU device"}
     )
 
     def __init__(self) -> None:
-        self._device = _device.make("tiny", "cpu")
+        self._device = _device.make(self.name, "cpu")
         self._stream = RawStream(0, self._device)
 
     def namespace(self) -> ModuleType:
@@ -53,8 +54,8 @@ class TinyBackend(HostBackend):
     def device_use(self, device: Device) -> None:
         """There is one device."""
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> TinyArray:
-        return TinyArray(np.empty(shape, dtype))
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Any:
+        return self.array_class(np.empty(shape, dtype))
 
     def view(self, array: TinyArray) -> ArrayInfo:
         a = array.data
@@ -64,8 +65,8 @@ class TinyBackend(HostBackend):
         view: np.ndarray[Any, Any] = array.data
         return view
 
-    def subarray(self, slab: TinyArray, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TinyArray:
-        return TinyArray(np.ndarray(shape, dtype, slab.data, offset))
+    def subarray(self, slab: TinyArray, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        return self.array_class(np.ndarray(shape, dtype, slab.data, offset))
 
 
 def BrokenBackend() -> TinyBackend:

@@ -118,6 +118,7 @@ class Choosing(Harness):
             assert xl.device_of(back) is self.place
             assert_same_bits(self.down(back), source)
             with device:
+                assert device.kind == "cpu" or xl.get_device() is device
                 assert_same_bits(xl.to_host(xl.to_device(d, device=device)), source)
 
     # --- what is refused

@@ -176,6 +176,19 @@ class Copies(Harness):
 
         self.forall(check, st.data(), strategies.dtypes(), st.sampled_from(PATHS), st.booleans())
 
+    def test_a_part_of_a_slab_lies_where_it_was_asked_for(self) -> None:
+        slab = self.up(np.zeros(4096, np.uint8))
+        expected = self.down(slab)
+        for offset, dtype in ((0, "int16"), (512, "complex128"), (1024, "bool"), (1536, "float32")):
+            source = np.ones((3, 5), dtype)
+            part = self.raw.subarray(slab, offset, (3, 5), np.dtype(dtype))
+            assert self.raw.view(part).pointer == self.raw.view(slab).pointer + offset
+            self.up(source, out=part)
+            assert_same_bits(self.down(part), source)
+            expected[offset : offset + source.nbytes] = np.frombuffer(source.tobytes(), np.uint8)
+        del part
+        assert_same_bits(self.down(slab), expected)
+
     def test_sequences_and_scalars_are_taken(self) -> None:
         assert_same_bits(self.down(self.up([[1, 2], [3, 4]])), np.array([[1, 2], [3, 4]]))
         assert_same_bits(self.down(self.up(2.5)), np.array(2.5))

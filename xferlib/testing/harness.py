@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 import xferlib as xl
-from xferlib import _pieces, _plan, _registry, _transfer
+from xferlib import _pieces, _plan, _registry
 from xferlib._plan import Path
 from xferlib.backends.base import Backend
 
@@ -46,12 +46,14 @@ class Harness:
         device: A specification of the device, ``"torch:cpu"``; the backend's current one if None.
         max_examples: Layouts that Hypothesis draws for each property.
         negative_steps: Whether the library's own indexing takes negative steps.
+        phases: Of Hypothesis; without ``shrink`` a failure comes sooner and is larger.
     """
 
     backend: str = "numpy"
     device: str | None = None
     max_examples: int = 60
     negative_steps: bool = False
+    phases: tuple[Phase, ...] = tuple(Phase)
 
     @property
     def place(self) -> xl.Device:
@@ -75,6 +77,7 @@ class Harness:
         """Run ``check`` on what the strategies draw; ``share`` of `max_examples` times, for slow checks."""
         relaxed = settings(
             max_examples=max(1, round(self.max_examples * share)),
+            phases=self.phases,
             deadline=None,
             derandomize=True,
             database=None,

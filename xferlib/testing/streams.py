@@ -134,6 +134,15 @@ class Streams(Harness):
         assert event.is_done
         assert stream.is_done
 
+    def test_a_stream_is_done_no_sooner_than_its_events(self) -> None:
+        stream = self.stream()
+        source = self.pinned(bits_of(1 << 20, np.uint8, seed=13))
+        for _ in range(20):
+            self.up(source, stream=stream)
+            event = stream.record()
+            assert not stream.is_done or event.is_done
+        stream.synchronize()
+
     def test_an_event_is_recorded_again_in_place(self) -> None:
         stream = self.stream()
         event = stream.record()

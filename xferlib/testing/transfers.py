@@ -179,8 +179,8 @@ class Transfers(Harness):
                 chance.shuffle(live)
                 while live and chance.random() < 0.4:
                     self._drop_or_check(chance, *live.pop())
-                if chance.random() < 0.2:
-                    gc.collect()
+                if chance.random() < 0.1:
+                    gc.collect(1)
             for transfer, expected in live:
                 self._drop_or_check(random.Random(1), transfer, expected)
 
@@ -221,3 +221,19 @@ class Transfers(Harness):
             again = self.up(np.ones(300 << 10, np.uint8))
             assert_same_bits(transfer.result(), source)
             del again
+
+    def test_a_result_dropped_while_another_stream_reads_it_is_not_overwritten(self) -> None:
+        self.need("native_current_stream")
+        self.need("namespace")
+        xp = self.raw.namespace()
+        one, two = self.stream(), self.stream()
+        zeros = self.pinned(np.zeros(1 << 20, np.int32))
+        for number in range(12):
+            source = np.full(1 << 20, number, np.int32)
+            transfer = self.up_async(self.pinned(source), stream=one)
+            with two:
+                d = transfer.result()
+                total = xp.add(d, d)
+            del d, transfer
+            self.up(zeros, stream=one)
+            assert_same_bits(self.down(total, stream=two), source + source)
