@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -76,6 +77,13 @@ def test_the_reference_is_that_of_the_code() -> None:
 def test_every_export_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "reference" / "api.md").read_text()
     assert [name for name in xl.__all__ if f"`{name}`" not in text and f"`xl.{name}`" not in text] == ["errors"]
+
+
+def test_install_hints_name_what_can_be_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    text = "\n".join(page.read_text() for page in PAGES)
+    hints = "\n".join(status.install for status in xl.available_backends().values())
+    assert set(re.findall(r"xferlib\[(\S+?)\]", hints + text)) <= set(extras)
 
 
 def test_every_error_is_in_its_tree() -> None:
