@@ -1,0 +1,45 @@
+"""``import xferlib`` is cheap, and brings in no library that the program has not asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    "torch", "cupy", "cupyx", "pycuda", "cuda.core", "cuda.bindings", "array_api_compat", "hypothesis", "pytest",
+    "importlib.metadata", "asyncio", "unittest", "email", "rich", "matplotlib", "mpi4py", "dask",
+)  # fmt: skip
+MOST_MODULES = 80
+"""Beyond NumPy's own; each costs about 0.1 to 0.5 ms. `tools/import_cost.py` measures the time itself."""
+
+
+def _new_modules(statement: str) -> set[str]:
+    script = f"import sys, numpy; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def imported() -> set[str]:
+    return _new_modules("import xferlib")
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_import_leaves_heavy_modules_out(name: str, imported: set[str]) -> None:
+    assert not {module for module in imported if module == name or module.startswith(name + ".")}
+
+
+def test_import_brings_few_modules(imported: set[str]) -> None:
+    assert "xferlib._api" in imported
+    assert len(imported) <= MOST_MODULES, sorted(imported)
+
+
+def test_using_numpy_brings_in_no_other_library() -> None:
+    used = _new_modules("import xferlib as xl; xl.use_backend('numpy'); xl.to_host(xl.to_device([1, 2]))")
+    assert not {module for module in used if module.partition(".")[0] in {"torch", "cupy", "pycuda", "cuda"}}
+
+
+def test_these_tests_can_fail() -> None:
+    assert "importlib.metadata" in _new_modules("import xferlib as xl; xl.available_backends()")

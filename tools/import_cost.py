@@ -1,0 +1,36 @@
+"""What ``import xferlib`` costs beyond ``import numpy``: the median of several fresh interpreters.
+
+    python tools/import_cost.py [limit_ms]
+
+Exits with 1 where the cost is above the limit, 25 ms if omitted. Byte code is kept in a folder of its
+own, so that the figure is that of an installed package whatever the environment says.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+RUNS = 11
+_SCRIPT = "import numpy, time; start = time.perf_counter(); import xferlib; print((time.perf_counter() - start) * 1e3)"
+
+
+def cost_ms() -> float:
+    """Median milliseconds over `RUNS` interpreters; the first one, which writes the byte code, is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        times = []
+        for _ in range(RUNS + 1):
+            done = subprocess.run([sys.executable, "-c", _SCRIPT], env=environ, capture_output=True, text=True, check=True)
+            times.append(float(done.stdout))
+    return statistics.median(times[1:])
+
+
+if __name__ == "__main__":
+    limit_ms = float(sys.argv[1]) if len(sys.argv) > 1 else 25.0
+    measured_ms = cost_ms()
+    print(f"import xferlib: {measured_ms:.1f} ms over numpy (limit {limit_ms:g} ms)")
+    sys.exit(measured_ms > limit_ms)
