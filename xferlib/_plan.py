@@ -36,7 +36,7 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-_DRIVER_MOST = 4 << 20
+_DRIVER_MOST = 8 << 20
 _ASK_DRIVER_FROM = 256 << 10
 
 
@@ -96,18 +96,17 @@ DRIVER = Plan(Path.DRIVER)
 
 
 def on_stream(found: Plan, array: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> Plan:
-    """The plan for a blocking copy on ``stream``: the driver's way where nothing is lost by its waiting.
+    """The plan for a blocking copy on ``stream``: the driver's own way where nothing is lost by it.
 
-    The driver copies pageable memory only when the stream has come to it, so the stream must be idle.
+    The driver copies pageable memory synchronously, so only when the stream has nothing else to do.
     """
     if (
-        (found.path is Path.SMALL or found.path is Path.STAGED)
+        found.path is Path.STAGED
         and array.nbytes <= _DRIVER_MOST
         and array.flags.c_contiguous
         and array.dtype == dtype
-        and backend.capabilities.pageable_copy
         and _forced.get() is None
-        and backend.stream_done(stream)
+        and backend.takes_pageable(stream)
     ):
         return DRIVER
     return found

@@ -63,6 +63,7 @@ class _InFlight:
         self._held: deque[tuple[Backend, RawEvent, tuple[Any, ...]]] = deque()
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
+        objects = backend.kept(objects, event)
         with self._lock:
             passed = self._pop_passed()
             self._held.append((backend, event, objects))
@@ -245,7 +246,7 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
     """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
     found = _plan.on_stream(found, src, dst.dtype, backend, stream)
     if found.path is Path.DRIVER:
-        backend.copy_pageable(dst.pointer, src.ctypes.data, dst.nbytes, stream=stream)
+        backend.copy_to_device(dst.pointer, src.ctypes.data, dst.nbytes, stream=stream)
     elif found.path is Path.SMALL:
         _upload_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
@@ -306,7 +307,7 @@ def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream
     """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
     found = _plan.on_stream(found, dst, src.dtype, backend, stream)
     if found.path is Path.DRIVER:
-        backend.copy_pageable(dst.ctypes.data, src.pointer, src.nbytes, stream=stream)
+        backend.copy_to_host(dst.ctypes.data, src.pointer, src.nbytes, stream=stream)
     elif found.path is Path.SMALL:
         _download_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
@@ -328,6 +329,9 @@ def _await_copy(backend: Backend, stream: RawStream, dst: HostArray) -> None:
 
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
+    if dst.dtype == src.dtype and dst.flags.c_contiguous and backend.takes_pageable(stream):
+        backend.copy_to_host(dst.ctypes.data, src.pointer, nbytes, stream=stream)
+        return
     staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
     backend.copy(pointer, src.pointer, nbytes, stream=stream)
     backend.stream_synchronize(stream)

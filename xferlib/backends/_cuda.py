@@ -10,7 +10,7 @@ import math
 import os
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from cuda import core
@@ -42,6 +42,7 @@ _STICKY = frozenset({
 })  # fmt: skip
 
 _MOST_SEEN = 64
+_LEGACY = (0, 1)
 
 _forked_from: int | None = None
 
@@ -135,6 +136,14 @@ class Guard:
             return
 
 
+class Made(NamedTuple):
+    """A stream made here: what its successive `RawStream`s share."""
+
+    handle: int
+    native: Any
+    core: core.Stream
+
+
 class CudaBackend(CudaKernels, Backend):
     """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
 
@@ -148,6 +157,7 @@ class CudaBackend(CudaKernels, Backend):
         self._primaries: set[int] = set()
         self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
         self._seen: dict[tuple[int, int], RawStream] = {}
+        self._unused: dict[tuple[int, bool, int], list[Made]] = {}
         self._attached = threading.local()
 
     # --- devices
@@ -227,9 +237,7 @@ class CudaBackend(CudaKernels, Backend):
         except Exception as error:
             raise self._allocation_error(error, shape, dtype, device) from error
 
-    def _empty_in_order(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
-    ) -> Array:
+    def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if stream.handle == self._current_handle(device):
             return self._empty(shape, dtype, device)
         return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
@@ -291,11 +299,19 @@ class CudaBackend(CudaKernels, Backend):
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
-    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        # cuMemcpyAsync promises nothing about when it has read pageable memory: wait for it.
-        result = calls.copy(dst, src, nbytes, stream.handle) or calls.stream_synchronize(stream.handle)
+    def takes_pageable(self, stream: RawStream) -> bool:
+        # The synchronous copies run on the legacy default stream and so are ordered on that one alone.
+        return stream.handle in _LEGACY and self.stream_done(stream)
+
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        result = calls.copy_to_device(dst, src, nbytes)
         if result:
-            raise failure(result, f"copying {nbytes} bytes on {stream.device}")
+            raise failure(result, f"copying {nbytes} bytes to {stream.device}")
+
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        result = calls.copy_to_host(dst, src, nbytes)
+        if result:
+            raise failure(result, f"copying {nbytes} bytes from {stream.device}")
 
     def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
         result = calls.copy_keeping_gil(dst, src, nbytes, stream.handle)
@@ -310,17 +326,34 @@ class CudaBackend(CudaKernels, Backend):
     # --- streams and events
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
-        with Current(self, device):
-            options = core.StreamOptions(nonblocking=non_blocking, priority=priority)
-            stream = self.core_device(device).create_stream(options=options)
-        return self._own(RawStream(int(stream.handle), device, core=stream))
+        """A stream of its own, recycled and never destroyed.
 
-    def _own(self, stream: RawStream) -> RawStream:
-        """Remember a stream made here for as long as it lives."""
-        key = (stream.device.index, stream.handle)
-        self._seen.pop(key, None)  # the driver may give a dead stream's handle to a new one
-        self._owned[key] = stream
+        A library's allocator may record events on every stream that an array was used on, long after
+        the stream's last handle is gone: destroying one then crashes the process.
+        """
+        key = (device.index, non_blocking, priority)
+        made = self._idle_stream(key)
+        if made is None:
+            with Current(self, device):
+                made = self._make_stream(device, non_blocking=non_blocking, priority=priority)
+        stream = RawStream(made.handle, device, native=made.native, core=made.core)
+        weakref.finalize(stream, self._unused.setdefault(key, []).append, made).atexit = False
+        place = (device.index, made.handle)
+        self._seen.pop(place, None)
+        self._owned[place] = stream
         return stream
+
+    def _idle_stream(self, key: tuple[int, bool, int]) -> Made | None:
+        unused = self._unused.get(key, [])
+        for index, made in enumerate(unused):
+            if calls.stream_query(made.handle) == calls.SUCCESS:
+                return unused.pop(index)
+        return None
+
+    def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
+        options = core.StreamOptions(nonblocking=non_blocking, priority=priority)
+        stream = self.core_device(device).create_stream(options=options)
+        return Made(int(stream.handle), None, stream)
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
         found = self._owned.get((device.index, handle))

@@ -26,7 +26,9 @@ try:
     _keep: Any = ctypes.PyDLL(_NAME)
     _release: Any = ctypes.CDLL(_NAME)
 except OSError as error:
-    raise ImportError(f"the CUDA driver library {_NAME} is not to be found ({error}); install the NVIDIA driver") from error
+    raise ImportError(
+        f"the CUDA driver library {_NAME} is not to be found ({error}); install the NVIDIA driver"
+    ) from error
 
 
 def _bind(library: Any, name: str, *types: Any) -> Any:
@@ -47,6 +49,8 @@ _error_name = _bind(_keep, "cuGetErrorName", ctypes.c_int, _PTR)
 
 # These may wait: for the device, or for room in a stream's queue.
 copy = _bind(_release, "cuMemcpyAsync", _U64, _U64, _SIZE, _PTR)
+copy_to_device = _bind(_release, "cuMemcpyHtoD_v2", _U64, _PTR, _SIZE)
+copy_to_host = _bind(_release, "cuMemcpyDtoH_v2", _PTR, _U64, _SIZE)
 event_synchronize = _bind(_release, "cuEventSynchronize", _PTR)
 stream_synchronize = _bind(_release, "cuStreamSynchronize", _PTR)
 _elapsed = _bind(_release, "cuEventElapsedTime", _PTR, _PTR, _PTR)

@@ -18,7 +18,6 @@ WHY_HOST = {
     "priorities": _DONE,
     "foreign_streams": _DONE,
     "native_current_stream": _DONE,
-    "pageable_copy": _DONE,
     "pinned_memory": "host memory is the device's own memory; there is nothing to pin",
     "kernels": "CUDA source runs on GPUs only; give the kernel a cpu= function",
 }

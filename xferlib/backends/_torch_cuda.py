@@ -25,7 +25,7 @@ class TorchCuda(CudaBackend):
     name = "torch"
     array_types = ("torch.Tensor",)
     capabilities = Capabilities(
-        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True, pageable_copy=True,
+        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
         peer_copy=True, kernels=True, namespace=True, strided=True,
     )  # fmt: skip
 

@@ -8,7 +8,6 @@ the library calls an array. `xferlib.backends` explains how to add one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -39,8 +38,6 @@ class Capabilities:
     """The library's own operations follow ``with stream:``."""
     pinned_memory: bool = False
     """Host memory can be page-locked."""
-    pageable_copy: bool = False
-    """`Backend.copy_pageable` exists: the driver copies ordinary host memory by itself."""
     peer_copy: bool = False
     """Copies between two devices of the backend."""
     kernels: bool = False
@@ -172,6 +169,13 @@ class Backend(ABC):
     def consumed(self, array: Array, stream: RawStream) -> None:
         """``array``, allocated on another stream, is used on ``stream``: its memory must outlast that."""
 
+    def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
+        """What of ``objects`` shared code must hold until ``event`` has passed; usually all.
+
+        A backend whose memory outlives its arrays in stream order by itself returns fewer.
+        """
+        return objects
+
     # --- memory and copies
 
     def pinned_alloc(self, nbytes: int) -> PinnedBlock:
@@ -191,9 +195,17 @@ class Backend(ABC):
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
         raise self._unsupported("streams")
 
-    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        """Copy between ordinary host memory and the device behind ``stream``'s work; complete on return."""
-        raise self._unsupported("pageable_copy")
+    def takes_pageable(self, stream: RawStream) -> bool:
+        """Whether `copy_to_device` and `copy_to_host` may be used on ``stream`` now, without waiting for other work."""
+        return False
+
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        """Copy ordinary host memory by the driver's own staging; ``src`` has been read on return."""
+        raise self._unsupported("pinned_memory")
+
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        """Copy to ordinary host memory by the driver's own staging; complete on return."""
+        raise self._unsupported("pinned_memory")
 
     def copy_recorded(
         self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: RawEvent | None = None

@@ -22,7 +22,7 @@ class CupyBackend(CudaBackend):
     name = "cupy"
     array_types = ("cupy.ndarray",)
     capabilities = Capabilities(
-        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True, pageable_copy=True,
+        streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
         peer_copy=True, kernels=True, namespace=True, strided=True,
     )  # fmt: skip
 
@@ -78,7 +78,5 @@ class CupyBackend(CudaBackend):
 
     def _use(self, stream: RawStream) -> None:
         if stream.native is None:
-            stream.native = (
-                cupy.cuda.Stream.from_external(stream.core) if stream.handle else cupy.cuda.Stream.null
-            )
+            stream.native = cupy.cuda.Stream.from_external(stream.core) if stream.handle else cupy.cuda.Stream.null
         stream.native.use()

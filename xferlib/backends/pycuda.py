@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 from types import ModuleType
@@ -16,10 +17,8 @@ from pycuda.gpuarray import GPUArray
 
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
-from xferlib.backends._cuda import CudaBackend, Current, Guard, check
+from xferlib.backends._cuda import CudaBackend, Guard, Made, check
 from xferlib.backends.base import Capabilities, RawStream
-
-
 
 
 class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
@@ -64,7 +63,7 @@ class PycudaBackend(CudaBackend):
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
     capabilities = Capabilities(
-        streams=True, priorities=True, pinned_memory=True, pageable_copy=True, peer_copy=True, kernels=True,
+        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True,
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
@@ -78,6 +77,8 @@ class PycudaBackend(CudaBackend):
         self._local = threading.local()
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._main_thread = threading.get_ident()
+        # PyCUDA's streams must go before its module pops the context, which it does at exit too.
+        atexit.register(self._unused.clear)
 
     def namespace(self) -> ModuleType:
         raise self._unsupported("namespace")
@@ -91,6 +92,10 @@ class PycudaBackend(CudaBackend):
             self._local.pushed = None  # pops before it pushes: one entry a thread
             self._local.pushed = _Pushed(device.index)
 
+    def _push(self, device: Device) -> None:
+        if not self._is_pushed():
+            self._local.pushed = _Pushed(device.index)
+
     def _is_pushed(self) -> bool:
         """Whether PyCUDA has a context in this thread: its module pushed one in the thread that imported it."""
         return threading.get_ident() == self._main_thread or getattr(self._local, "pushed", None) is not None
@@ -101,8 +106,7 @@ class PycudaBackend(CudaBackend):
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:
-        if not self._is_pushed():
-            self._local.pushed = _Pushed(device.index)
+        self._push(device)
         nbytes = math.prod(shape) * dtype.itemsize
         if not nbytes:
             return GPUArray(shape, dtype)
@@ -138,13 +142,13 @@ class PycudaBackend(CudaBackend):
         if isinstance(allocation, _Allocation):
             allocation.guard.users[stream.handle] = stream
 
-    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
+    def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
         if priority:  # PyCUDA's streams have none
-            return super().stream_create(device, non_blocking=non_blocking, priority=priority)
-        with Current(self, device):
-            native = pycuda.driver.Stream(int(non_blocking))
+            return super()._make_stream(device, non_blocking=non_blocking, priority=priority)
+        self._push(device)
+        native = pycuda.driver.Stream(int(non_blocking))
         handle = int(native.handle)
-        return self._own(RawStream(handle, device, native=native, core=core.Stream.from_handle(handle)))
+        return Made(handle, native, core.Stream.from_handle(handle))
 
     def _current_handle(self, device: Device) -> int:
         current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
