@@ -1,6 +1,7 @@
 """Count a pytest run's outcomes per backend, from its JUnit report.
 
-A test belongs to every backend that its parameters name (``test_x[cupy-float32]``); the others are "shared".
+A test belongs to every backend that its class or its parameters name (``Test_cupy_cuda::test_x``,
+``test_x[cupy-float32]``); the others are "shared".
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ def outcome_of(case: ET.Element) -> str:
     return "error" if "error" in tags else "skipped" if "skipped" in tags else "passed"
 
 
-def backends_of(name: str) -> tuple[str, ...]:
-    """The backends that a test's parameters name."""
-    words = set(re.split(r"[^A-Za-z0-9]+", name.partition("[")[2]))
+def backends_of(case: ET.Element) -> tuple[str, ...]:
+    """The backends that a test's class or parameters name."""
+    named = f"{case.get('classname', '').rpartition('.')[2]} {case.get('name', '').partition('[')[2]}"
+    words = set(re.split(r"[^A-Za-z0-9]+|_", named))
     return tuple(backend for backend in BACKENDS if backend in words) or ("shared",)
 
 
@@ -37,7 +39,7 @@ def count(report: Path) -> tuple[dict[str, Counter[str]], Counter[str]]:
     reasons: Counter[str] = Counter()
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - pytest's own report
         outcome = outcome_of(case)
-        for backend in backends_of(case.get("name", "")):
+        for backend in backends_of(case):
             counts[backend][outcome] += 1
         skipped = case.find("skipped")
         if skipped is not None:
