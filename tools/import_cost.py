@@ -24,7 +24,8 @@ def cost_ms() -> float:
         environ = {**os.environ, "PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         times = []
         for _ in range(RUNS + 1):
-            done = subprocess.run([sys.executable, "-c", _SCRIPT], env=environ, capture_output=True, text=True, check=True)
+            command = [sys.executable, "-c", _SCRIPT]
+            done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
             times.append(float(done.stdout))
     return statistics.median(times[1:])
 
