@@ -50,7 +50,7 @@ class SimPinned:
     def __del__(self) -> None:
         try:
             self._backend.machine.release_host_later(self.pointer)
-        except Exception:  # noqa: BLE001 - the interpreter is going away
+        except Exception:  # the interpreter is going away
             return
 
 
@@ -147,6 +147,16 @@ class SimBackend(Backend):
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.allocation.users[_stream(stream).key] = _stream(stream)
+
+    def kept(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
+        # Holding an array would move its death to whenever somebody polls, and with it the report of its user.
+        held: list[Any] = []
+        for each in objects:
+            if isinstance(each, SimArray):
+                each.allocation.outlast(event)
+            else:
+                held.extend(self.kept(each, event) if isinstance(each, tuple) else (each,))
+        return tuple(held)
 
     # --- memory and copies
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from xferlib.sim import schedules
 from xferlib.sim.detector import Detector, Mode
@@ -45,7 +45,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         machine().settle()
         return list(self.detector.races)
 
-    def __enter__(self) -> check:
+    def __enter__(self) -> Self:
         simulated = machine()
         simulated.quiesce()
         self._before = simulated.detector, simulated.engine.schedule

@@ -109,10 +109,10 @@ class Detector:
         return change
 
     def _report(self, second: Action, block: Block, start: int, stop: int) -> None:
-        found, self._found = self._found, []
-        memory = f"bytes {start} to {stop} of {block.where}"
         # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
-        hazard, first = found[0]
+        hazard, first = self._found[0]
+        self._found.clear()
+        memory = f"bytes {start} to {stop} of {block.where}"
         self.report(race_between(hazard, first, second, memory))
 
     def prune(self, block: Block, known: Callable[[Action], bool]) -> None:

@@ -6,6 +6,7 @@ engine. The layers below know nothing of each other; this file is where they mee
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -13,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib import _device
 from xferlib.errors import DeviceMemoryError, ForkError
@@ -23,7 +24,7 @@ from xferlib.sim.detector import Detector, Mode
 from xferlib.sim.engine import Engine
 from xferlib.sim.faults import Fault, Faults, Point
 from xferlib.sim.hosts import Hosts, HostThread
-from xferlib.sim.memory import Block, Memory
+from xferlib.sim.memory import Block, Memory, poison
 from xferlib.sim.operations import Action, Operation, Site, Span, Spans, user_site
 from xferlib.sim.profile import H200, Lane, Profile
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, SimError, WrongDeviceError
@@ -54,19 +55,34 @@ class Settings:
 class Allocation:
     """Owns a block; its death frees the block in the order of its stream."""
 
-    __slots__ = ("__weakref__", "_machine", "block", "users")
+    __slots__ = ("__weakref__", "_machine", "block", "events", "users")
 
     def __init__(self, machine: Machine, block: Block) -> None:
         self._machine = machine
         self.block = block
         self.users: dict[int, SimStream] = {}
         """Streams besides the allocation's that the owner has declared; the free waits for them."""
+        self.events: dict[int, SimEvent] = {}
+        """By stream, the last event that the free waits for."""
+
+    def outlast(self, event: SimEvent) -> None:
+        """Let the free wait for an event."""
+        self.events[event.stream.key] = event
 
     def __del__(self) -> None:
         try:
-            self._machine.graveyard.append((self.block, self.users, user_site()))
-        except Exception:  # noqa: BLE001 - the interpreter is going away
+            self._machine.graveyard.append(Death(self.block, self.users, self.events, user_site()))
+        except Exception:  # the interpreter is going away
             return
+
+
+class Death(NamedTuple):
+    """An array's memory that nobody holds any more."""
+
+    block: Block
+    users: dict[int, SimStream]
+    events: dict[int, SimEvent]
+    site: Site
 
 
 class Machine:
@@ -97,7 +113,7 @@ class Machine:
             weakref.WeakKeyDictionary()
         )
         # Objects die at any moment, also while the lock is held: they are buried at the next call.
-        self.graveyard: deque[tuple[Block, dict[int, SimStream], Site]] = deque()
+        self.graveyard: deque[Death] = deque()
         self.released: deque[tuple[int, HostThread, Site]] = deque()
         self.ended: deque[SimStream] = deque()
         self._polled: SimEvent | None = None
@@ -121,9 +137,12 @@ class Machine:
         host = self.hosts.current()
         host.time_s += self.timeline.profile.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
-            if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
-                self.slow(stream)
+            self._strike(point, device, stream)
         return host
+
+    def _strike(self, point: Point, device: Device | None, stream: SimStream | None) -> None:
+        if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
+            self.slow(stream)
 
     def settle(self) -> None:
         """Bury what has died, and raise what was found where nothing could be raised."""
@@ -143,17 +162,20 @@ class Machine:
 
     def _bury_arrays(self) -> None:
         while self.graveyard:
-            block, users, site = self.graveyard.popleft()
-            stream = block.stream
+            dead = self.graveyard.popleft()
+            stream = dead.block.stream
             assert stream is not None
-            before = self.streams[stream.device].before(stream)
+            before = (stream, *dead.users.values(), *self.streams[stream.device].before(stream))
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = joined(stream.clock, *(each.clock for each in (*self.hosts, *users.values(), *before)))
-            action = Action("free", stream, site)
-            clock[stream.key] = action.tick
-            self.memory.free(block, action)
-            if self.detector.is_on and (race := self.detector.check_free(action, clock, block)) is not None:
+            clock = joined(*(each.clock for each in (*before, *self.hosts, *dead.events.values())))
+            free = Operation("free", stream, dead.site, (), (), None)
+            clock[stream.key] = free.tick
+            self.memory.free(dead.block, free)
+            if self.detector.is_on and (race := self.detector.check_free(free, clock, dead.block)) is not None:
                 self.detector.postpone(race)
+            if self.engine.schedule.reuses_memory:
+                free.run = functools.partial(poison, dead.block.data)
+                self.engine.add(free, [*(each.tail for each in before), *(e.operation for e in dead.events.values())])
 
     # --- streams
 

@@ -22,9 +22,12 @@ class Schedule(ABC):
 
     Attributes:
         is_eager: Every operation is carried out as soon as it is enqueued, which is legal too.
+        reuses_memory: Freed memory is overwritten as soon as that may be, as a pool does that hands
+            it out again.
     """
 
     is_eager = False
+    reuses_memory = False
 
     @abstractmethod
     def pick(self, ready: Ready, target: Operation) -> Operation:
@@ -67,6 +70,8 @@ class Lazy(Schedule):
 class LastInFirstOut(Schedule):
     """The operation enqueued last among those that may run."""
 
+    reuses_memory = True
+
     def pick(self, ready: Ready, target: Operation) -> Operation:
         return max(ready, key=_serial)
 
@@ -81,6 +86,8 @@ class RandomPriorities(Schedule):
     Preferences that last find orders that need one stream to be far ahead of another, which coin
     flips at every step almost never give (Burckhardt and others, ASPLOS 2010).
     """
+
+    reuses_memory = True
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

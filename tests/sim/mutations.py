@@ -1,0 +1,86 @@
+"""The mutation study: delete each synchronisation of each program in turn, and see who notices."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+from tests.sim.programs import Array, Program
+from xferlib import sim
+
+SCHEDULES = [("lazy", 0), ("lifo", 0), *(("random", seed) for seed in range(1, 21))]
+
+
+@dataclass
+class Deletion:
+    """One synchronisation deleted."""
+
+    label: str
+    changes_the_result: bool
+    is_found_by_running: bool
+    """Run as a CPU fallback runs it, operation by operation: is the result wrong?"""
+    is_reported: bool
+
+
+@dataclass
+class Study:
+    """One program's figures."""
+
+    labels: list[str]
+    alarms: int
+    """Faults reported in the program as it stands."""
+    wrong: int
+    """Schedules under which the program as it stands gives another result."""
+    deletions: list[Deletion] = field(default_factory=list)
+
+
+class Without:
+    """Makes every synchronisation but one."""
+
+    def __init__(self, deleted: str | None = None) -> None:
+        self.deleted = deleted
+        self.labels: dict[str, None] = {}
+
+    def __call__(self, label: str, call: Callable[[], Any]) -> None:
+        self.labels[label] = None
+        if label != self.deleted:
+            call()
+
+
+def run(program: Program, deleted: str | None, schedule: str, seed: int = 0) -> list[Array]:
+    with xl.use_backend("sim"), sim.check("off", schedule=schedule, seed=seed):
+        return program(Without(deleted))
+
+
+def is_reported(program: Program, deleted: str | None) -> bool:
+    """Whether the detector has something to say of one run, the way everybody runs it."""
+    logger = logging.getLogger("xferlib.sim")
+    before, logger.disabled = logger.disabled, True
+    try:
+        with xl.use_backend("sim"), sim.check("log", schedule="lazy") as checked:
+            program(Without(deleted))
+        return bool(checked.races)
+    finally:
+        logger.disabled = before
+
+
+def same(one: list[Array], two: list[Array]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def study(program: Program) -> Study:
+    sync = Without()
+    with xl.use_backend("sim"), sim.check("off", schedule="eager"):
+        expected = program(sync)
+    wrong = sum(not same(run(program, None, *each), expected) for each in SCHEDULES)
+    found = Study(list(sync.labels), int(is_reported(program, None)), wrong)
+    for label in sync.labels:
+        changes = any(not same(run(program, label, *each), expected) for each in SCHEDULES)
+        eager = not same(run(program, label, "eager"), expected)
+        found.deletions.append(Deletion(label, changes, eager, is_reported(program, label)))
+    return found

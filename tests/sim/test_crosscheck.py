@@ -1,0 +1,89 @@
+"""The detector against brute force: random programs, each under every schedule that it allows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sim.random_programs import draw, outcomes, races
+from xferlib.sim.detector import Detector
+from xferlib.sim.memory import Shadow
+from xferlib.sim.reports import Hazard, Race
+
+PROGRAMS = 2400
+SHARDS = 8
+MOST_SCHEDULES = 200
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    logger = logging.getLogger("xferlib.sim")
+    before, logger.disabled = logger.disabled, True
+    yield
+    logger.disabled = before
+
+
+def study(seeds: range) -> tuple[list[int], list[int], int]:
+    """Programs missed, programs flagged without reason, and how many were nondeterministic."""
+    missed, flagged, nondeterministic = [], [], 0
+    for seed in seeds:
+        steps = draw(seed)
+        found = outcomes(steps, MOST_SCHEDULES)
+        if found is None:
+            continue
+        reported = races(steps)
+        if len(found) > 1:
+            nondeterministic += 1
+            if not reported:
+                missed.append(seed)
+        elif not all(_is_dead_write(race) for race in reported):
+            flagged.append(seed)
+    return missed, flagged, nondeterministic
+
+
+def _is_dead_write(race: Race) -> bool:
+    """Two unordered writes whose bytes are overwritten before anyone reads them.
+
+    The one reason why a program without a second outcome is flagged: which write wins cannot be seen
+    in this program, but only because nobody looks.
+    """
+    return race.hazard is Hazard.WRITE_AFTER_WRITE
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_the_detector_misses_no_nondeterministic_program_and_flags_no_other(shard: int) -> None:
+    each = PROGRAMS // SHARDS
+    missed, flagged, nondeterministic = study(range(shard * each, (shard + 1) * each))
+    assert (missed, flagged) == ([], [])
+    assert each / 3 < nondeterministic < 2 * each / 3  # a study of one kind only would show nothing
+
+
+def test_the_study_notices_a_detector_that_forgets_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Detector._reading
+
+    def forgetful(self: Detector, action: object, clock: object) -> object:
+        change = reading(self, action, clock)
+        return lambda shadow: Shadow(change(shadow).write, ())
+
+    monkeypatch.setattr(Detector, "_reading", forgetful)
+    assert study(range(300))[0]
+
+
+def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xferlib.sim.machine import Machine
+
+    order = Machine._order
+
+    def ignorant(self: Machine, stream: object, host: object) -> object:
+        before = dict(stream.clock)
+        after = order(self, stream, host)
+        stream.clock.clear()
+        stream.clock.update(before)
+        stream.learn(host.clock)
+        stream._seen.clear()
+        return after
+
+    monkeypatch.setattr(Machine, "_order", ignorant)
+    assert study(range(300))[1]
