@@ -18,6 +18,7 @@ RESULTS: dict[str, tuple[str, list[str]]] = {
     "batches.py": (r"mean 3\.00, standard deviation 2\.00, from 10 batches", []),
     "digits.py": (r"\w+:\w+(:\d+)?: 9[5-9]\.\d% of 297 held-out digits, loss 2\.2\d -> 0\.03\d+", []),
     "either.py": (r"softplus\(x \+ 1\) on .*", []),
+    "kernel.py": (r"checksum of softplus\(x\) \* x \+ 1 on 100,000 numbers: c3c74472", []),
     "matmul.py": (r"the two agree to .*", ["256"]),
     "memory.py": (r"trim\(\) gave back \d+ MiB", []),
     "model.py": (r"89,610 parameters and their optimizer on \w+:\w+(:\d+)?; b3 is -0\.1", []),
