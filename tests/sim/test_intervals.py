@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,14 +27,14 @@ def test_it_holds_what_a_list_of_bytes_holds(changes: list[tuple[tuple[int, int]
 
 @given(updates)
 def test_segments_cover_the_line_once_and_in_order(changes: list[tuple[tuple[int, int], str, bool]]) -> None:
-    found: IntervalMap[str] = IntervalMap(LENGTH, "")
-    for (start, stop), letter, _ in changes:
-        found.update(start, stop, lambda old, new=letter: new)
+    found: IntervalMap[object] = IntervalMap(LENGTH, None)
+    for (start, stop), _, _ in changes:
+        found.update(start, stop, lambda old, new=object(): new)  # noqa: B008 - a new one at each step
         segments = list(found.segments())
         assert segments[0][0] == 0
         assert segments[-1][1] == LENGTH
-        assert all(one[1] == two[0] for one, two in zip(segments, segments[1:], strict=False))
-        assert all(one[2] is not two[2] for one, two in zip(segments, segments[1:], strict=False))
+        assert all(one[1] == two[0] for one, two in itertools.pairwise(segments))
+        assert all(one[2] is not two[2] for one, two in itertools.pairwise(segments))
 
 
 @given(updates)
