@@ -1,0 +1,69 @@
+"""The public names: pinned, complete, sorted, and each documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import xferlib as xl
+from xferlib import errors
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+
+PROMISED = {
+    "BackendStatus", "Device", "Event", "PinnedPool", "PinnedStats", "Stream", "Transfer", "TransferStats",
+    "available_backends", "configure", "current_stream", "device_of", "empty", "empty_like", "errors", "full",
+    "full_like", "get_array_module", "get_backend", "get_device", "ones", "ones_like", "pin", "pinned_array",
+    "pinned_empty", "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "to_device",
+    "to_device_async", "to_host", "to_host_async", "trim", "use_backend", "zeros", "zeros_like",
+}  # fmt: skip
+"""Names that programs use already: more may come, none of these may go."""
+
+documented = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the documentation is not beside the tests")
+
+
+def test_promised_names_are_exported() -> None:
+    assert set(xl.__all__) >= PROMISED
+    assert all(hasattr(xl, name) for name in xl.__all__)
+
+
+def test_the_list_is_sorted_and_names_nothing_twice() -> None:
+    assert list(xl.__all__) == sorted(set(xl.__all__))
+
+
+def test_nothing_public_is_missing_from_the_list() -> None:
+    public = {
+        name for name, value in vars(xl).items() if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public <= set(xl.__all__)
+
+
+@documented
+def test_every_export_has_its_section_in_the_reference() -> None:
+    sections = set(re.findall(r"^#+ `([\w.]+)`", (REFERENCE / "api.md").read_text(encoding="utf-8"), re.MULTILINE))
+    linked = set(re.findall(r"`(?:xl\.|xferlib\.)?(\w+)`", (REFERENCE / "api.md").read_text(encoding="utf-8")))
+    missing = {name for name in xl.__all__ if name not in sections and not isinstance(getattr(xl, name), ModuleType)}
+    assert not missing, f"no section in docs/reference/api.md: {sorted(missing)}; run tools/make_reference.py"
+    assert {"to_device"} <= sections & linked
+
+
+@documented
+def test_every_error_is_in_its_reference_and_in_the_tree_that_it_opens_with() -> None:
+    page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
+    defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert "XferError" in defined
+    for name in defined:
+        assert f"`{name}`" in page
+        assert re.search(rf"\b{name}\b", errors.__doc__ or "")
+        assert issubclass(getattr(errors, name), errors.XferError)
+
+
+def test_each_error_inherits_a_builtin_that_callers_already_catch() -> None:
+    families = (ValueError, TypeError, RuntimeError, MemoryError, ImportError, NotImplementedError)
+    groups = {"XferError", "BackendError", "DeviceError", "ArrayError", "KernelError"}
+    for name, value in vars(errors).items():
+        if isinstance(value, type) and issubclass(value, Exception) and name not in groups:
+            assert issubclass(value, families), name
