@@ -1,4 +1,4 @@
-"""Write the reference pages from the code: docs/reference/{api,configuration,errors,backends}.md, and README's table.
+"""Write the reference pages from the code: docs/reference/{api,backends,command-line,configuration,errors}.md, and README's table.
 
     python tools/make_reference.py            write them
     python tools/make_reference.py --check    exit 1 if one is out of date
@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
-from xferlib import _config, _registry  # noqa: E402
+from xferlib import _cli, _config, _registry  # noqa: E402
 from xferlib._info import shown  # noqa: E402
 from xferlib.backends._host import WHY_HOST  # noqa: E402
 from xferlib.backends.base import Capabilities  # noqa: E402
@@ -54,6 +54,7 @@ def pages() -> dict[str, str]:
     return {
         "docs/reference/api.md": api() + NOTE,
         "docs/reference/configuration.md": configuration() + NOTE,
+        "docs/reference/command-line.md": command_line() + NOTE,
         "docs/reference/errors.md": errors() + NOTE,
         "docs/reference/backends.md": backends() + NOTE,
         "README.md": replaced(readme, "backends", installs()),
@@ -176,6 +177,21 @@ def configuration() -> str:
     for setting in fields(_config.Config):
         data = setting.metadata
         lines.append(f"| `{data['variable']}` | `{setting.name}` | {shown(setting.default)} | {data['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def command_line() -> str:
+    lines = [
+        "# Command line\n",
+        "`xferlib`, or `python -m xferlib`. `xferlib command --help` explains a command's arguments.\n",
+        "| command | |\n|---|---|",
+        *(f"| `xferlib {name}` | {command.help} |" for name, command in _cli._COMMANDS.items()),
+        "\n| exit status | |\n|---|---|",
+        "| 0 | done |",
+        "| 1 | a part failed: a backend of the demo, a benchmark |",
+        "| 2 | the arguments, the configuration or the choice of backend cannot be used; one line says why |",
+        "| 130 | interrupted |",
+    ]
     return "\n".join(lines) + "\n"
 
 
