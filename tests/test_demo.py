@@ -138,6 +138,20 @@ def test_epochs_must_be_a_count(epochs: str) -> None:
     assert stopped.value.code == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--json", "nowhere/demo.json"], ["--json", "."], ["--plot", "loss.txt"], ["--plot", "nowhere/loss.png"]],
+)
+def test_files_that_cannot_be_written_are_refused_before_the_work(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        command.main(arguments)
+    assert stopped.value.code == 2
+    assert arguments[1] in capsys.readouterr().err
+
+
 def test_the_command_runs_the_example_itself() -> None:
     program.load()
     source = Path(sys.modules["xferlib._demo.digits"].__file__ or "")

@@ -1,4 +1,4 @@
-"""Write the reference pages from the code: docs/reference/{api,backends,command-line,configuration,errors}.md, and README's table.
+"""Write what the code knows best: the reference pages (`pages` lists them) and README's table of backends.
 
     python tools/make_reference.py            write them
     python tools/make_reference.py --check    exit 1 if one is out of date

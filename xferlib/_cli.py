@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,16 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         name, rest = _split(arguments)
-        return _load(_COMMANDS[name].path)(rest)
+        status = _load(_COMMANDS[name].path)(rest)
+        sys.stdout.flush()
     except XferError as error:
         print(f"xferlib: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("xferlib: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `xferlib info | head`
-        sys.stderr.close()
+    except BrokenPipeError:  # `xferlib info | head`: Python would complain again when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    return status
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:

@@ -68,8 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
     parser.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the loss curves as a picture")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and the losses as JSON")
+    parser.add_argument("--plot", type=_picture, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
+    parser.add_argument("--json", type=_file, metavar="FILE", help="write the table and the losses as JSON")
     return parser
 
 
@@ -77,6 +77,21 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
+
+
+def _file(text: str) -> Path:
+    """A path that can be written to, known before the work is done."""
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {path.absolute().parent} must be a directory")
+    return path
+
+
+def _picture(text: str) -> Path:
+    path = _file(text)
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
+    return path
 
 
 def _places() -> Iterator[Device | Row]:
