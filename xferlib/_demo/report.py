@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from xferlib._demo.command import Row
 
-_HEADERS = ("backend", "device", "accuracy", "images/s", "moved", "largest difference\nof a weight from NumPy's")
+_HEADERS = ("backend", "device", "accuracy", "images/s", "moved", "weights differ\nby at most")
+_CAPTION = "Weights: of the trained model, from those that NumPy arrives at."
 _COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 
 
@@ -90,9 +91,9 @@ def _show_rich(rows: list[Row], title: str) -> None:
     from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else 118)
-    table = Table(title=title, box=box.SIMPLE_HEAVY, title_justify="left")
+    table = Table(title=title, box=box.SIMPLE_HEAVY, title_justify="left", caption=_CAPTION, caption_justify="left")
     for index, header in enumerate(_HEADERS):
-        table.add_column(header, justify="left" if index < 2 else "right", no_wrap=index in (0, 2, 3, 4))
+        table.add_column(header, justify="left" if index < 2 else "right", no_wrap=index != 1, overflow="fold")
     for row in rows:
         style = "red" if row.has_failed else "dim" if row.reason else ""
         table.add_row(*(Text(cell) for cell in _cells(row)), style=style)
@@ -145,7 +146,7 @@ def write_plot(path: Path, rows: list[Row]) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for index, row in enumerate(ran):
         # The curves lie on one another, as they should: each is drawn thinner than the one below it.
-        width = 2 + 3.0 * (len(ran) - 1 - index)
+        width = 1.5 + 1.8 * (len(ran) - 1 - index)
         epochs = range(1, len(row.losses) + 1)
         left.plot(epochs, row.losses, color=_colour(index), linewidth=width, label=row.device, solid_capstyle="round")
     left.set_yscale("log")
