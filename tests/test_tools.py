@@ -1,0 +1,84 @@
+"""The scripts that make environments and count results."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+TOOLS = Path(__file__).parents[1] / "tools"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("planned", "refused"),
+    [
+        (["torch", "sympy"], ""),
+        (["torch", "nvidia-cublas"], "gigabytes"),
+        (["torch", "cuda-bindings"], "gigabytes"),
+        (None, "finds no torch"),
+    ],
+)
+def test_a_torch_that_brings_cuda_is_never_installed(
+    planned: list[str] | None, refused: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = load("install_cpu_torch")
+    calls: list[tuple[str, ...]] = []
+
+    def pip(*arguments: str) -> Any:
+        calls.append(arguments)
+        if "--report" in arguments:
+            if planned is None:
+                return subprocess.CompletedProcess(arguments, 1, stderr="ERROR: no matching distribution")
+            report = {"install": [{"metadata": {"name": name}} for name in planned]}
+            Path(arguments[arguments.index("--report") + 1]).write_text(json.dumps(report))
+        return subprocess.CompletedProcess(arguments, 0, stderr="")
+
+    monkeypatch.setattr(script, "pip", pip)
+    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
+    assert script.main() == 0
+    assert refused in capsys.readouterr().out
+    assert any("--dry-run" not in call for call in calls) == (not refused)
+
+
+def test_outcomes_are_counted_for_the_backends_that_a_test_names(tmp_path: Path) -> None:
+    report = tmp_path / "tests.xml"
+    report.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="tests.test_conformance.Test_cupy_cuda" name="test_bits"/>
+        <testcase classname="tests.test_examples" name="test_example[digits.py-torch]"><failure/></testcase>
+        <testcase classname="tests.test_examples" name="test_example[digits.py-pycuda]"><skipped message="absent"/>
+        </testcase>
+        <testcase classname="tests.test_cli" name="test_help"/>
+        </testsuite></testsuites>"""
+    )
+    counts, reasons = load("junit_summary").count(report)
+    assert (counts["cupy"]["passed"], counts["torch"]["failed"], counts["pycuda"]["skipped"]) == (1, 1, 1)
+    assert counts["shared"] == {"passed": 1}
+    assert reasons == {"absent": 1}
+
+
+def test_a_python_that_is_too_old_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    found = subprocess.run(
+        ["sh", str(TOOLS / "make_venv.sh"), str(tmp_path / "venv")],
+        env={"PYTHON": str(old), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 1
+    assert "needs Python 3.11 or newer" in found.stderr
+    assert not (tmp_path / "venv").exists()
