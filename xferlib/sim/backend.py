@@ -139,6 +139,10 @@ class SimBackend(Backend):
         info: ArrayInfo = array.info
         return info
 
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        view: np.ndarray[Any, Any] = array.memory()
+        return view
+
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> SimArray:
         info = ArrayInfo(
             slab.info.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.info.device, True

@@ -27,7 +27,7 @@ from xferlib.sim.hosts import Hosts, HostThread
 from xferlib.sim.memory import Block, Memory, poison
 from xferlib.sim.operations import Action, Operation, Site, Span, Spans, user_site
 from xferlib.sim.profile import H200, Lane, Profile
-from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, SimError, WrongDeviceError
+from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
 from xferlib.sim.timeline import Timeline
 
@@ -230,7 +230,11 @@ class Machine:
             after = self._order(stream, host)
             operation = Operation(name, stream, user_site(), reads, writes, run)
             if self.detector.is_on:
-                self.detector.check(operation, stream.clock, reads, writes)
+                try:
+                    self.detector.check(operation, stream.clock, reads, writes)
+                except RaceError:
+                    operation.tick = 0  # it will not be carried out: nothing later can collide with it
+                    raise
                 for block, _, _ in (*reads, *writes):
                     if len(block.shadow) >= block.prune_at:
                         self._prune(block)

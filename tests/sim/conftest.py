@@ -1,0 +1,22 @@
+"""Fixtures: the simulated accelerator, checked, for one test; and machines of a test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from xferlib._pytest_plugin import xferlib_sim as xferlib_sim
+from xferlib.sim.detector import Mode
+from xferlib.sim.machine import Machine, Settings
+from xferlib.sim.schedules import Lazy, Schedule
+
+
+@pytest.fixture
+def make_machine() -> Callable[..., Machine]:
+    """A machine apart from the backend's; its faults are collected."""
+
+    def make(schedule: Schedule | None = None, **settings: object) -> Machine:
+        return Machine(Settings(**{"mode": Mode.LOG, **settings}), schedule or Lazy())  # type: ignore[arg-type]
+
+    return make

@@ -1,0 +1,61 @@
+"""Kernels of `xferlib.elementwise` and `xferlib.reduction`: the NumPy engine's work, as an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xferlib.kernels.prepared import HostCall
+from xferlib.sim import kernels
+from xferlib.sim.arrays import SimArray
+from xferlib.sim.memory import Block
+
+
+class Borrowed:
+    """A block without owning it: what an operation in flight holds, so that the array can die meanwhile."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+
+def borrowed(array: Any) -> Any:
+    """An array over the same memory that does not keep it allocated; anything else as it is."""
+    if not isinstance(array, SimArray):
+        return array
+    return SimArray(Borrowed(array.allocation.block), array.info)  # type: ignore[arg-type]  # nobody frees it
+
+
+class SimCall(HostCall):
+    """A call on a simulated device: checked now, computed when the schedule says so."""
+
+    def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """Enqueue for arrays of the same dtypes, shapes and strides as before."""
+        results: list[Any] = [*given, *[None] * (len(self._names) - len(given))]
+        for number in self._omitted:
+            results[number] = kernels.new(self.shape, self.program.params[number].dtype, self.device)
+        operands = kernels.memories(results)
+        for number in self._scalars:
+            operands[number] = np.array(self._scalar(number, given[number]))
+        is_aliased = self._is_in_place
+        for written, other in self._pairs:
+            if np.may_share_memory(operands[written], operands[other]):
+                is_aliased |= self._check_overlap({n: given[n].info for n in self._arrays})
+                break
+        plan = self._plan(is_aliased, operands)
+        reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
+        writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
+        kernels.launch(self.name, lambda: plan.run(operands), reads, writes)
+        return self._returned(results)
+
+
+def reduce(
+    name: str, run: Callable[[list[Any], list[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
+) -> None:
+    """Enqueue a reduction; ``run`` does it for arrays that own nothing."""
+    sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
+    reads = [each for each in args if isinstance(each, SimArray)]
+    kernels.launch(name, lambda: run(sources, targets), reads, list(results))
