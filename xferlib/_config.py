@@ -90,7 +90,7 @@ class Config:
     )  # fmt: skip
     threads: int = _variable(
         "XFERLIB_THREADS", _parse_threads, 0,
-        "Threads that stage copies and run CPU kernels. Unset: from the cores that this process may use, at most 16.",
+        "Threads that stage copies and run CPU kernels. Unset: from the cores that this process may use, at most 12.",
     )  # fmt: skip
     strict: frozenset[str] = _variable(
         "XFERLIB_STRICT", _parse_strict, frozenset(),
@@ -176,7 +176,7 @@ def configure(**settings: Any) -> Config:
 def staging_threads() -> int:
     """How many threads fill and drain staging buffers."""
     configured = get().threads
-    return configured or min(16, usable_cores())
+    return configured or min(12, usable_cores())
 
 
 def usable_cores() -> int:

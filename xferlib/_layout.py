@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from ctypes import addressof, c_char
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 HostArray = np.ndarray[Any, Any]
+
+
+def address(array: HostArray) -> int:
+    """``array.ctypes.data`` at a third of its cost, where the array may be written."""
+    if array.flags.carray and array.nbytes:
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+    return int(array.ctypes.data)
 
 
 def merged(array: HostArray) -> HostArray:

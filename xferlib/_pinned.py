@@ -209,6 +209,8 @@ class PinnedPool:
 
     def find(self, pointer: int) -> _Lease | None:
         """The lease whose memory holds the address; views count."""
+        if not self._starts:
+            return None
         with self._lock:
             index = bisect.bisect_right(self._starts, pointer) - 1
             if index < 0:
@@ -336,9 +338,9 @@ class Registrations:
 
         The driver refuses a copy that crosses from one registration into another.
         """
+        if not self._segments:
+            return None
         with self._lock:
-            if not self._segments:
-                return None
             spans: list[tuple[int, int]] = []
             for first, last, segment in self._split(pointer, pointer + nbytes):
                 if segment is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _config, _pinned
-from xferlib._layout import HostArray, dense_order
+from xferlib._layout import HostArray, address, dense_order
 from xferlib._staging import SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
@@ -29,8 +29,6 @@ class Path(str, Enum):
     """Straight between page-locked memory and the device."""
     STAGED = "staged"
     """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
-    DRIVER = "driver"
-    """By the driver's own staging, on an idle stream: the fastest way for one thread and a few megabytes."""
     PERMUTED = "permuted"
     """As it lies in memory, then put in C order on the device."""
 
@@ -92,29 +90,20 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, forced: Path 
     return None
 
 
-DRIVER = Plan(Path.DRIVER)
-
-
-def on_stream(found: Plan, array: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> Plan:
-    """The plan for a blocking copy on ``stream``: the driver's own way where nothing is lost by it.
-
-    The driver copies pageable memory synchronously, so only when the stream has nothing else to do.
-    """
-    if (
-        found.path is Path.STAGED
+def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
+    """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
+    return (
+        (found.path is Path.STAGED or found.path is Path.SMALL)
         and array.nbytes <= _DRIVER_MOST
         and array.flags.c_contiguous
         and array.dtype == dtype
         and _forced.get() is None
-        and backend.takes_pageable(stream)
-    ):
-        return DRIVER
-    return found
+    )
 
 
 def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], ...]:
     """The address ranges of a C-contiguous array if all of it is page-locked, else nothing."""
-    pointer, nbytes = array.ctypes.data, array.nbytes
+    pointer, nbytes = address(array), array.nbytes
     if _pinned.pool_of(backend).find(pointer) is not None:
         return ((pointer, nbytes),)
     spans = _pinned.registrations_of(backend).spans(pointer, nbytes)

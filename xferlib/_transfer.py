@@ -18,7 +18,7 @@ import numpy as np
 from xferlib import _layout, _pieces, _plan, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
-from xferlib._layout import HostArray
+from xferlib._layout import HostArray, address
 from xferlib._plan import Path, Plan
 from xferlib._staging import Chunk
 from xferlib._workers import Job, workers
@@ -244,15 +244,23 @@ class Transfer:
 
 def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
-    found = _plan.on_stream(found, src, dst.dtype, backend, stream)
-    if found.path is Path.DRIVER:
-        backend.copy_to_device(dst.pointer, src.ctypes.data, dst.nbytes, stream=stream)
-    elif found.path is Path.SMALL:
+    if found.path is Path.STAGED and _driver_uploads(src, dst, backend, stream, found):
+        return
+    if found.path is Path.SMALL:
         _upload_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         _upload_pinned(src, dst, backend, stream, found)
     elif found.path is not Path.EMPTY:
         workers.run(upload_job(src, dst, backend, stream), _pieces.helpers(dst.nbytes))
+
+
+def _driver_uploads(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> bool:
+    """Let the driver copy, which waits for the stream first: so only where the stream is idle."""
+    return (
+        _plan.suits_driver(found, src, dst.dtype)
+        and backend.takes_pageable(stream, idle=True)
+        and backend.copy_to_device(dst.pointer, address(src), dst.nbytes, stream=stream)
+    )
 
 
 def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
@@ -305,10 +313,10 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
 
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
-    found = _plan.on_stream(found, dst, src.dtype, backend, stream)
-    if found.path is Path.DRIVER:
-        backend.copy_to_host(dst.ctypes.data, src.pointer, src.nbytes, stream=stream)
-    elif found.path is Path.SMALL:
+    if _plan.suits_driver(found, dst, src.dtype) and backend.takes_pageable(stream, idle=False):
+        if backend.copy_to_host(address(dst), src.pointer, src.nbytes, stream=stream):
+            return
+    if found.path is Path.SMALL:
         _download_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         enqueue_download(src, dst, backend, stream, found)
@@ -329,9 +337,6 @@ def _await_copy(backend: Backend, stream: RawStream, dst: HostArray) -> None:
 
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
-    if dst.dtype == src.dtype and dst.flags.c_contiguous and backend.takes_pageable(stream):
-        backend.copy_to_host(dst.ctypes.data, src.pointer, nbytes, stream=stream)
-        return
     staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
     backend.copy(pointer, src.pointer, nbytes, stream=stream)
     backend.stream_synchronize(stream)

@@ -283,7 +283,11 @@ class FakeBackend(Backend):
         self._local.device = device
 
     def device_synchronize(self, device: Device) -> None:
-        self.machine.finish()
+        with self.machine.lock:
+            self.machine.enter()
+            for handle, queue in self.machine.queues.items():
+                if queue.device is device and queue.work:
+                    self.machine.reach(self.machine.record(handle))
 
     def attach(self, device: Device) -> None:
         self.machine.enter()
@@ -334,16 +338,18 @@ class FakeBackend(Backend):
         ranges = ((dst, dst + nbytes), (src, src + nbytes))
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ranges)
 
-    def takes_pageable(self, stream: RawStream) -> bool:
-        return stream in self._default.values() and self.stream_done(stream)
+    def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
+        return stream in self._default.values() and (not idle or self.stream_done(stream))
 
-    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         read = ctypes.string_at(src, nbytes)  # what follows the reading may come late
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, read, nbytes), ((dst, dst + nbytes),))
+        return True
 
-    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ((src, src + nbytes),))
         self.stream_synchronize(stream)
+        return True
 
     # --- streams and events
 

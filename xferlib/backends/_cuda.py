@@ -273,6 +273,7 @@ class CudaBackend(CudaKernels, Backend):
     # --- memory and copies
 
     def pinned_alloc(self, nbytes: int) -> PinnedBlock:
+        self.attach(self.device_current())
         return CudaPinned(nbytes)
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
@@ -288,10 +289,7 @@ class CudaBackend(CudaKernels, Backend):
         check(result, "releasing page-locked memory")
 
     def is_pinned(self, pointer: int) -> bool:
-        result, kind = driver.cuPointerGetAttribute(
-            driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer
-        )
-        return bool(int(result) == calls.SUCCESS and int(kind) == int(driver.CUmemorytype.CU_MEMORYTYPE_HOST))
+        return calls.is_host_memory(pointer)
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         self._refuse_fork("copying")
@@ -299,19 +297,23 @@ class CudaBackend(CudaKernels, Backend):
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
-    def takes_pageable(self, stream: RawStream) -> bool:
+    def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         # The synchronous copies run on the legacy default stream and so are ordered on that one alone.
-        return stream.handle in _LEGACY and self.stream_done(stream)
+        return stream.handle in _LEGACY and (not idle or self.stream_done(stream))
 
-    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = calls.copy_to_device(dst, src, nbytes)
-        if result:
-            raise failure(result, f"copying {nbytes} bytes to {stream.device}")
+        return result == calls.SUCCESS or self._refused(result, f"copying {nbytes} bytes to {stream.device}")
 
-    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = calls.copy_to_host(dst, src, nbytes)
-        if result:
-            raise failure(result, f"copying {nbytes} bytes from {stream.device}")
+        return result == calls.SUCCESS or self._refused(result, f"copying {nbytes} bytes from {stream.device}")
+
+    def _refused(self, result: int, doing: str) -> bool:
+        """False: the driver takes no range of which another registration pins a part."""
+        if result != calls.INVALID_VALUE:
+            raise failure(result, doing)
+        return False
 
     def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
         result = calls.copy_keeping_gil(dst, src, nbytes, stream.handle)

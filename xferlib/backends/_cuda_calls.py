@@ -15,6 +15,7 @@ from typing import Any
 _NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 SUCCESS = 0
+INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_READY = 600
 
@@ -44,6 +45,7 @@ event_record = _bind(_keep, "cuEventRecord", _PTR, _PTR)
 event_query = _bind(_keep, "cuEventQuery", _PTR)
 stream_wait_event = _bind(_keep, "cuStreamWaitEvent", _PTR, _PTR, ctypes.c_uint)
 stream_query = _bind(_keep, "cuStreamQuery", _PTR)
+_pointer_attribute = _bind(_keep, "cuPointerGetAttribute", _PTR, ctypes.c_int, _U64)
 _context_current = _bind(_keep, "cuCtxGetCurrent", _PTR)
 _error_name = _bind(_keep, "cuGetErrorName", ctypes.c_int, _PTR)
 
@@ -64,6 +66,17 @@ def context_current() -> int:
     if _context_current(ctypes.byref(context)) != SUCCESS:
         return 0
     return context.value or 0
+
+
+_MEMORY_TYPE = 2
+_MEMORY_TYPE_HOST = 1
+
+
+def is_host_memory(pointer: int) -> bool:
+    """Whether CUDA knows the address as page-locked host memory."""
+    kind = ctypes.c_uint(0)
+    result = _pointer_attribute(ctypes.byref(kind), _MEMORY_TYPE, pointer)
+    return bool(result == SUCCESS and kind.value == _MEMORY_TYPE_HOST)
 
 
 def error_name(result: int) -> str:

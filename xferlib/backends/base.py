@@ -17,6 +17,8 @@ import numpy as np
 from xferlib.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from xferlib._array import Array, ArrayInfo
     from xferlib._device import Device
 
@@ -195,16 +197,24 @@ class Backend(ABC):
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
         raise self._unsupported("streams")
 
-    def takes_pageable(self, stream: RawStream) -> bool:
-        """Whether `copy_to_device` and `copy_to_host` may be used on ``stream`` now, without waiting for other work."""
+    def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
+        """Whether `copy_to_device` and `copy_to_host` are ordered on ``stream``; with ``idle``, at once."""
         return False
 
-    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        """Copy ordinary host memory by the driver's own staging; ``src`` has been read on return."""
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
+        """Copy ordinary host memory by the driver's own staging; ``src`` has been read on return.
+
+        Returns:
+            False if the driver does not take this memory; nothing has been copied.
+        """
         raise self._unsupported("pinned_memory")
 
-    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        """Copy to ordinary host memory by the driver's own staging; complete on return."""
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
+        """Copy to ordinary host memory by the driver's own staging; complete on return.
+
+        Returns:
+            False if the driver does not take this memory; nothing has been copied.
+        """
         raise self._unsupported("pinned_memory")
 
     def copy_recorded(
@@ -256,6 +266,11 @@ class Backend(ABC):
     def event_elapsed_ms(self, start: RawEvent, end: RawEvent) -> float: ...
 
     # --- kernels
+
+    def signature(self, array: Array) -> tuple[int, Hashable]:
+        """The address of an array, and a key of everything else about it that a kernel call depends on."""
+        info = self.view(array)
+        return info.pointer, (self.name, *info[1:])
 
     def compile(
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
