@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib import _registry
-from xferlib._array import ArrayInfo, check_dtype
+from xferlib._array import DTYPES, ArrayInfo, check_dtype
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import types
 from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
@@ -20,6 +20,22 @@ if TYPE_CHECKING:
     from xferlib.backends.base import Backend
 
 SCALARS = (bool, int, float, complex)
+
+
+def _weak(value: Any) -> tuple[Any, Hashable]:
+    kind: Hashable = type(value)
+    return value, kind
+
+
+def _strong(value: Any) -> tuple[Any, Hashable]:
+    return value, value.dtype
+
+
+READERS: dict[type, Callable[[Any], tuple[Any, Hashable]]] = {
+    **dict.fromkeys(SCALARS, _weak),
+    **dict.fromkeys((np.dtype(name).type for name in DTYPES), _strong),
+}
+"""By type: what a call needs of an argument, and a key of all that its plan depends on. Filled as types are met."""
 
 
 def is_scalar(value: Any) -> bool:
@@ -59,6 +75,8 @@ def common_device(
                 call, (f"argument {names[first]!r}", infos[first]), (f"argument {names[number]!r}", info)
             )
         infos[number] = info
+        if type(value) is not np.ndarray:
+            READERS.setdefault(type(value), found.signature)
     return backend, infos[first].device if infos else None, infos
 
 

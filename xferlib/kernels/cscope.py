@@ -54,6 +54,7 @@ class Scope:
         self._raw_writes: dict[int, set[int]] = {}
         self._indices: dict[Hashable, Node] = {}
         self._counter = 0
+        self.sizes = {"_ind": builder.size()}
 
     # --- declarations
     def bind(self, name: str, variable: Variable) -> None:
@@ -65,6 +66,10 @@ class Scope:
         key = ("value", name)
         self._names[name] = Variable(key, value.dtype, is_writable=False)
         self._state[key] = Slot(value, self._true)
+
+    def bind_sizes(self, in_size: Node, out_size: Node) -> None:
+        """What ``_in_ind.size()`` and ``_out_ind.size()`` are, in a reduction."""
+        self.sizes = {"_in_ind": in_size, "_out_ind": out_size}
 
     def declare(self, name: str, dtype: DType, value: Node | None) -> None:
         """Declare a local variable, possibly without a value yet."""

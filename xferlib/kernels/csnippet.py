@@ -337,8 +337,8 @@ class Translator:
         """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``."""
         owner, method = node.name.name, node.name.field.name
         if node.args is None and method == "size" and type(owner).__name__ == "ID":
-            if owner.name == "_ind":
-                return self.b.size()
+            if owner.name in self.scope.sizes:
+                return self.scope.sizes[owner.name]
             return self.scope.length(owner.name, lambda message: self.fail(owner, message))
         if node.args is None and method in ("real", "imag"):
             value = self._expression(owner)

@@ -32,38 +32,45 @@ UNROLL = 1
 _INT_MAX = 2**31 - 1
 
 _lock = threading.Lock()
-_kernels: dict[tuple[str, str], Any] = {}
+_kernels: dict[tuple[str, str, str], Any] = {}
 
 
 class ParameterBlock:
-    """The arguments of a launch in memory, as ``cuLaunchKernel`` takes them: `address`."""
+    """The arguments of a launch in memory, as ``cuLaunchKernel`` takes them: `address`.
 
-    def __init__(self, pointers: int, scalars: Sequence[int], geometry: bytes) -> None:
+    They are the pointers, the scalars of the given sizes, and the bytes of each of ``tails``.
+    """
+
+    def __init__(self, pointers: int, scalars: Sequence[int], *tails: bytes) -> None:
         offsets = [8 * number for number in range(pointers)]
         at = 8 * pointers
-        self.scalar_offsets = []
+        self._scalar_offsets = []
         for nbytes in scalars:
             at = -(-at // nbytes) * nbytes
-            self.scalar_offsets.append(at)
+            self._scalar_offsets.append(at)
             offsets.append(at)
             at += nbytes
-        at = -(-at // 8) * 8
-        offsets.append(at)
-        self._memory = ctypes.create_string_buffer(at + len(geometry) + 16)
+        starts = []
+        for tail in tails:
+            at = -(-at // 8) * 8
+            starts.append(at)
+            offsets.append(at)
+            at += len(tail)
+        self._memory = ctypes.create_string_buffer(at + 16)
         base = ctypes.addressof(self._memory)
-        shift = -base % 16
-        self._table = (ctypes.c_void_p * len(offsets))(*(base + shift + offset for offset in offsets))
+        self._shift = -base % 16
+        self._start = base + self._shift
+        self._table = (ctypes.c_void_p * len(offsets))(*(self._start + offset for offset in offsets))
         self.address = ctypes.addressof(self._table)
-        self._shift = shift
-        ctypes.memmove(base + shift + at, geometry, len(geometry))
+        for start, tail in zip(starts, tails, strict=True):
+            ctypes.memmove(self._start + start, tail, len(tail))
         self._pack = struct.Struct(f"{pointers}Q").pack_into
 
     def patch(self, pointers: Sequence[int]) -> None:
         self._pack(self._memory, self._shift, *pointers)
 
     def patch_scalar(self, number: int, value: bytes) -> None:
-        start = self._shift + self.scalar_offsets[number]
-        ctypes.memmove(ctypes.addressof(self._memory) + start, value, len(value))
+        ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
 
 
 class CudaPlan:
@@ -88,7 +95,6 @@ class CudaPlan:
         *,
         is_aliased: bool,
     ) -> None:
-        self._backend = backend
         params = list(enumerate(program.params))
         elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
         raw = [number for number, param in params if param.is_raw]
@@ -102,11 +108,20 @@ class CudaPlan:
         raw_layouts = [_raw_layout(infos[number]) for number in raw]
         kind = _kind(layout, elements, raw_layouts, infos, is_aliased=is_aliased)
         self.source = elementwise_source(program, kind)
-        self._kernel = kernel_for(backend, device, self.source, ENTRY)
+        kernel = kernel_for(backend, device, self.source, ENTRY)
         geometry, vectors = _geometry(layout, kind, raw_layouts)
         sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
-        self._grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
+        grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
+        self._launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address)
+
+    @staticmethod
+    def is_aligned(pointers: Sequence[int]) -> bool:
+        """Whether 16-byte accesses are possible at all addresses."""
+        bits = 0
+        for pointer in pointers:
+            bits |= pointer
+        return not bits & 15
 
     def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
         """Launch on ``stream``; the orders are `array_order` and `scalar_order`."""
@@ -116,23 +131,23 @@ class CudaPlan:
             self._block.patch(pointers)
             for number, value in enumerate(scalars):
                 self._block.patch_scalar(number, value.tobytes())
-            self._backend.launch(self._kernel, self._grid, (THREADS, 1, 1), self._block.address, stream=stream)
+            self._launch(stream)
 
 
 def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
-    """The loaded kernel for a source: from memory, from disk, or compiled."""
+    """The loaded kernel ``entry`` of a source: from memory, from disk, or compiled."""
     major, minor = backend.compute_capability(device)
-    arch = f"sm_{major}{minor}"
-    found = _kernels.get((source, arch))
+    key = (source, f"sm_{major}{minor}", entry)
+    found = _kernels.get(key)
     if found is None:
         with _lock:
-            found = _kernels.get((source, arch))
+            found = _kernels.get(key)
             if found is None:
-                found = _kernels[source, arch] = _load(backend, device, source, entry, arch)
+                found = _kernels[key] = _load(backend, device, *key)
     return found
 
 
-def _load(backend: Any, device: Device, source: str, entry: str, arch: str) -> Any:
+def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> Any:
     name = cache.key(source, arch, " ".join(OPTIONS), backend.compiler_version())
     cubin = cache.read(name)
     if cubin is not None:

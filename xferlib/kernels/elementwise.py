@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import calls, signature
-from xferlib.kernels.arguments import SCALARS
+from xferlib.kernels.arguments import READERS, SCALARS
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
-
-if TYPE_CHECKING:
-    from xferlib.kernels.calls import Prepared
-
 
 
 class ElementwiseKernel:
@@ -24,8 +20,9 @@ class ElementwiseKernel:
         self.definition = definition
         self.name = definition.name
         self.__doc__ = getattr(getattr(definition, "function", None), "__doc__", None)
-        self._plans: dict[tuple[Any, ...], Prepared] = {}
         self._caller = calls.Caller(definition)
+        self._needs_arranging = self._caller.needs_arranging
+        self._runs: dict[tuple[Any, ...], Callable[[Any, list[Any]], Any]] = {}
 
     def __repr__(self) -> str:
         return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
@@ -48,23 +45,39 @@ class ElementwiseKernel:
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
-        arguments = self._caller.arrange(args, out, keywords)
-        key: list[Any] = []
-        for each in arguments:
+        if keywords or self._needs_arranging:
+            given: Any = self._caller.arrange(args, out, keywords)
+        else:
+            given = args if out is None else (*args, *out) if type(out) is tuple else (*args, out)
+        key: list[Any] = [len(args), size]
+        values: list[Any] = []
+        for each in given:
             kind = type(each)
             if kind is np.ndarray:
-                key.append((each.dtype, each.shape, each.strides))
-            elif kind in SCALARS:
-                key.append(kind)
-            elif each is None:
-                key.append(None)
-            else:
-                return self._caller.call(arguments, size, self._plans)
-        key.append(size)
-        prepared = self._plans.get(tuple(key))
-        if prepared is None:
-            return self._caller.call(arguments, size, self._plans)
-        return prepared.run_host(arguments)
+                key += (each.dtype, each.shape, each.strides)
+                values.append(each)
+            elif (read := READERS.get(kind)) is not None:
+                value, signature = read(each)
+                key.append(signature)
+                values.append(value)
+            else:  # a type not met before, or no array at all
+                return self._first_call(args, out, size, keywords, None)
+        run = self._runs.get(tuple(key))
+        if run is None:
+            return self._first_call(args, out, size, keywords, tuple(key))
+        return run(given, values)
+
+    def _first_call(
+        self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], key: tuple[Any, ...] | None
+    ) -> Any:
+        """A call of a kind not seen before: check it, remember it under ``key``, run it."""
+        arguments = self._caller.arrange(args, out, keywords)
+        _, run, values = self._caller.prepare(arguments, size)
+        if key is not None:
+            if len(self._runs) >= calls.MOST_PLANS:
+                self._runs.clear()
+            self._runs[key] = run
+        return run([each for each in arguments if each is not None], values)
 
     def ir(self, *kinds: Any) -> str:
         """The program for these dtypes or Python types, as text: for reading and for tests."""

@@ -17,7 +17,7 @@ import numpy as np
 from xferlib import _config
 from xferlib.kernels.ir import INT64, Program
 from xferlib.kernels.layout import Layout, broadcast_strides, collapse
-from xferlib.kernels.numpy_steps import Recipe, Step
+from xferlib.kernels.numpy_steps import Recipe, execute
 
 A = np.ndarray[Any, Any]
 
@@ -73,7 +73,7 @@ class NumpyPlan:
         for number in self._elementwise:
             env[recipe.param_slots[number]] = operands[number]
         self._bind_uniform(env, operands)
-        quiet.run(_execute, recipe.all_steps, env)
+        quiet.run(execute, recipe.all_steps, env)
         for number in self._elementwise:  # or the plan would keep the caller's arrays alive
             env[recipe.param_slots[number]] = recipe.nothing
         self._idle.append((env, quiet))
@@ -101,7 +101,7 @@ class NumpyPlan:
         base = self._recipe.environment(None)
         with np.errstate(all="ignore"):
             self._bind_uniform(base, operands)
-            _execute(self._recipe.uniform, base)
+            execute(self._recipe.uniform, base)
 
         def work(take: Callable[[], int]) -> None:
             env = list(base)
@@ -129,7 +129,7 @@ class NumpyPlan:
             recipe.bind_scratch(env, shape)
         if recipe.uses_index:
             env[recipe.first_slot] = np.array(first, INT64)
-        _execute(recipe.steps, env)
+        execute(recipe.steps, env)
         return shape
 
 
@@ -142,16 +142,6 @@ def _quiet() -> Context:
 
 def _threads() -> int:
     return _config.get().threads or _config.usable_cores()
-
-
-def _execute(steps: list[Step], env: list[A]) -> None:
-    for function, a, b, c, out in steps:
-        if b < 0:
-            function(env[a], env[out])
-        elif c < 0:
-            function(env[a], env[b], env[out])
-        else:
-            function(env[a], env[b], env[c], env[out])
 
 
 def _blocks(shape: tuple[int, ...], size: int) -> Iterator[tuple[int, tuple[Any, ...]]]:

@@ -29,7 +29,7 @@ class Recipe:
     def __init__(
         self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool
     ) -> None:
-        self._program = program
+        self.program = program
         self._size = size
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
@@ -95,23 +95,23 @@ class Recipe:
         self._find_uniform()
         uses = self._last_uses()
         direct = self._direct_outputs(uses)
-        for position, node in enumerate(self._program.nodes):
+        for position, node in enumerate(self.program.nodes):
             self._emit(node, position, uses, direct)
             for each in node.args:
                 if uses[id(each)] == position:
                     self._release(each)
-        for store in self._program.stores:
+        for store in self.program.stores:
             self._store(store, direct)
 
     def _last_uses(self) -> dict[int, int]:
         uses: dict[int, int] = {}
-        for position, node in enumerate(self._program.nodes):
+        for position, node in enumerate(self.program.nodes):
             uses[id(node)] = position
             for each in node.args:
                 uses[id(each)] = position
-        for store in self._program.stores:
+        for store in self.program.stores:
             for each in store.operands():
-                uses[id(each)] = len(self._program.nodes)
+                uses[id(each)] = len(self.program.nodes)
         return uses
 
     def _direct_outputs(self, uses: dict[int, int]) -> dict[int, Store]:
@@ -119,9 +119,9 @@ class Recipe:
         direct: dict[int, Store] = {}
         if self._is_aliased:
             return direct
-        for store in self._program.stores:
+        for store in self.program.stores:
             node = store.value
-            is_computed = store.index is None and id(node) not in direct and node.op not in ("load", "gather")
+            is_computed = store.index is None and id(node) not in direct and node.op not in ("load", "gather", "index")
             if is_computed and self._operands[store.param].size == self._size and not self._is_uniform(node):
                 direct[id(node)] = store
         return direct
@@ -131,9 +131,9 @@ class Recipe:
         return id(node) in self._uniform_ids
 
     def _find_uniform(self) -> None:
-        for node in self._program.nodes:
+        for node in self.program.nodes:
             if node.op == "load":
-                is_uniform = self._program.params[node.attr].is_scalar
+                is_uniform = self.program.params[node.attr].is_scalar
             elif node.op in ("gather", "index"):
                 is_uniform = False
             else:
@@ -147,7 +147,7 @@ class Recipe:
         if self._is_uniform(node):
             slot = self._new_slot(np.empty((), node.dtype))
             self._slots[id(node)] = slot
-            self.uniform.append(self._step(operation(node, self._program.math)[0], node, slot))
+            self.uniform.append(self._step(operation(node, self.program.math)[0], node, slot))
             return
         function, may_overwrite = self._function(node)
         store = direct.get(id(node))
@@ -188,12 +188,12 @@ class Recipe:
         """A strided or broadcast operand used several times is made contiguous once for each block."""
         if self._keeps_strides or (operand.flags.c_contiguous and operand.size == self._size):
             return False
-        return sum(each is node for user in self._program.nodes for each in user.args) > 1
+        return sum(each is node for user in self.program.nodes for each in user.args) > 1
 
     def _function(self, node: Node) -> tuple[Callable[..., Any], bool]:
         if node.op == "gather":
-            return _gather(self._program.params[node.attr].name), False
-        return operation(node, self._program.math)
+            return _gather(self.program.params[node.attr].name), False
+        return operation(node, self.program.math)
 
     def _step(self, function: Callable[..., Any], node: Node, out: int) -> Step:
         slots = [self._slots[id(each)] for each in node.args]
@@ -206,7 +206,7 @@ class Recipe:
         value, target = self._slots[id(store.value)], self.param_slots[store.param]
         if store.index is not None:
             mask = -1 if store.mask is None else self._slots[id(store.mask)]
-            function = _scatter(self._program.params[store.param].name)
+            function = _scatter(self.program.params[store.param].name)
             self.steps.append((function, self._slots[id(store.index)], value, mask, target))
         elif direct.get(id(store.value)) is not store:
             self.steps.append((_copy, value, -1, -1, target))
@@ -241,6 +241,17 @@ class Recipe:
         for each in node.args:
             if uses[id(each)] == position and each.dtype.itemsize == node.dtype.itemsize:
                 self._release(each)
+
+
+def execute(steps: Sequence[Step], env: Sequence[A]) -> None:
+    """Run steps over the slots of ``env``."""
+    for function, a, b, c, out in steps:
+        if b < 0:
+            function(env[a], env[out])
+        elif c < 0:
+            function(env[a], env[b], env[out])
+        else:
+            function(env[a], env[b], env[c], env[out])
 
 
 def _copy(x: A, out: A) -> None:

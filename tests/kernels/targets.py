@@ -1,0 +1,62 @@
+"""The array libraries present here, each as a pair of functions from and to NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from xferlib import _registry
+
+
+class Target(NamedTuple):
+    """A library on a device."""
+
+    name: str
+    put: Callable[[np.ndarray[Any, Any]], Any]
+    get: Callable[[Any], np.ndarray[Any, Any]]
+
+
+def _torch(device: str) -> Target:
+    import torch
+
+    return Target(
+        f"torch-{device}",
+        lambda x: torch.from_numpy(np.ascontiguousarray(x).reshape(x.shape)).to(device, copy=True),
+        lambda y: y.cpu().numpy(),
+    )
+
+
+def _cupy() -> Target:
+    import cupy
+
+    return Target("cupy", cupy.asarray, cupy.asnumpy)
+
+
+def _pycuda() -> Target:
+    from pycuda import gpuarray
+
+    return Target("pycuda", lambda x: gpuarray.to_gpu(np.ascontiguousarray(x).reshape(x.shape)), lambda y: y.get())
+
+
+_CHOICES = {
+    "torch-cpu": ("torch", "cpu", lambda: _torch("cpu")),
+    "torch-cuda": ("torch", "cuda", lambda: _torch("cuda")),
+    "cupy": ("cupy", "cuda", _cupy),
+    "pycuda": ("pycuda", "cuda", _pycuda),
+}
+
+NAMES = tuple(_CHOICES)
+
+
+def target(name: str) -> Target:
+    """The library, or a skip that says why it is absent."""
+    backend, kind, make = _CHOICES[name]
+    status = _registry.available_backends()[backend]
+    if not status.is_available:
+        pytest.skip(status.reason)
+    if not any(kind in device for device in status.devices):
+        pytest.skip(f"{backend} sees no {kind} device")
+    return make()

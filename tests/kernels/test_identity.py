@@ -1,0 +1,232 @@
+"""The same bits from every library that is present: functions, casts, layouts, random programs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import targets
+from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, random_bits, same_bits, specials
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.functions import TABLE, guarantee
+from xferlib.kernels.ir import Builder, Param, Store
+from xferlib.kernels.types import numpy_loop
+
+REAL = ("bool", *INTEGERS, *FLOATS)
+
+
+@pytest.fixture(params=targets.NAMES)
+def target(request):
+    return targets.target(request.param)
+
+
+def _kernel(function):
+    call = getattr(trace_math, function)
+    shapes = {1: lambda x: call(x), 2: lambda x, y: call(x, y), 3: lambda x, y, z: call(x, y, z)}
+    return elementwise(shapes[TABLE[function].arity], name=function)
+
+
+def _operands(dtype, arity):
+    pool = np.concatenate([specials(dtype), random_bits(dtype, 200, seed=arity)])
+    if arity == 1:
+        return [np.concatenate([pool, random_bits(dtype, 20_000, seed=7)])]
+    if arity == 2:
+        left, right = np.meshgrid(pool[:100], pool[:100])
+        return [left.ravel().copy(), right.ravel().copy()]
+    pool = pool[:40]
+    return [each.ravel().copy() for each in np.meshgrid(pool, pool, pool)]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_function_of_every_dtype(name, target):
+    for dtype in DTYPES:
+        function = TABLE[name]
+        if np.dtype(dtype).kind not in function.kinds:
+            continue
+        if numpy_loop(function, (np.dtype(dtype),) * function.arity) != (np.dtype(dtype),) * function.arity:
+            continue  # NumPy computes it in another dtype, which has its own turn
+        operands = _operands(dtype, function.arity)
+        kernel = _kernel(name)
+        expected = kernel(*operands)
+        actual = target.get(kernel(*map(target.put, operands)))
+        promise = guarantee(name, dtype)
+        if promise.is_identical:
+            wrong = _first_difference(actual, expected, operands)
+            assert same_bits(actual, expected), f"{name} of {dtype}: {wrong}"
+        elif promise.bound_ulp is not None and np.dtype(dtype).kind == "f":
+            assert _ulps(actual, expected) <= 2 * promise.bound_ulp + 1, f"{name} of {dtype}"
+
+
+def _first_difference(actual, expected, operands):
+    for place in range(expected.size):
+        if not same_bits(actual[place : place + 1], expected[place : place + 1]):
+            return [each[place] for each in operands], actual[place], expected[place]
+    return None
+
+
+def _ulps(actual, expected):
+    """The largest distance in units in the last place; infinity where one is not finite."""
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(actual)):
+        return np.inf
+    with np.errstate(all="ignore"):
+        spacing = np.spacing(np.abs(expected[finite]))
+        return np.max(np.abs(actual[finite] - expected[finite]) / spacing, initial=0)
+
+
+@pytest.mark.parametrize("source", DTYPES)
+def test_every_conversion(source, target):
+    x = np.concatenate([specials(source), random_bits(source, 5000)])
+    for dtype in DTYPES:
+        kernel = _cast(dtype)
+        assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {dtype}"
+
+
+def _cast(dtype):
+    return elementwise(lambda x: x.astype(dtype), name=f"to_{dtype}")
+
+
+LAYOUTS = {
+    "row": lambda x: x[:1],
+    "column": lambda x: x[:, :1],
+    "strided": lambda x: x[:, ::2],
+    "misaligned": lambda x: x[:, 1:],
+    "transposed": lambda x: x.T,
+    "zero-dimensional": lambda x: x[0, 0],
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout(layout, dtype, target):
+    kernel = elementwise(lambda x, y: x * y + y)
+    base = random_bits(dtype, 67 * 67).reshape(67, 67)
+    if target.name == "pycuda" and layout == "zero-dimensional":
+        pytest.skip("GPUArray has no zero-dimensional views")
+    x = LAYOUTS[layout](base)
+    other = base if layout in ("row", "column", "transposed", "zero-dimensional") else base[:, : x.shape[1]]
+    expected = kernel(x, other)
+    on_device = target.put(base)
+    y = on_device if other is base else on_device[:, : x.shape[1]]
+    assert same_bits(target.get(kernel(LAYOUTS[layout](on_device), y)), expected)
+
+
+def test_three_dimensions_with_gaps(target):
+    kernel = elementwise(lambda x, y: x - y)
+    base = random_bits("float32", 9 * 10 * 22).reshape(9, 10, 22)
+    d = target.put(base)
+    expected = kernel(base[::2, 1:8, 2:19], base[:5, 2:9, 3:20])
+    assert same_bits(target.get(kernel(d[::2, 1:8, 2:19], d[:5, 2:9, 3:20])), expected)
+
+
+def test_raw_parameters_and_index(target):
+    kernel = elementwise("raw T x, T y", "T z, int64 k", "z = i > 2 ? x[n - 1 - i] + y : y; k = i")
+    x, y = np.arange(50, dtype=np.float32), np.ones(50, np.float32)
+    for actual, expected in zip(kernel(target.put(x), target.put(y)), kernel(x, y), strict=True):
+        assert same_bits(target.get(actual), expected)
+
+
+def test_scatter(target):
+    kernel = elementwise("T x, raw T z", "raw T w", "if (x > 3) w[n - 1 - i] = x + z[0]")
+    x = np.arange(9, dtype=np.int16)
+    w, expected = target.put(np.zeros(9, np.int16)), np.zeros(9, np.int16)
+    kernel(target.put(x), target.put(x), w)
+    kernel(x, x, expected)
+    assert same_bits(target.get(w), expected)
+
+
+def test_scalars_and_several_outputs(target):
+    @elementwise
+    def kernel(x, y, *, alpha=0.1, count=3):
+        return x * alpha + y, x > count, (x + y).astype("int16")
+
+    x, y = random_bits("float32", 1001), random_bits("float16", 1001)
+    for actual, expected in zip(kernel(target.put(x), target.put(y)), kernel(x, y), strict=True):
+        assert same_bits(target.get(actual), expected)
+
+
+# --- random programs
+
+UNARY = {"f": ["neg", "abs", "floor", "rint", "sqrt"], "i": ["neg", "abs", "not"]}
+BINARY = {
+    "f": ["add", "sub", "mul", "div", "min", "max", "fmod"],
+    "i": ["add", "sub", "mul", "idiv", "imod", "floordiv", "floormod", "min", "max", "and", "or", "xor", "shl", "shr"],
+}
+COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
+
+
+@st.composite
+def programs(draw):
+    """A random program over two inputs, and their dtypes."""
+    dtypes = [np.dtype(draw(st.sampled_from([*INTEGERS, *FLOATS]))) for _ in range(2)]
+    b = Builder([Param(name=f"x{number}", dtype=dtype) for number, dtype in enumerate(dtypes)])
+    nodes = [b.load(0), b.load(1)]
+    for _ in range(draw(st.integers(1, 12))):
+        x = draw(st.sampled_from(nodes))
+        y = b.cast(draw(st.sampled_from(nodes)), x.dtype)
+        kind = "f" if x.dtype.kind == "f" else "b" if x.dtype.kind == "b" else "i"
+        choices = ["cast", "select", "compare"]
+        choices += ["unary", "binary"] if kind != "b" else ["logic"]
+        choices += ["call"] if x.dtype == np.float32 else []
+        choice = draw(st.sampled_from(choices))
+        if choice == "cast":
+            nodes.append(b.cast(x, np.dtype(draw(st.sampled_from(REAL)))))
+        elif choice == "select":
+            test = b.truth(draw(st.sampled_from(nodes)))
+            nodes.append(b.select(test, x, y))
+        elif choice == "compare":
+            nodes.append(b.op(draw(st.sampled_from(COMPARE)), x, y))
+        elif choice == "logic":
+            nodes.append(b.op(draw(st.sampled_from(["and", "or", "xor"])), x, y))
+        elif choice == "unary":
+            nodes.append(b.op(draw(st.sampled_from(UNARY[kind])), x))
+        elif choice == "call":
+            nodes.append(b.call(draw(st.sampled_from(["exp", "log", "sin", "tanh", "cbrt"])), x))
+        else:
+            nodes.append(b.op(draw(st.sampled_from(BINARY[kind])), x, y))
+    b.params.append(Param(name="out", dtype=nodes[-1].dtype))
+    return b.program([Store(param=2, value=nodes[-1])]), dtypes
+
+
+class _Fixed:
+    """A definition that is one program."""
+
+    name, names, first_output = "random", ("x0", "x1"), None
+    positional, keywords, defaults = ["x0", "x1"], [], {}
+
+    def __init__(self, program):
+        self.program = program
+
+    def specialize(self, kinds, scalars):
+        from xferlib.kernels.definitions import Specialization
+
+        return Specialization(program=self.program, outputs=(2,), ranges={})
+
+
+@pytest.mark.parametrize("name", targets.NAMES)
+def test_random_programs(name):
+    from xferlib.kernels import ElementwiseKernel
+
+    there = targets.target(name)
+    examples = 60 if name == "torch-cpu" else 25  # each one is compiled on a GPU
+
+    @settings(max_examples=examples, deadline=None, derandomize=True)
+    @given(programs())
+    def check(example):
+        program, dtypes = example
+        pools = [np.concatenate([specials(dtype), random_bits(dtype, 64, seed=3)]) for dtype in dtypes]
+        operands = [each.ravel().copy() for each in np.meshgrid(*pools)]
+        kernel = ElementwiseKernel(_Fixed(program))
+        expected = kernel(*operands)
+        assert same_bits(there.get(kernel(*map(there.put, operands))), expected), program.text
+
+    check()
+
+
+def test_the_comparison_can_fail():
+    x = np.array([1.0, np.nan, -0.0], np.float32)
+    assert same_bits(x, x.copy())
+    assert not same_bits(x, np.array([1.0, np.nan, 0.0], np.float32))
+    assert not same_bits(x, np.nextafter(x, np.float32(2)))
+    assert not same_bits(x, x.astype(np.float64))
+    assert not same_bits(x, x[:2])

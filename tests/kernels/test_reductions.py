@@ -1,0 +1,165 @@
+"""Reductions: the fixed tree against its definition, every library, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
+from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
+from xferlib.kernels import reduction, reductions
+
+LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 32768, 40961)
+
+
+@pytest.fixture(params=targets.NAMES)
+def target(request):
+    return targets.target(request.param)
+
+
+def tree(values, combine):
+    """The definition of the order, one number at a time."""
+    leaves = []
+    for start in range(0, len(values), 4096):
+        leaf = values[start : start + 4096]
+        lanes = list(leaf[:512])
+        for place in range(512, len(leaf)):
+            lanes[place % 512] = combine(lanes[place % 512], leaf[place])
+        step = 256
+        while step:
+            for lane in range(step):
+                if lane + step < len(lanes):
+                    lanes[lane] = combine(lanes[lane], lanes[lane + step])
+            del lanes[step:]
+            step //= 2
+        leaves.append(lanes[0])
+    while len(leaves) > 1:
+        pairs = [combine(*leaves[k : k + 2]) if k + 1 < len(leaves) else leaves[k] for k in range(0, len(leaves), 2)]
+        leaves = pairs
+    return leaves[0]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_sum_follows_the_tree(length):
+    x = np.random.default_rng(length).standard_normal(length).astype(np.float32)
+    assert reductions.sum(x)[()] == tree(list(x), lambda a, b: a + b)
+
+
+def test_the_order_matters():
+    x = np.random.default_rng(0).standard_normal(40961).astype(np.float32)
+    assert len({float(tree(list(x), lambda a, b: a + b)), float(np.cumsum(x)[-1]), float(x.sum())}) > 1
+
+
+@pytest.mark.parametrize("name", ["min", "max", "argmin", "argmax", "any", "all", "sum", "prod"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64"])
+def test_exact_ones_agree_with_numpy(name, dtype):
+    x = random_bits(dtype, 7 * 600).reshape(7, 600)
+    for axis in (None, 0, 1):
+        ours, theirs = getattr(reductions, name)(x, axis=axis), getattr(np, name)(x, axis=axis)
+        assert np.array_equal(ours, theirs)
+
+
+def test_nan_and_ties():
+    x = np.array([3.0, 1.0, 1.0, np.nan, 5.0, np.nan])
+    assert reductions.argmax(x) == 3 == np.argmax(x)
+    assert reductions.argmin(x) == 3 == np.argmin(x)
+    assert reductions.argmin(x[:3]) == 1
+    assert math.isnan(reductions.max(x))
+    assert same_bits(reductions.min(np.array([0.0, -0.0])), np.array(-0.0))
+
+
+def test_mean_var_and_norm_against_exact_sums():
+    x = np.random.default_rng(1).standard_normal((5, 3000))
+    mean = np.array([math.fsum(row) / 3000 for row in x])
+    np.testing.assert_allclose(reductions.mean(x, axis=1), mean, rtol=0, atol=20 * 2**-53)  # 17 additions deep
+    spread = np.array([math.fsum((row - m) ** 2) / 2999 for row, m in zip(x, mean, strict=True)])
+    np.testing.assert_allclose(reductions.var(x, axis=1, ddof=1), spread, rtol=25 * 2**-53)
+    assert reductions.norm(np.array([3.0, 4.0])) == 5
+
+
+def test_complex():
+    x = np.array([1 + 2j, 3 - 1j, -2j], np.complex64)
+    assert reductions.sum(x) == 4 - 1j
+    assert reductions.prod(x) == (1 + 2j) * (3 - 1j) * -2j
+    assert reductions.norm(np.array([3 + 4j], np.complex64)).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", *INTEGERS[4:], *FLOATS, "complex64"])
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "argmax", "mean", "any", "norm"])
+def test_every_library_gives_the_same_bits(name, dtype, target):
+    kernel = getattr(reductions, name)
+    if np.dtype(dtype).kind == "c" and name in ("min", "argmax"):
+        pytest.skip("complex numbers have no order")
+    for shape, axis in (((40, 515), 1), ((515, 40), 0), ((33, 5), 1), ((40961,), None), ((4, 130, 33), (0, 2)), ((9000, 3), 0)):
+        x = random_bits(dtype, math.prod(shape)).reshape(shape)
+        if np.dtype(dtype).kind in "fc":
+            x = np.where(np.isfinite(x), x, 1).astype(dtype)
+        expected = kernel(x, axis=axis)
+        assert same_bits(target.get(kernel(target.put(x), axis=axis)), expected), (shape, axis)
+
+
+def test_strided_and_misaligned_input(target):
+    x = random_bits("int32", 70 * 1100).reshape(70, 1100)
+    d = target.put(x)
+    for view in (lambda a: a[:, 1:], lambda a: a[::2, ::3], lambda a: a[1:].T):
+        for axis in (0, 1):
+            expected = reductions.sum(view(x), axis=axis)
+            assert same_bits(target.get(reductions.sum(view(d), axis=axis)), expected)
+
+
+def test_cupy_form(target):
+    l2norm = reduction("T x", "T y", map_expr="x * x", reduce_expr="a + b", post_map_expr="y = sqrt(a)", identity="0",
+                       name="l2norm")  # fmt: skip
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    assert same_bits(l2norm(x, axis=1), np.sqrt(np.array([30, 255], np.float32)))
+    assert same_bits(target.get(l2norm(target.put(x), axis=1)), l2norm(x, axis=1))
+
+
+def test_cupy_mean_with_sizes():
+    mean = reduction("T x", "T y", map_expr="x", reduce_expr="a + b",
+                     post_map_expr="y = a / (_in_ind.size() / _out_ind.size())", identity="0")  # fmt: skip
+    assert mean(np.arange(12.0).reshape(3, 4), axis=0).tolist() == [4, 5, 6, 7]
+
+
+def test_pycuda_form(target):
+    dot = reduction("float *x, float *y", map_expr="x[i]*y[i]", reduce_expr="a+b", identity="0", dtype="float")
+    x, y = np.arange(400, dtype=np.float32), np.ones(400, np.float32)
+    assert dot(x, y) == 79800
+    assert target.get(dot(target.put(x), target.put(y))) == 79800
+
+
+def test_keepdims_out_and_broadcasting():
+    x = np.ones((3, 4), np.float32)
+    assert reductions.sum(x, axis=0, keepdims=True).shape == (1, 4)
+    out = np.empty(3, np.float32)
+    assert reductions.sum(x, axis=-1, out=out) is out
+    assert out.tolist() == [4, 4, 4]
+
+
+def test_empty():
+    assert reductions.sum(np.empty((0, 3)), axis=0).tolist() == [0, 0, 0]
+    assert reductions.sum(np.empty((0, 3)), axis=1).shape == (0,)
+    assert reductions.all(np.empty(0)) == True  # noqa: E712
+    with pytest.raises(KernelTypeError, match="no identity"):
+        reductions.max(np.empty((0, 3)), axis=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: reductions.sum(x, axis=2), KernelTypeError, "axis 2 is out of range"),
+        (lambda x: reductions.sum(x, axis=(0, -2)), KernelTypeError, "names an axis twice"),
+        (lambda x: reductions.sum(x, axis=0, out=np.empty(3)), LayoutError, r"shape \(3,\)"),
+        (lambda x: reductions.sum(x, axis=0, out=np.empty(4, np.float32)), LayoutError, "dtype"),
+        (lambda x: reductions.sum(x, axis=0, out=x[0]), KernelTypeError, "overlaps|is an input"),
+        (lambda x: reductions.sum(3.0), KernelTypeError, "no argument is an array"),
+        (lambda x: reductions.min(x * 1j), KernelTypeError, "not defined for complex128"),
+        (lambda x: reduction("T x", "T y", map_expr="x", reduce_expr="a+b")(x), KernelSyntaxError, "post_map_expr"),
+        (lambda x: reduction("T x", map_expr="x", reduce_expr="a+b")(x), KernelSyntaxError, "dtype="),
+        (lambda x: reduction("T x", map_expr="x", reduce_expr="a+c", dtype="T")(x), KernelSyntaxError, "'c' is not decl"),
+    ],
+)
+def test_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call(np.ones((3, 4)))

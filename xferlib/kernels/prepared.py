@@ -1,0 +1,241 @@
+"""Checked calls, ready to be repeated: on host memory through the NumPy engine, and on CUDA devices.
+
+What dtypes, shapes and strides decide has been checked once. What remains for each call is what they do
+not tell: pointers (overlap, alignment), writability, and the values of scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._array import ArrayInfo
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import arguments as checks
+from xferlib.kernels.definitions import Specialization
+from xferlib.kernels.numpy_engine import NumpyPlan
+from xferlib.kernels.overlap import bounds
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend, RawStream
+    from xferlib.kernels.cuda_engine import CudaPlan
+
+A = np.ndarray[Any, Any]
+
+
+class Prepared:
+    """What both kinds of call share: the checks that happen once, and the scalars.
+
+    Args:
+        name: The kernel's, for messages.
+        backend: The part of a backend that owns the arrays.
+        device: Where they are.
+        special: The program, and which of its parameters are outputs.
+        shape: The common shape of the element-wise operands.
+        scalars: The parameters given as numbers.
+        infos: The arrays given, by parameter.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        device: Device,
+        special: Specialization,
+        shape: tuple[int, ...],
+        scalars: frozenset[int],
+        infos: dict[int, ArrayInfo],
+    ) -> None:
+        self.name = name
+        self.backend = backend
+        self.device = device
+        self.shape = shape
+        self.program = special.program
+        self._ranges = special.ranges
+        self._outputs = special.outputs
+        self._scalars = sorted(scalars)
+        self._names = [param.name for param in self.program.params]
+        self._raw = frozenset(number for number, param in enumerate(self.program.params) if param.is_raw)
+        self._omitted = [number for number in special.outputs if number not in infos]
+        self._check(infos)
+        self._arrays = sorted(infos)
+        self._written = sorted(self.program.writes & infos.keys())
+        self._pairs = [
+            (written, other)
+            for written in self._written
+            for other in self._arrays
+            if other != written and not (other in self.program.writes and other < written)
+        ]
+        self._is_in_place = bool(self.program.writes & self.program.reads)
+
+    def _check(self, infos: dict[int, ArrayInfo]) -> None:
+        given = [number for number in self._outputs if number in infos]
+        if given and self._omitted:
+            raise KernelTypeError(
+                f"{self.name}(): {len(given)} of {len(self._outputs)} outputs are given; give all or none"
+            )
+        for number in self._omitted:
+            label = f"{self.name}(): output {self._names[number]!r}"
+            if number in self._raw:
+                raise KernelTypeError(f"{label} is raw and has no shape; pass an array")
+            if number in self.program.reads:
+                raise KernelTypeError(f"{label} is read before it is written; pass an array with its content")
+        for number in self.program.writes & infos.keys():
+            self._check_written(number, infos[number])
+
+    def _check_written(self, number: int, info: ArrayInfo) -> None:
+        info = info._replace(dtype=checks.native_dtype(info.dtype, self._names[number]))
+        if number in self._raw:
+            checks.check_writable(self.name, self._names[number], info)
+        else:
+            dtype = self.program.params[number].dtype
+            checks.check_output(self.name, self._names[number], info, self.shape, dtype)
+
+    def _scalar(self, number: int, value: Any) -> np.generic:
+        """The argument of scalar parameter ``number``, converted and in range."""
+        name = self._names[number]
+        if ranges := self._ranges.get(number):
+            checks.check_range(value, ranges, name)
+        return checks.convert_scalar(value, self.program.params[number].dtype, name)
+
+    def _returned(self, results: Sequence[Any]) -> Any:
+        outputs = self._outputs
+        if len(outputs) == 1:
+            return results[outputs[0]]
+        return tuple(results[number] for number in outputs) if outputs else None
+
+    def _check_overlap(self, infos: dict[int, ArrayInfo]) -> bool:
+        return checks.check_overlap(self.name, self._names, infos, self.program.writes & infos.keys(), self._raw)
+
+
+class HostCall(Prepared):
+    """A call on host memory."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        infos: dict[int, ArrayInfo] = args[-1]
+        self._is_numpy = self.backend.name == "numpy"
+        self._plans: dict[bool, NumpyPlan] = {}
+        self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
+        self._is_plain = not (self._scalars or self._omitted or self._swapped)
+
+    def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """Run for arrays of the same dtypes, shapes and strides as before."""
+        if not self._is_numpy:
+            values = [self.backend.host_view(each) if n in self._arrays else each for n, each in enumerate(given)]
+        is_aliased = self._is_in_place
+        for number in self._written:
+            if not values[number].flags.writeable:
+                self._check_written(number, _info(values[number], self.device))
+        for written, other in self._pairs:
+            if np.may_share_memory(values[written], values[other]):
+                is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
+                break
+        if self._is_plain:
+            self._plan(is_aliased, values).run(values)
+            return self._returned(given)
+        return self._run_converted(given, values, is_aliased=is_aliased)
+
+    def _run_converted(self, given: Sequence[Any], values: list[Any], *, is_aliased: bool) -> Any:
+        missing = [None] * (len(self._names) - len(given))
+        operands, results = [*values, *missing], [*given, *missing]
+        for number in self._scalars:
+            operands[number] = np.array(self._scalar(number, given[number]))
+        for number in self._omitted:
+            operands[number], results[number] = self._new_output(number)
+        for number in self._swapped:
+            operands[number] = operands[number].astype(operands[number].dtype.newbyteorder("="))
+        self._plan(is_aliased, operands).run(operands)
+        for number in self._swapped:
+            if number in self.program.writes:
+                values[number][...] = operands[number]
+        return self._returned(results)
+
+    def _plan(self, is_aliased: bool, operands: list[Any]) -> NumpyPlan:
+        plan = self._plans.get(is_aliased)
+        if plan is None:
+            plan = NumpyPlan(self.program, self.shape, operands, is_aliased=is_aliased)
+            self._plans[is_aliased] = plan
+        return plan
+
+    def _new_output(self, number: int) -> tuple[A, Any]:
+        dtype = self.program.params[number].dtype
+        if self._is_numpy:
+            array: A = np.empty(self.shape, dtype)
+            return array, array
+        stream = self.backend.stream_current(self.device)
+        result = self.backend.empty(self.shape, dtype, device=self.device, stream=stream)
+        return self.backend.host_view(result), result
+
+
+class CudaCall(Prepared):
+    """A call on a CUDA device, launched on the current stream of the arrays' library."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._infos: dict[int, ArrayInfo] = args[-1]
+        self._plans: dict[tuple[Any, ...], CudaPlan] = {}
+        self._aligned: CudaPlan | None = None
+        self._spans = {
+            number: bounds(0, info.shape, info.strides, info.dtype.itemsize) for number, info in self._infos.items()
+        }
+        self._is_plain = not (self._scalars or self._omitted)
+
+    def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
+        """Launch for arrays of the same dtypes, shapes, strides and device as before."""
+        stream = self.backend.stream_current(self.device)
+        spans = self._spans
+        is_apart = not self._is_in_place
+        for written, other in self._pairs:
+            low, high = spans[written]
+            other_low, other_high = spans[other]
+            starts_before = pointers[written] + low < pointers[other] + other_high
+            if starts_before and pointers[other] + other_low < pointers[written] + high:
+                is_apart = False
+        if not self._is_plain:
+            return self._run_converted(given, pointers, stream, is_apart=is_apart)
+        plan = self._aligned
+        if plan is None or not is_apart or not plan.is_aligned(pointers):
+            plan = self._plan({number: pointers[number] for number in self._arrays}, is_apart=is_apart)
+        plan.run([pointers[number] for number in plan.array_order], (), stream)
+        return self._returned(given)
+
+    def _run_converted(self, given: Sequence[Any], pointers: list[Any], stream: RawStream, *, is_apart: bool) -> Any:
+        results = [*given, *[None] * (len(self._names) - len(given))]
+        places = {number: pointers[number] for number in self._arrays}
+        for number in self._omitted:
+            dtype = self.program.params[number].dtype
+            results[number] = self.backend.empty(self.shape, dtype, device=self.device, stream=stream)
+            info = self.backend.view(results[number])
+            self._infos.setdefault(number, info)
+            places[number] = info.pointer
+        plan = self._plan(places, is_apart=is_apart)
+        scalars = [self._scalar(number, given[number]) for number in self._scalars]
+        plan.run([places[number] for number in plan.array_order], scalars, stream)
+        return self._returned(results)
+
+    def _plan(self, places: dict[int, int], *, is_apart: bool) -> CudaPlan:
+        """The plan for these addresses: their alignment, and whether outputs are inputs."""
+        is_aliased = False
+        if not is_apart:
+            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
+            is_aliased = self._check_overlap(infos) or self._is_in_place
+        key = (is_aliased, *(pointer % 16 for pointer in places.values()))
+        plan = self._plans.get(key)
+        if plan is None:
+            from xferlib.kernels.cuda_engine import CudaPlan
+
+            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
+            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased)
+            self._plans[key] = plan
+            if not any(key):
+                self._aligned = plan
+        return plan
+
+
+def _info(array: A, device: Device) -> ArrayInfo:
+    pointer = array.__array_interface__["data"][0]
+    return ArrayInfo(pointer, array.shape, array.strides, array.dtype, device, array.flags.writeable)

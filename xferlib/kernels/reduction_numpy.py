@@ -1,0 +1,171 @@
+"""Reductions on NumPy arrays, in the order that `reduction_spec` fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xferlib import _config
+from xferlib.kernels.ir import INT64, Program
+from xferlib.kernels.numpy_steps import Recipe, execute
+from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
+
+A = np.ndarray[Any, Any]
+
+_BLOCK = 64 * LEAF
+"""Elements that are mapped at a time."""
+
+
+class BlockFunction:
+    """A program on arrays of one shape, given anew at each call."""
+
+    def __init__(self, program: Program, size: int) -> None:
+        whole = np.broadcast_to(np.empty((), np.uint8), (max(size, 1),))
+        operands = [np.empty(()) if param.is_scalar else whole for param in program.params]
+        is_single = len([node for node in program.nodes if node.op not in ("load", "const")]) <= 1
+        self.recipe = Recipe(program, operands, whole.size, is_aliased=not is_single, keeps_strides=True)
+        self._arrays = [number for number, param in enumerate(program.params) if not param.is_scalar]
+        steps = self.recipe.all_steps
+        is_plain = len(steps) == 1 and max(steps[0][1:]) < len(program.params)
+        self._only = steps[0] if is_plain else None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the results are the operands as they are."""
+        program = self.recipe.program
+        return all(store.value.op == "load" for store in program.stores) and not self.recipe.uses_index
+
+    def __call__(self, operands: Sequence[A], first: int = 0) -> None:
+        """Run; all arrays that are not scalars have one shape."""
+        if self._only is not None:
+            execute([self._only], operands)
+            return
+        recipe = self.recipe
+        env = recipe.environment(None)
+        for number, operand in enumerate(operands):
+            env[recipe.param_slots[number]] = operand
+        recipe.bind_scratch(env, operands[self._arrays[-1]].shape)
+        if recipe.uses_index:
+            env[recipe.first_slot] = np.array(first, INT64)
+        execute(recipe.all_steps, env)
+
+
+class NumpyReduction:
+    """A reduction prepared for ``rows`` results of ``count`` elements each."""
+
+    def __init__(self, spec: ReductionSpec, rows: int, count: int) -> None:
+        self._spec = spec
+        self._rows = rows
+        self._count = count
+        self._map = BlockFunction(spec.map_program, count)
+        self._combine = BlockFunction(spec.combine, 1)
+        self._post = BlockFunction(spec.post, 1)
+
+    def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
+        """Reduce.
+
+        Args:
+            operands: The inputs seen in shape (rows, count); scalars zero-dimensional.
+            outputs: Arrays of shape (rows,).
+        """
+        from xferlib._workers import Job, workers
+
+        spec = self._spec
+        sizes = [np.array(self._rows * self._count, INT64), np.array(self._rows, INT64)]
+        with np.errstate(all="ignore"):
+            if self._count == 0:
+                assert spec.identity is not None
+                empty = [np.full(self._rows, value, d) for value, d in zip(spec.identity, spec.accumulators, strict=True)]
+                self._post([*empty, *sizes, *outputs])
+                return
+        leaves = -(-self._count // LEAF)
+        partial = [np.empty((self._rows, leaves), dtype) for dtype in spec.accumulators]
+        pieces = self._pieces()
+
+        def work(take: Callable[[], int]) -> None:
+            with np.errstate(all="ignore"):
+                while (number := take()) >= 0:
+                    self._fold(operands, partial, *pieces[number])
+
+        threads = min(len(pieces), _config.get().threads or _config.usable_cores())
+        workers.run(Job(len(pieces), work), threads - 1)
+        with np.errstate(all="ignore"):
+            accumulators = self._pairs(partial)
+            self._post([*(each[:, 0] for each in accumulators), *sizes, *outputs])
+
+    def _pieces(self) -> list[tuple[slice, slice]]:
+        """Blocks of rows and of elements; the latter start at leaves."""
+        step = min(-(-self._count // LEAF) * LEAF, _BLOCK)
+        rows = max(1, _BLOCK // min(step, self._count))
+        return [
+            (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)))
+            for row in range(0, self._rows, rows)
+            for start in range(0, self._count, step)
+        ]
+
+    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice) -> None:
+        """Map a block and reduce each of its leaves into ``partial``."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
+        self._reduce_leaves(self._mapped(blocks, shape, columns.start), partial, rows, columns.start // LEAF)
+
+    def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
+        """The accumulators of a block of elements; the elements themselves where those are it."""
+        if self._map.is_copy:
+            return [blocks[store.value.attr] for store in self._spec.map_program.stores]
+        mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
+        if self._map.recipe.uses_index:  # the number counts along the row alone
+            for row in range(shape[0]):
+                parts = [each if each.ndim == 0 else each[row] for each in blocks]
+                self._map([*parts, *(each[row] for each in mapped)], start)
+        else:
+            self._map([*blocks, *mapped])
+        return mapped
+
+    def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
+        shape = mapped[0].shape
+        whole = shape[1] // LEAF
+        if whole:
+            leaves = [each[:, : whole * LEAF].reshape(shape[0], whole, LEAF) for each in mapped]
+            for target, value in zip(partial, self._leaf(leaves), strict=True):
+                target[rows, leaf : leaf + whole] = value
+        if shape[1] % LEAF:
+            rest = [each[:, None, whole * LEAF :] for each in mapped]
+            for target, value in zip(partial, self._leaf(rest), strict=True):
+                target[rows, leaf + whole : leaf + whole + 1] = value
+
+    def _leaf(self, values: list[A]) -> list[A]:
+        """The last axis, of at most `LEAF` elements, reduced: rows of lanes one after the other, then halves."""
+        count = values[0].shape[-1]
+        lanes = min(count, LANES)
+        total = [each[..., :lanes].copy() for each in values]
+        for start in range(LANES, count, LANES):
+            width = min(LANES, count - start)
+            self._take_in(total, [each[..., start : start + width] for each in values], width)
+        step = LANES // 2
+        while step:
+            width = min(step, max(lanes - step, 0))
+            if width:
+                self._take_in(total, [each[..., step : step + width] for each in total], width)
+                lanes = step
+            step //= 2
+        return [each[..., 0] for each in total]
+
+    def _take_in(self, total: list[A], other: list[A], width: int) -> None:
+        mine = [each[..., :width] for each in total]
+        self._combine([*mine, *other, *mine])
+
+    def _pairs(self, partial: list[A]) -> list[A]:
+        """Neighbours combined, level by level."""
+        while (count := partial[0].shape[1]) > 1:
+            even = count - count % 2
+            left, right = [each[:, 0:even:2] for each in partial], [each[:, 1:even:2] for each in partial]
+            merged = [np.empty((self._rows, (count + 1) // 2), each.dtype) for each in partial]
+            self._combine([*left, *right, *(each[:, : even // 2] for each in merged)])
+            if count % 2:
+                for target, each in zip(merged, partial, strict=True):
+                    target[:, -1] = each[:, -1]
+            partial = merged
+        return partial

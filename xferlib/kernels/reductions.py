@@ -1,0 +1,261 @@
+"""Ready-made reductions: ``sum``, ``prod``, ``min``, ``max``, ``any``, ``all``, ``argmin``, ``argmax``, ``mean``, ``var``, ``norm``.
+
+Each takes ``(x, axis=None, keepdims=False, out=None)``. Integers and bool are summed in 64 bits, float16 in
+float32; ``mean``, ``var`` and ``norm`` of integers are float64. NaN propagates. ``argmin`` and ``argmax`` give the
+first of several, in C order along the reduced axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import lower
+from xferlib.kernels.definitions import Kind
+from xferlib.kernels.ir import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    Param,
+    is_complex,
+    is_float,
+    part_dtype,
+)
+from xferlib.kernels.reduction import ReductionKernel
+from xferlib.kernels.reduction_spec import ReductionSpec, build
+
+__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "norm", "prod", "sum", "var"]
+
+Nodes = list[Node]
+Maker = Callable[[tuple[DType, ...]], ReductionSpec]
+
+
+class BuiltIn:
+    """A reduction written in nodes."""
+
+    def __init__(self, name: str, names: tuple[str, ...], make: Maker, kinds: str) -> None:
+        self.name = name
+        self.names = names
+        self._make = make
+        self._kinds = kinds
+
+    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+        dtypes = tuple(each for each in kinds if isinstance(each, np.dtype))
+        if scalars or len(dtypes) != len(self.names):
+            raise KernelTypeError(f"{self.name}() takes {len(self.names)} array(s); pass numbers as arrays")
+        if dtypes[0].kind not in self._kinds:
+            raise KernelTypeError(f"{self.name}() is not defined for {dtypes[0]}; convert it first")
+        return self._make(dtypes)
+
+
+def _input(dtype: DType, name: str = "x") -> Param:
+    return Param(name=name, dtype=dtype)
+
+
+def _sum_dtype(dtype: DType) -> DType:
+    if dtype.kind in "bi":
+        return INT64
+    if dtype.kind == "u":
+        return UINT64
+    return FLOAT32 if dtype == FLOAT16 else dtype
+
+
+def _parts(b: Builder, value: Node) -> Nodes:
+    """A real value, or the two parts of a complex one: what is accumulated."""
+    return [b.real(value), b.imag(value)] if is_complex(value.dtype) else [value]
+
+
+def _whole(b: Builder, parts: Nodes) -> Node:
+    return parts[0] if len(parts) == 1 else b.complex(parts[0], parts[1])
+
+
+def _each(op: str) -> Callable[[Builder, Nodes, Nodes], Nodes]:
+    return lambda b, x, y: [b.op(op, one, two) for one, two in zip(x, y, strict=True)]
+
+
+def _make_sum(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    dtype = dtypes[0]
+    wide = _sum_dtype(dtype)
+    result = dtype if is_float(dtype) else wide
+    return build(
+        [_input(dtype)],
+        lambda b, x: _parts(b, b.cast(x[0], wide)),
+        _each("add"),
+        lambda b, a, n, m: [b.cast(_whole(b, a), result)],
+        identity=(0, 0) if is_complex(dtype) else (0,),
+    )
+
+
+def _make_prod(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    dtype = dtypes[0]
+    wide = _sum_dtype(dtype)
+    result = dtype if is_float(dtype) else wide
+
+    def times(b: Builder, x: Nodes, y: Nodes) -> Nodes:
+        if len(x) == 1:
+            return [b.op("mul", x[0], y[0])]
+        return _parts(b, lower.complex_multiply(b, _whole(b, x), _whole(b, y)))
+
+    return build(
+        [_input(dtype)],
+        lambda b, x: _parts(b, b.cast(x[0], wide)),
+        times,
+        lambda b, a, n, m: [b.cast(_whole(b, a), result)],
+        identity=(1, 0) if is_complex(dtype) else (1,),
+    )
+
+
+def _make_extremum(op: str) -> Maker:
+    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
+        dtype = dtypes[0]
+        chosen = {"min": "and", "max": "or"}[op] if dtype == BOOL else op
+        return build(
+            [_input(dtype)], lambda b, x: [x[0]], _each(chosen), lambda b, a, n, m: [a[0]], identity=None
+        )
+
+    return make
+
+
+def _make_logical(op: str) -> Maker:
+    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
+        return build(
+            [_input(dtypes[0])],
+            lambda b, x: [b.truth(x[0])],
+            _each(op),
+            lambda b, a, n, m: [a[0]],
+            identity=(op == "and",),
+        )
+
+    return make
+
+
+def _make_arg(op: str) -> Maker:
+    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
+        dtype = dtypes[0]
+
+        def first(b: Builder, x: Nodes, y: Nodes) -> Nodes:
+            """The better value; of equal ones, and of NaNs, the one with the lower number."""
+            better = b.op("lt" if op == "min" else "gt", x[0], y[0])
+            same = b.op("eq", x[0], y[0])
+            if is_float(dtype):
+                x_nan, y_nan = lower.isnan(b, x[0]), lower.isnan(b, y[0])
+                better = b.op("or", better, b.op("and", x_nan, b.op("not", y_nan)))
+                same = b.op("or", same, b.op("and", x_nan, y_nan))
+            takes_x = b.op("or", better, b.op("and", same, b.op("lt", x[1], y[1])))
+            return [b.select(takes_x, one, two) for one, two in zip(x, y, strict=True)]
+
+        return build(
+            [_input(dtype)],
+            lambda b, x: [x[0], b.index()],
+            first,
+            lambda b, a, n, m: [a[1]],
+            identity=None,
+        )
+
+    return make
+
+
+def _float_dtype(dtype: DType) -> DType:
+    return dtype if is_float(dtype) or is_complex(dtype) else FLOAT64
+
+
+def _count(b: Builder, in_size: Node, out_size: Node, dtype: DType) -> Node:
+    return b.cast(b.op("idiv", in_size, out_size), dtype)
+
+
+def _make_mean(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    result = _float_dtype(dtypes[0])
+    wide = _sum_dtype(result)
+
+    def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Nodes:
+        count = _count(b, n, m, a[0].dtype)
+        return [b.cast(_whole(b, [b.op("div", part, count) for part in a]), result)]
+
+    return build(
+        [_input(dtypes[0])],
+        lambda b, x: _parts(b, b.cast(x[0], wide)),
+        _each("add"),
+        finish,
+        identity=(0, 0) if is_complex(result) else (0,),
+    )
+
+
+def _squared_size(b: Builder, value: Node) -> Node:
+    parts = [b.op("mul", part, part) for part in _parts(b, value)]
+    return parts[0] if len(parts) == 1 else b.op("add", parts[0], parts[1])
+
+
+def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    wide = _sum_dtype(_float_dtype(dtypes[0]))
+    result = part_dtype(wide) if is_complex(wide) else _float_dtype(dtypes[0])
+    return build(
+        [_input(dtypes[0])],
+        lambda b, x: [_squared_size(b, b.cast(x[0], wide))],
+        _each("add"),
+        lambda b, a, n, m: [b.cast(b.op("sqrt", a[0]), result)],
+        identity=(0,),
+    )
+
+
+def _make_spread(ddof: int) -> Maker:
+    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
+        wide = _sum_dtype(_float_dtype(dtypes[0]))
+        result = part_dtype(wide) if is_complex(wide) else _float_dtype(dtypes[0])
+
+        def deviation(b: Builder, x: Nodes) -> Nodes:
+            pairs = zip(_parts(b, b.cast(x[0], wide)), _parts(b, b.cast(x[1], wide)), strict=True)
+            parts = [b.op("sub", one, two) for one, two in pairs]
+            return [_squared_size(b, _whole(b, parts))]
+
+        def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Nodes:
+            count = b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64))
+            return [b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)]
+
+        inputs = [_input(dtypes[0]), _input(dtypes[1], "mean")]
+        return build(inputs, deviation, _each("add"), finish, identity=(0,))
+
+    return make
+
+
+def _kernel(name: str, make: Maker, kinds: str, names: tuple[str, ...] = ("x",)) -> ReductionKernel:
+    return ReductionKernel(BuiltIn(name, names, make, kinds))
+
+
+sum = _kernel("sum", _make_sum, "biufc")  # noqa: A001 - the names are NumPy's
+prod = _kernel("prod", _make_prod, "biufc")
+min = _kernel("min", _make_extremum("min"), "biuf")  # noqa: A001
+max = _kernel("max", _make_extremum("max"), "biuf")  # noqa: A001
+any = _kernel("any", _make_logical("or"), "biufc")  # noqa: A001
+all = _kernel("all", _make_logical("and"), "biufc")  # noqa: A001
+argmin = _kernel("argmin", _make_arg("min"), "biuf")
+argmax = _kernel("argmax", _make_arg("max"), "biuf")
+mean = _kernel("mean", _make_mean, "biufc")
+norm = _kernel("norm", _make_norm, "biufc")
+
+
+_spreads: dict[int, ReductionKernel] = {}
+
+
+def var(x: Any, axis: int | tuple[int, ...] | None = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None) -> Any:
+    """The mean of the squared deviations from the mean: two passes.
+
+    Args:
+        x: An array.
+        axis: The axis or axes; all if None.
+        ddof: Subtracted from the number of elements in the divisor.
+        keepdims: Keep the reduced axes with extent 1.
+        out: The result; a new array if omitted.
+    """
+    spread = _spreads.get(ddof)
+    if spread is None:
+        spread = _spreads.setdefault(ddof, _kernel("var", _make_spread(ddof), "biufc", ("x", "mean")))
+    return spread(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
