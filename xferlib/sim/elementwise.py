@@ -85,9 +85,8 @@ def reduction(name: str) -> Callable[..., SimArray]:
             found = kernels.immediate(name, reduce, (x,))
             assert isinstance(found, SimArray)
             return found
-        # One element an axis gives the dtype and the number of axes, at no cost.
-        with np.errstate(all="ignore"):
-            small = np.asarray(reduce(np.ones((1,) * x.ndim, x.dtype)))
+        # Two elements an axis, so that a variance has a degree of freedom, give the dtype at no cost.
+        small = np.asarray(reduce(np.ones((2,) * x.ndim, x.dtype)))
         axes = set(range(x.ndim)) if axis is None else {each % x.ndim for each in np.atleast_1d(axis).tolist()}
         shape = tuple(1 if n in axes else extent for n, extent in enumerate(x.shape) if keepdims or n not in axes)
         return kernels.deferred(name, reduce, (x,), shape, small.dtype)

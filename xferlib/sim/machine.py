@@ -141,8 +141,13 @@ class Machine:
         return host
 
     def _strike(self, point: Point, device: Device | None, stream: SimStream | None) -> None:
-        if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
-            self.slow(stream)
+        lost = len(self.faults.lost)
+        try:
+            if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
+                self.slow(stream)
+        finally:
+            if len(self.faults.lost) > lost:
+                self.abandon()  # a lost device carries nothing out any more: nothing of it may come later
 
     def settle(self) -> None:
         """Bury what has died, and raise what was found where nothing could be raised."""
@@ -157,7 +162,8 @@ class Machine:
             pointer, host, site = self.released.popleft()
             block = self.memory.untrack(pointer)
             action = Action("release of page-locked memory", host, site)
-            if self.detector.is_on and (race := self.detector.check_free(action, host.clock, block)) is not None:
+            clock = joined(*(each.clock for each in self.hosts))  # whoever let go first comes before, as above
+            if self.detector.is_on and (race := self.detector.check_free(action, clock, block)) is not None:
                 self.detector.postpone(race)
 
     def _bury_arrays(self) -> None:
@@ -380,7 +386,7 @@ class Machine:
                 self._drain(self.hosts.current(), each.every)
 
     def abandon(self) -> None:
-        """After an error: finish everything without looking, so that nothing of it is found later."""
+        """Finish everything without looking, so that nothing of it is found later."""
         mode, self.detector.mode = self.detector.mode, Mode.OFF
         plan, self.faults.plan = self.faults.plan, None
         try:

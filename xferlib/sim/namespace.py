@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _array, _device
+from xferlib import _api, _array, _device, _registry
 from xferlib.errors import UnsupportedArrayError
 from xferlib.sim import elementwise as _elementwise
 from xferlib.sim import kernels as _kernels
@@ -33,7 +33,7 @@ clip = _elementwise.clip
 
 
 def _place(device: Any) -> Any:
-    return _device.resolve(device, backend=_api.get_backend(SimArray)) if device is not None else _current()
+    return _device.resolve(device, backend=_registry.get("sim")) if device is not None else _current()
 
 
 def _current() -> Any:
