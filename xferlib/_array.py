@@ -97,7 +97,8 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
 def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     """A dtype from a NumPy spelling or from ``torch.float32`` and its kin."""
     try:
-        return np.dtype(dtype)
+        resolved: np.dtype[Any] = np.dtype(dtype)
+        return resolved
     except TypeError:
         pass
     name = str(dtype).rpartition(".")[2]

@@ -28,7 +28,7 @@ WhenFull = Literal["stage", "block", "raise"]
 
 _EXACT_FROM = 64 << 20
 _SMALLEST = 512
-_MEMORY_FILES = ("/dev/zero", "/dev/shm/", "/memfd:", "/SYSV")  # names of memory that no disk backs
+_MEMORY_FILES = ("/dev/zero", "/dev/shm/", "/memfd:", "/SYSV")  # noqa: S108 - names of memory that no disk backs
 
 
 def bin_nbytes(nbytes: int) -> int:

@@ -15,7 +15,7 @@ from xferlib._staging import SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib.backends.base import Backend
 
 
 class Path(str, Enum):

@@ -47,7 +47,7 @@ class TorchCuda(CudaBackend):
     def device_current(self) -> Device:
         if getattr(self._chosen, "is_cpu", False):
             return self._cpu.device_current()
-        return self._devices[torch.cuda.current_device()]
+        return self._devices[int(torch.cuda.current_device())]
 
     def device_use(self, device: Device) -> None:
         self._chosen.is_cpu = device.kind == "cpu"
@@ -69,6 +69,11 @@ class TorchCuda(CudaBackend):
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         return shared.subarray(slab, offset, shape, dtype)
+
+    def subarrays(
+        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> list[torch.Tensor]:
+        return list(shared.subarray(slab, offset, (count, *shape), dtype).unbind(0))
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.record_stream(self._native(stream))

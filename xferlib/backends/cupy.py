@@ -38,7 +38,7 @@ class CupyBackend(CudaBackend):
         return module
 
     def device_current(self) -> Device:
-        return self._devices[runtime.getDevice()]
+        return self._devices[int(runtime.getDevice())]
 
     def device_use(self, device: Device) -> None:
         runtime.setDevice(device.index)
@@ -64,6 +64,11 @@ class CupyBackend(CudaBackend):
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return cupy.ndarray(shape, dtype, slab.data + offset)
+
+    def subarrays(
+        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> list[Array]:
+        return list(self.subarray(slab, offset, (count, *shape), dtype))
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         guard = getattr(array.data.mem, "_owner", None)

@@ -67,7 +67,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "namespace": "PyCUDA has no Array-API namespace; xferlib.elementwise, to_device and to_host work on its arrays",
+            "namespace": "PyCUDA has no Array-API namespace; elementwise, to_device and to_host work on its arrays",
             "strided": "PyCUDA's own operations take contiguous arrays only",
         },
     )  # fmt: skip
