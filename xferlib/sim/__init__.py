@@ -5,7 +5,8 @@
 """
 
 from xferlib.sim.arrays import ImplicitCopyError, SimArray
-from xferlib.sim.control import check, faults, machine, reads, timeline, writes
+from xferlib.sim.control import check, faults, reads, timeline, writes
+from xferlib.sim.current import machine
 from xferlib.sim.faults import Fault, Plan, Point
 from xferlib.sim.profile import H200, LAPTOP, Lane, Profile
 from xferlib.sim.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError

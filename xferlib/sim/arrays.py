@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from xferlib._array import ArrayInfo
 from xferlib.sim.reports import SimError
-from xferlib.sim.streams import SimStream
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -93,9 +93,7 @@ class SimArray:
     # --- interfaces
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        from xferlib.sim import namespace
-
-        return namespace
+        return _namespace()
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
         from xferlib import _api
@@ -161,15 +159,11 @@ class SimArray:
     # --- operators
 
     def _do(self, name: str, *args: Any) -> SimArray:
-        from xferlib.sim import namespace
-
-        result: SimArray = getattr(namespace, name)(self, *args)
+        result: SimArray = getattr(_namespace(), name)(self, *args)
         return result
 
     def _reversed(self, name: str, other: Any) -> SimArray:
-        from xferlib.sim import namespace
-
-        result: SimArray = getattr(namespace, name)(other, self)
+        result: SimArray = getattr(_namespace(), name)(other, self)
         return result
 
     def __getitem__(self, key: Any) -> SimArray:
@@ -195,6 +189,13 @@ class SimArray:
         return self._do("bitwise_invert")
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element
+
+
+@cache
+def _namespace() -> ModuleType:
+    from xferlib.sim import namespace  # which is built of this class
+
+    return namespace
 
 
 _BINARY = {
@@ -231,10 +232,3 @@ for _operator, _function in _BINARY.items():
     setattr(SimArray, f"__i{_operator}__", _in_place(_function))
 for _operator, _function in _COMPARISONS.items():
     setattr(SimArray, f"__{_operator}__", _binary(_function))
-
-
-def current_stream(device: Device) -> SimStream:
-    """The calling thread's current stream on a device."""
-    from xferlib.sim import backend
-
-    return backend.simulator().current(device)

@@ -15,7 +15,7 @@ from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawEvent, RawKernel, RawStream
 from xferlib.errors import StreamError, UnsupportedError
-from xferlib.sim import kernels, memory, ranges
+from xferlib.sim import current, kernels, memory, ranges
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import Mode
 from xferlib.sim.faults import Point
@@ -23,18 +23,6 @@ from xferlib.sim.machine import Machine, Settings
 from xferlib.sim.operations import Span
 from xferlib.sim.profile import PROFILES, Lane
 from xferlib.sim.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
-
-_instance: SimBackend | None = None
-
-
-def simulator() -> SimBackend:
-    """The backend, loaded."""
-    from xferlib import _registry
-
-    if _instance is None:
-        _registry.get("sim")
-    assert _instance is not None
-    return _instance
 
 
 class SimPinned:
@@ -82,7 +70,6 @@ class SimBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        global _instance
         config = _config.get()
         self.machine = Machine(
             Settings(
@@ -98,7 +85,7 @@ class SimBackend(Backend):
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         _handover.listener = self.machine.hosts
-        _instance = self
+        current.install(self)
 
     # --- devices
 

@@ -7,21 +7,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xferlib.sim import schedules
+from xferlib.sim.current import machine
 from xferlib.sim.detector import Detector, Mode
 from xferlib.sim.faults import Fault, Plan
 from xferlib.sim.profile import PROFILES, Profile
 from xferlib.sim.timeline import Timeline
 
 if TYPE_CHECKING:
-    from xferlib.sim.machine import Machine
     from xferlib.sim.reports import Race
-
-
-def machine() -> Machine:
-    """The machine that backend ``sim`` drives."""
-    from xferlib.sim import backend
-
-    return backend.simulator().machine
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`

@@ -25,13 +25,25 @@ REDUCTIONS: tuple[str, ...] = (
 )  # fmt: skip
 
 
-def _empties(operands: tuple[Any, ...]) -> list[Any]:
-    """Operands of the same dtypes and no elements: what NumPy makes of them tells the dtype."""
-    return [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
+_dtypes: dict[tuple[Any, ...], np.dtype[Any]] = {}
+
+
+def _dtype(name: str, function: Callable[..., Any], operands: tuple[Any, ...]) -> np.dtype[Any]:
+    """The dtype of the result: what NumPy makes of operands of the same dtypes and no elements."""
+    key = (name, *(each.info.dtype if isinstance(each, SimArray) else each for each in operands))
+    found = _dtypes.get(key)
+    if found is None:
+        empties = [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
+        found = function(*empties).dtype
+        if all(isinstance(each, SimArray) for each in operands):  # True == 1 == 1.0 as keys, but not as operands
+            _dtypes[key] = found
+    return found
 
 
 def _shape(name: str, operands: tuple[Any, ...]) -> tuple[int, ...]:
     shapes = [each.info.shape for each in operands if isinstance(each, SimArray)]
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -45,7 +57,7 @@ def elementwise(name: str) -> Callable[..., SimArray]:
 
     def operate(*operands: Any) -> SimArray:
         kernels.common_device(name, operands)
-        dtype = function(*_empties(operands)).dtype
+        dtype = _dtype(name, function, operands)
         return kernels.deferred(name, function, operands, _shape(name, operands), dtype)
 
     operate.__name__ = operate.__qualname__ = name
@@ -57,7 +69,7 @@ def into(name: str, target: SimArray, other: Any) -> None:
     """``target = name(target, other)`` in place."""
     kernels.common_device(name, (target, other))
     function = getattr(np, name)
-    dtype = function(*_empties((target, other))).dtype
+    dtype = _dtype(name, function, (target, other))
     if not np.can_cast(dtype, target.dtype, "same_kind"):
         raise TypeError(f"{name} in place: {dtype} does not fit into {target.dtype}; write x = {name}(x, y)")
     if _shape(name, (target, other)) != target.shape:

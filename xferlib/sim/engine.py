@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xferlib.sim.operations import Operation
 from xferlib.sim.schedules import Schedule
 
-MOST_PENDING = 512
+MOST_PENDING = 256
 """A device that never had to finish anything would hold all memory it was ever given."""
 
 

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xferlib.sim.memory import POISON, Block, poison
+from xferlib.sim.memory import POISON, poison
 from xferlib.sim.operations import Action, Operation, Site, Span, user_site
 from xferlib.sim.reports import Access, Hazard, Race
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xferlib._layout import HostArray
     from xferlib.sim.machine import Machine
 
@@ -31,37 +29,43 @@ def watch(machine: Machine, operation: Operation) -> None:
     targets = [span for span in operation.writes if span.block.device is None]
     if not (sources or targets) or machine.engine.schedule.is_eager:
         return
-    sums = [(span, _sum(span)) for span in sources if not _is_pending(span, is_writer=True)]
-    poisoned = [span for span in targets if not _is_pending(span, is_writer=False)]
+    # The contents may change in order too: sums and patterns only where nothing in flight makes them change.
+    sums = [(span, _sum(span)) for span in sources if not _meets(span, span.block.pending_writes)]
+    poisoned = [
+        span
+        for span in targets
+        if not _meets(span, span.block.pending_writes) and not _meets(span, span.block.pending_reads)
+    ]
     for span in poisoned:
         poison(span.block.data[span.start : span.stop])
-    blocks = {id(span.block): span.block for span in (*sources, *targets)}
-    for block in blocks.values():
-        block.pending[operation] = None
+    for span in sources:
+        span.block.pending_reads[operation] = (span.start, span.stop)
+    for span in targets:
+        span.block.pending_writes[operation] = (span.start, span.stop)
     assert operation.run is not None
-    operation.run = _checked(machine, operation, operation.run, sums, poisoned, list(blocks.values()))
+    run = operation.run
 
-
-def _checked(
-    machine: Machine,
-    operation: Operation,
-    run: Callable[[], None],
-    sums: list[tuple[Span, int]],
-    poisoned: list[Span],
-    blocks: list[Block],
-) -> Callable[[], None]:
     def checked() -> None:
-        for block in blocks:
-            block.pending.pop(operation, None)
-        changed = [span for span, before in sums if _sum(span) != before] if machine.detector.is_on else []
-        written = [span for span in poisoned if not _is_poison(span)] if machine.detector.is_on else []
+        for span in sources:
+            span.block.pending_reads.pop(operation, None)
+        for span in targets:
+            span.block.pending_writes.pop(operation, None)
+        is_on = machine.detector.is_on
+        changed = [span for span, before in sums if is_on and _sum(span) != before]
+        written = [span for span in poisoned if is_on and not _is_poison(span)]
         run()
         for span in changed:
             machine.detector.report(_changed(Hazard.SOURCE_CHANGED, operation, span))
         for span in written:
             machine.detector.report(_changed(Hazard.TARGET_CHANGED, operation, span))
 
-    return checked
+    operation.run = checked
+
+
+def _meets(span: Span, pending: dict[Operation, tuple[int, int]]) -> bool:
+    """Whether an operation in flight touches some of the bytes."""
+    start, stop = span.start, span.stop
+    return any(begin < stop and start < end for begin, end in pending.values())
 
 
 def _changed(hazard: Hazard, operation: Operation, span: Span) -> Race:
@@ -84,16 +88,6 @@ def _sum(span: Span) -> int:
 def _is_poison(span: Span) -> bool:
     data = span.block.data[span.start : span.stop]
     return bool((data[0::2] == _PATTERN[0]).all() and (data[1::2] == _PATTERN[1]).all()) or data.nbytes % 2 == 1
-
-
-def _is_pending(span: Span, *, is_writer: bool) -> bool:
-    """Whether an operation in flight touches (``is_writer``: writes) some of the bytes."""
-    for operation in span.block.pending:
-        spans = operation.writes if is_writer else (*operation.reads, *operation.writes)
-        for block, start, stop in spans:
-            if block is span.block and start < span.stop and span.start < stop:
-                return True
-    return False
 
 
 def touch(machine: Machine, data: HostArray, *, is_write: bool) -> None:

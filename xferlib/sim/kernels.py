@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,9 +12,8 @@ from xferlib import _registry
 from xferlib._array import ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.errors import MixedBackendsError, UnsupportedArrayError
-from xferlib.sim import ranges
-from xferlib.sim.arrays import HostArray, SimArray, current_stream
-from xferlib.sim.machine import Machine
+from xferlib.sim import current, ranges
+from xferlib.sim.arrays import HostArray, SimArray
 from xferlib.sim.operations import Spans
 from xferlib.sim.streams import SimStream
 
@@ -21,18 +21,11 @@ Scalar = bool | int | float | complex
 _SCALARS = (bool, int, float, complex)
 
 
-def machine() -> Machine:
-    """The machine that the backend drives."""
-    from xferlib.sim import backend
-
-    return backend.simulator().machine
-
-
 def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
     """An uninitialised C-contiguous array, in the order of a stream; the current one if omitted."""
-    order = stream if stream is not None else current_stream(device)
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    allocation = machine().allocate(nbytes, order)
+    order = stream if stream is not None else current.stream(device)
+    nbytes = math.prod(shape) * dtype.itemsize
+    allocation = current.machine().allocate(nbytes, order)
     info = ArrayInfo(allocation.block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
     return SimArray(allocation, info)
 
@@ -88,8 +81,8 @@ def launch(name: str, run: Callable[[], None], reads: Sequence[SimArray], writes
     """Enqueue an operation on the current stream of its arrays' device."""
     device = (writes[0] if writes else reads[0]).info.device
     nbytes = sum(each.info.nbytes for each in (*reads, *writes))
-    stream = current_stream(device)
-    machine().enqueue(stream, name, _quietly(run), reads=spans(*reads), writes=spans(*writes), nbytes=nbytes)
+    stream = current.stream(device)
+    current.machine().enqueue(stream, name, _quietly(run), reads=spans(*reads), writes=spans(*writes), nbytes=nbytes)
 
 
 def _quietly(run: Callable[[], None]) -> Callable[[], None]:
@@ -135,7 +128,7 @@ def immediate(
         found = function(*inputs)
         results.extend(np.array(each) for each in (found if isinstance(found, tuple) else (found,)))
 
-    simulated, stream = machine(), current_stream(device)
+    simulated, stream = current.machine(), current.stream(device)
     nbytes = sum(each.info.nbytes for each in arrays)
     with simulated.lock:
         operation = simulated.enqueue(stream, name, _quietly(run), reads=spans(*arrays), nbytes=nbytes)

@@ -42,7 +42,9 @@ UNTOUCHED = Shadow(None, ())
 class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
-    __slots__ = ("data", "device", "nbytes", "pending", "pointer", "prune_at", "shadow", "site", "stream")
+    __slots__ = (
+        "data", "device", "nbytes", "pending_reads", "pending_writes", "pointer", "prune_at", "shadow", "site", "stream",
+    )  # fmt: skip
 
     def __init__(
         self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, site: Site
@@ -57,8 +59,9 @@ class Block:
         self.site = site
         self.prune_at = _PRUNE_FROM
         """Segments of the shadow at which it is pruned next."""
-        self.pending: dict[Operation, None] = {}
-        """Of host memory: operations in flight that touch it."""
+        self.pending_reads: dict[Operation, tuple[int, int]] = {}
+        """Of host memory: operations in flight that read it, and where."""
+        self.pending_writes: dict[Operation, tuple[int, int]] = {}
         self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED)
 
     @property
@@ -103,8 +106,9 @@ class Memory:
     # --- devices
 
     def allocate(self, nbytes: int, device: Device, stream: SimStream, site: Site) -> Block:
-        data = np.empty(nbytes, np.uint8)
-        poison(data)
+        words = np.empty((nbytes + 1) // 2, np.uint16)
+        words.fill(POISON)
+        data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT
         block = Block(data, pointer, device=device, stream=stream, site=site)
         self._blocks[pointer >> SLOT] = block

@@ -12,6 +12,7 @@ from xferlib.errors import UnsupportedArrayError
 from xferlib.sim import elementwise as _elementwise
 from xferlib.sim import kernels as _kernels
 from xferlib.sim.arrays import SimArray
+from xferlib.sim.current import simulator as _simulator
 
 __array_api_version__ = "2024.12"
 
@@ -37,9 +38,7 @@ def _place(device: Any) -> Any:
 
 
 def _current() -> Any:
-    from xferlib.sim import backend
-
-    return backend.simulator().device_current()
+    return _simulator().device_current()
 
 
 def _uploaded(host: Any, device: Any, dtype: Any = None) -> SimArray:
