@@ -1,5 +1,7 @@
 """Move arrays to accelerators, compute, and move them back, over CuPy, PyCUDA, PyTorch or NumPy."""
 
+from typing import TYPE_CHECKING, Any
+
 from xferlib import errors
 from xferlib._api import (
     empty,
@@ -32,24 +34,48 @@ from xferlib._registry import BackendStatus, available_backends, use_backend
 from xferlib._stream import Event, Stream, current_stream
 from xferlib._transfer import Transfer, TransferStats
 
+if TYPE_CHECKING:
+    from xferlib import _tree as tree
+    from xferlib import sim
+    from xferlib._calibration import Calibration, calibrate
+    from xferlib._explain import Explanation, explain
+    from xferlib.kernels import (
+        ElementwiseKernel,
+        RawKernel,
+        RawModule,
+        ReductionKernel,
+        elementwise,
+        raw_module,
+        reduction,
+    )
+
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendStatus",
+    "Calibration",
     "Device",
+    "ElementwiseKernel",
     "Event",
+    "Explanation",
     "PinnedPool",
     "PinnedStats",
+    "RawKernel",
+    "RawModule",
+    "ReductionKernel",
     "Stream",
     "Transfer",
     "TransferStats",
     "available_backends",
+    "calibrate",
     "configure",
     "current_stream",
     "device_of",
+    "elementwise",
     "empty",
     "empty_like",
     "errors",
+    "explain",
     "full",
     "full_like",
     "get_array_module",
@@ -63,13 +89,50 @@ __all__ = [
     "pinned_empty_like",
     "pinned_pool",
     "pinned_zeros",
+    "raw_module",
+    "reduction",
+    "sim",
     "synchronize",
     "to_device",
     "to_device_async",
     "to_host",
     "to_host_async",
+    "tree",
     "trim",
     "use_backend",
     "zeros",
     "zeros_like",
 ]
+
+
+# Imported at the first use: the compiler of kernels alone would triple the time of `import xferlib`.
+_LAZY = {
+    "Calibration": "_calibration",
+    "ElementwiseKernel": "kernels",
+    "Explanation": "_explain",
+    "RawKernel": "kernels",
+    "RawModule": "kernels",
+    "ReductionKernel": "kernels",
+    "calibrate": "_calibration",
+    "elementwise": "kernels",
+    "explain": "_explain",
+    "raw_module": "kernels",
+    "reduction": "kernels",
+    "sim": "sim",
+    "tree": "_tree",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(f"xferlib.{_LAZY[name]}")
+    value = module if name in ("sim", "tree") else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

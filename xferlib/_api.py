@@ -84,7 +84,7 @@ def to_device(
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
     source = _registry.backend_of(x)
-    target, place, order = _target(backend, device, stream, out)
+    target, place, order = target_of(backend, device, stream, out)
     if source is None or source.name == "numpy":
         host = _array.as_host_array(x)
         return _from_host(x, host, target, place, order, _wanted(dtype, host.dtype), out, copy)
@@ -117,7 +117,13 @@ def _from_host(
     out: Array | None,
     copy: bool | None,
 ) -> Array:
-    if copy is not True and out is None and wanted == host.dtype and target.name == "numpy" and isinstance(x, np.ndarray):
+    if (
+        copy is not True
+        and out is None
+        and wanted == host.dtype
+        and target.name == "numpy"
+        and isinstance(x, np.ndarray)
+    ):
         return x
     if copy is False:
         raise LayoutError(f"copy=False, but {type(x).__name__} is not on {place}; pass copy=None or copy=True")
@@ -168,7 +174,7 @@ def to_device_async(
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
     source = _registry.backend_of(x)
-    target, place, order = _target(backend, device, stream, out)
+    target, place, order = target_of(backend, device, stream, out)
     if source is not None and source.name != "numpy":
         info = source.view(x)
         if info.device.kind != "cpu":
@@ -179,7 +185,9 @@ def to_device_async(
         host = _array.as_host_array(x)
     wanted = _wanted(dtype, host.dtype)
     if place.kind == "cpu":
-        return _complete(_from_host(x, host, target, place, order, wanted, out, True), target, host.nbytes, is_upload=True)
+        return _complete(
+            _from_host(x, host, target, place, order, wanted, out, True), target, host.nbytes, is_upload=True
+        )
     if out is not None:
         _check_out(out, host.shape, wanted, target)
     _convert.check_conversion(host.dtype, wanted)
@@ -248,7 +256,7 @@ def _download_arguments(
         _convert.check_conversion(info.dtype, wanted)
     if out is not None:
         _check_host_out(out, info.shape, wanted, call)
-    order = _raw_stream(stream, info.device) if stream is not None else None
+    order = raw_stream(stream, info.device) if stream is not None else None
     return source, info, wanted, order
 
 
@@ -278,7 +286,7 @@ def _wanted(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     return _array.check_dtype(dtype, what="dtype")
 
 
-def _target(
+def target_of(
     backend: str | None, device: Any, stream: Any, out: Array | None
 ) -> tuple[Backend, Device, RawStream | None]:
     """Backend, device and stream of an upload; every argument that is given must agree."""
@@ -301,14 +309,14 @@ def _target(
     else:
         place = _device.resolve(device, backend=chosen)
     target = _registry.get(place.backend).at(place)
-    return target, place, (_raw_stream(stream, place) if stream is not None else None)
+    return target, place, (raw_stream(stream, place) if stream is not None else None)
 
 
 def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:
     return isinstance(stream, Stream) and (chosen is None or stream.device.backend == chosen.name)
 
 
-def _raw_stream(stream: Any, place: Device) -> RawStream:
+def raw_stream(stream: Any, place: Device) -> RawStream:
     if not isinstance(stream, Stream):
         stream = Stream.from_any(stream, place)
     if stream.device is not place:
@@ -335,7 +343,11 @@ def _check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call
 
 
 def _check_fit(
-    has_shape: tuple[int, ...], has_dtype: np.dtype[Any], is_writable: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
+    has_shape: tuple[int, ...],
+    has_dtype: np.dtype[Any],
+    is_writable: bool,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
 ) -> None:
     if has_shape != shape:
         raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
@@ -512,4 +524,3 @@ def trim() -> int:
 def synchronize(device: Any = None) -> None:
     """Block until all work on a device is done; the current device if omitted."""
     _device.get_device(device).synchronize()
-

@@ -248,5 +248,3 @@ def get_device(spec: Any = None) -> Device:
     if spec is None or isinstance(spec, (str, int, Device)) or _registry.backend_of(spec) is None:
         return resolve(spec)
     return device_of(spec)
-
-

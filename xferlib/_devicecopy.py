@@ -95,17 +95,18 @@ def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]
 _kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
 
 
-def _kernel(name: str, itemsize: int, axes: int, backend: Backend, device: Device) -> RawKernel:
-    key = (device, name, itemsize, axes)
-    kernel = _kernels.get(key)
-    if kernel is None:
-        compiled = backend.compile(source(itemsize, axes), device=device)
-        kernel = _kernels.setdefault(key, backend.load(compiled.cubin, name=name, device=device))
-    return kernel
+def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
+    """A kernel of xferlib's own, compiled once; ``key`` tells the sources of one name apart."""
+    place = (device, name, *key)
+    found = _kernels.get(place)
+    if found is None:
+        compiled = backend.compile(source, device=device)
+        found = _kernels.setdefault(place, backend.load(compiled.cubin, name=name, device=device))
+    return found
 
 
-def _launch(
-    kernel: RawKernel,
+def launch(
+    code: RawKernel,
     blocks: int,
     block: tuple[int, int, int],
     args: tuple[int, ...],
@@ -117,7 +118,7 @@ def _launch(
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
     grid = (min(blocks, _MOST_BLOCKS), 1, 1)
-    backend.launch(kernel, grid, block, ctypes.addressof(params), stream=stream)
+    backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
 
 
 def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream) -> None:
@@ -133,7 +134,9 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream) ->
         return
     axes = collapsed(dst.shape, dst.strides, src.strides)
     if len(axes) > _MAX_AXES:
-        raise LayoutError(f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first")
+        raise LayoutError(
+            f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
+        )
     itemsize = dst.dtype.itemsize
     if itemsize == 16 and (dst.pointer | src.pointer) % 16:  # complex128 is aligned to 8 only
         axes, itemsize = [*axes, _Axis(2, 8, 8)], 8
@@ -160,9 +163,9 @@ def _launch_elements(
     dst: ArrayInfo, src: ArrayInfo, axes: list[_Axis], itemsize: int, backend: Backend, stream: RawStream
 ) -> None:
     count = math.prod(axis.extent for axis in axes)
-    kernel = _kernel("copy_elements", itemsize, len(axes), backend, dst.device)
+    code = kernel("copy_elements", source(itemsize, len(axes)), (itemsize, len(axes)), backend, dst.device)
     args = (dst.pointer, src.pointer, count, *_flat(axes))
-    _launch(kernel, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream)
+    launch(code, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream)
 
 
 def _launch_tiles(
@@ -178,6 +181,6 @@ def _launch_tiles(
     outer = [axis for index, axis in enumerate(axes) if index not in tiled]
     tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
     inner = (row.extent, col.extent, row.dst, row.src, col.dst, col.src)
-    kernel = _kernel("copy_tiles", itemsize, len(outer), backend, dst.device)
+    code = kernel("copy_tiles", source(itemsize, len(outer)), (itemsize, len(outer)), backend, dst.device)
     args = (dst.pointer, src.pointer, tiles, *inner, *_flat(outer))
-    _launch(kernel, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream)
+    launch(code, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream)

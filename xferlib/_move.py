@@ -68,6 +68,8 @@ def host_to_device(
         is_flat = into.is_c_contiguous
     found = _plan.plan(src, dtype, backend, may_permute=is_flat)
     _plan.refuse_slow(found, src, "to_device")
+    if _casts_on_device(src.dtype, dtype, into) and _upload_and_cast(src, out, into, backend, order):
+        return out
     if found.path is Path.PERMUTED:
         found = _upload_permuted(src, into, backend, order, found)
     elif is_flat:
@@ -77,6 +79,45 @@ def host_to_device(
     if found.path is Path.PINNED:
         _release_pinned(src, out, backend, order, must_wait=stream is None)
     return out
+
+
+_CAST_FROM = 1 << 20
+
+
+def _casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], info: ArrayInfo) -> bool:
+    """Whether converting on the device sends fewer bytes, and enough fewer to pay for a kernel."""
+    return narrow.itemsize < wide.itemsize and info.nbytes >= _CAST_FROM and info.device.kind == "cuda"
+
+
+def _upload_and_cast(src: HostArray, dst: Array, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
+    """Send the narrow values and widen them on the device; False where that has no room."""
+    try:
+        narrow = backend.empty(src.shape, _native(src.dtype), device=into.device, stream=stream)
+    except DeviceMemoryError:
+        return False
+    host_to_device(src, backend, into.device, _native(src.dtype), stream, narrow, backend.view(narrow))
+    _cast(narrow, dst, backend, stream)
+    return True
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
+    """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
+    from xferlib.kernels import casting
+
+    current = backend.stream_current(stream.device)
+    if current.handle == stream.handle:
+        casting.cast_into(dst, src)
+    else:
+        backend.stream_use(stream)
+        try:
+            casting.cast_into(dst, src)
+        finally:
+            backend.stream_use(current)
+    _transfer.in_flight.hold(backend, _transfer.record(backend, stream), src, dst)
 
 
 def _release_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream, *, must_wait: bool) -> None:
@@ -164,6 +205,8 @@ def device_to_host(
     """Blocking download: complete on return."""
     src, info = _resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
+    if dtype != info.dtype and _casts_on_device(dtype, info.dtype, info):
+        src, info = _narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
     flat, temporary = _contiguous(src, info, backend, order)
     found = _plan.plan(dst, info.dtype, backend, may_permute=False)
@@ -172,6 +215,18 @@ def device_to_host(
     _transfer.download(flat, dst, backend, order, found)
     del temporary
     return dst
+
+
+def _narrowed(
+    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
+) -> tuple[Array, ArrayInfo]:
+    """The array in a narrower dtype, made on the device; itself where that has no room."""
+    try:
+        narrow = backend.empty(info.shape, dtype, device=info.device, stream=stream)
+    except DeviceMemoryError:
+        return src, info
+    _cast(src, narrow, backend, stream)
+    return narrow, backend.view(narrow)
 
 
 def _resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, ArrayInfo]:
@@ -214,7 +269,13 @@ def device_to_host_async(
 
 
 def device_to_device(
-    src: Array, source: Backend, target: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
+    src: Array,
+    source: Backend,
+    target: Backend,
+    device: Device,
+    dtype: np.dtype[Any],
+    stream: RawStream | None,
+    out: Array,
 ) -> Array:
     """A copy between arrays of one pinned domain, on one device or two."""
     src, info = _resolved(src, source.view(src), source)
@@ -223,10 +284,9 @@ def device_to_device(
     if (before.device.index, before.handle) != (order.device.index, order.handle):
         target.event_wait(order, source.event_record(before, timing=False))
     if info.dtype != dtype:
-        from xferlib import kernels
-
-        src = kernels.cast(src, dtype, stream=order)
-        info = source.view(src)
+        converted = source.empty(info.shape, dtype, device=info.device, stream=order)
+        _cast(src, converted, source, order)
+        src, info = converted, source.view(converted)
     dst = out if out is not None else target.empty(info.shape, dtype, device=device, stream=order)
     into = target.view(dst)
     is_local = info.device.index == into.device.index
@@ -253,4 +313,3 @@ def _bounds(info: ArrayInfo) -> tuple[int, int]:
         reach = (extent - 1) * stride
         low, high = (low + reach, high) if reach < 0 else (low, high + reach)
     return low, high + info.dtype.itemsize
-

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-
 from xferlib import _config
 from xferlib.errors import (
     BackendNotFoundError,
@@ -120,9 +119,7 @@ def _factory(name: str) -> Any:
     if spec is None:
         point = _entry_points().get(name)
         if point is None:
-            raise BackendNotFoundError(
-                f"there is no backend {name!r}; the registered ones are {', '.join(names())}"
-            )
+            raise BackendNotFoundError(f"there is no backend {name!r}; the registered ones are {', '.join(names())}")
         try:
             return point.load()
         except (ImportError, AttributeError) as error:
@@ -403,5 +400,3 @@ def device_backend(name: str | None, *, device_text: str) -> Backend:
             "make them agree, or name no backend in XFERLIB_DEVICE"
         )
     return get(name) if name is not None else default_backend()
-
-

@@ -177,9 +177,35 @@ class Slab:
         fresh.used = 0
         return fresh
 
+    def settle(self) -> int:
+        """Wait until no copy uses the slab; returns its bytes."""
+        for _ in range(_SEGMENTS + 1):
+            self._advance()
+        return _SEGMENTS * _SEGMENT_NBYTES
+
+
+class _Tenancy:
+    """A thread's use of a slab, which outlives the thread: its copies may still be under way then."""
+
+    __slots__ = ("domain", "pid", "slab")
+
+    def __init__(self, slab: Slab, domain: str) -> None:
+        self.slab = slab
+        self.domain = domain
+        self.pid = os.getpid()
+
+    def __del__(self) -> None:
+        try:
+            if self.pid == os.getpid():
+                _idle_slabs.setdefault(self.domain, []).append(self.slab)
+        except Exception:  # the interpreter is going away
+            return
+
 
 _rings: dict[str, Ring] = {}
 _rings_lock = threading.Lock()
+_idle_slabs: dict[str, list[Slab]] = {}
+"""Of threads that have ended, for those to come: each knows what still reads it."""
 _local = threading.local()
 
 
@@ -194,21 +220,33 @@ def ring_of(backend: Backend) -> Ring:
 
 def slab_of(backend: Backend) -> Slab:
     """This thread's slab for a backend's family."""
-    slabs: dict[str, Slab] = _local.__dict__
-    slab = slabs.get(backend.pinned_domain)
-    if slab is None:
-        slab = slabs[backend.pinned_domain] = Slab(backend)
-    return slab
+    tenancies: dict[str, _Tenancy] = _local.__dict__
+    tenancy = tenancies.get(backend.pinned_domain)
+    if tenancy is None:
+        tenancy = tenancies[backend.pinned_domain] = _Tenancy(_idle_slab(backend), backend.pinned_domain)
+    return tenancy.slab
+
+
+def _idle_slab(backend: Backend) -> Slab:
+    try:
+        return _idle_slabs[backend.pinned_domain].pop()
+    except (KeyError, IndexError):
+        return Slab(backend)
 
 
 def trim() -> int:
-    """Free every ring's idle chunks; returns the bytes given up."""
-    return sum(ring.trim() for ring in _rings.values())
+    """Free every ring's idle chunks, and the slabs of threads that have ended; returns the bytes given up."""
+    nbytes = sum(ring.trim() for ring in _rings.values())
+    for slabs in _idle_slabs.values():
+        while slabs:
+            nbytes += slabs.pop().settle()
+    return nbytes
 
 
 def _after_fork_in_child() -> None:
     """The parent's pinned memory is not this process's."""
     _rings.clear()
+    _idle_slabs.clear()
     _local.__dict__.clear()
 
 

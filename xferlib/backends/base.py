@@ -7,6 +7,7 @@ the library calls an array. `xferlib.backends` explains how to add one.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -167,6 +168,13 @@ class Backend(ABC):
     @abstractmethod
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A C-contiguous array inside ``slab``, ``offset`` bytes in; ``slab`` is one-dimensional uint8."""
+
+    def subarrays(
+        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> list[Array]:
+        """``count`` arrays of one shape and dtype, one behind the other in ``slab``."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         """``array``, allocated on another stream, is used on ``stream``: its memory must outlast that."""

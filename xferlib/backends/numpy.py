@@ -20,9 +20,7 @@ class NumpyBackend(HostBackend):
     name = "numpy"
     array_types = ("numpy.ndarray", "numpy.generic")
     pinned_domain = "host"
-    capabilities = Capabilities(
-        namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"}
-    )
+    capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
 
     def __init__(self) -> None:
         self._device = _device.make("numpy", "cpu")

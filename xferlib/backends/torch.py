@@ -74,9 +74,7 @@ class TorchCpu(HostBackend):
 
     name = "torch"
     array_types = ("torch.Tensor",)
-    capabilities = Capabilities(
-        namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"}
-    )
+    capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
 
     def __init__(self) -> None:
         self._device = _device.make("torch", "cpu")

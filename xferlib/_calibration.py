@@ -1,0 +1,116 @@
+"""How fast this machine moves data: measured on request, kept on disk, one entry a device and core count."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xferlib import _api, _config, _device
+
+_NBYTES = 64 << 20
+_REPEATS = 5
+_FILE = "calibration.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Speeds in 1e9 bytes a second, and the time of the smallest copy."""
+
+    pinned_up_gb_per_s: float
+    pinned_down_gb_per_s: float
+    staged_up_gb_per_s: float
+    staged_down_gb_per_s: float
+    latency_up_us: float
+    latency_down_us: float
+
+    def expected_s(self, nbytes: int, path: str, *, is_upload: bool) -> float:
+        """Seconds that a copy of ``nbytes`` over ``path`` should take."""
+        direction = "up" if is_upload else "down"
+        kind = "pinned" if path == "pinned" else "staged"
+        speed: float = getattr(self, f"{kind}_{direction}_gb_per_s")
+        latency: float = getattr(self, f"latency_{direction}_us")
+        return latency * 1e-6 + nbytes / (speed * 1e9)
+
+
+def calibrate(device: Any = None) -> Calibration:
+    """Measure the link of a device, in about a second, and keep the result for `explain`.
+
+    Args:
+        device: An accelerator; the current device if omitted.
+    """
+    place = _device.get_device(device)
+    source = np.random.default_rng(0).integers(0, 256, _NBYTES, dtype=np.uint8)
+    pinned = _api.pinned_array(source, backend=place.backend)
+    target = _api.empty(_NBYTES, np.uint8, device=place)
+    out = np.zeros_like(source)
+    tiny, tiny_target = source[:64], _api.empty(64, np.uint8, device=place)
+
+    def seconds(copy: Any) -> float:
+        times = []
+        for _ in range(_REPEATS + 1):
+            start = time.perf_counter()
+            copy()
+            place.synchronize()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times[1:])
+
+    def speed(copy: Any) -> float:
+        return _NBYTES / seconds(copy) / 1e9
+
+    found = Calibration(
+        pinned_up_gb_per_s=speed(lambda: _api.to_device(pinned, out=target)),
+        pinned_down_gb_per_s=speed(lambda: _api.to_host(target, out=pinned)),
+        staged_up_gb_per_s=speed(lambda: _api.to_device(source, out=target)),
+        staged_down_gb_per_s=speed(lambda: _api.to_host(target, out=out)),
+        latency_up_us=seconds(lambda: _api.to_device(tiny, out=tiny_target)) * 1e6,
+        latency_down_us=seconds(lambda: _api.to_host(tiny_target)) * 1e6,
+    )
+    _save(_key(place), found)
+    return found
+
+
+def known(device: _device.Device) -> Calibration | None:
+    """The calibration kept for a device; None if there is none."""
+    entry = _read().get(_key(device))
+    names = {each.name for each in fields(Calibration)}
+    if not isinstance(entry, dict) or set(entry) != names:
+        return None
+    return Calibration(**{name: float(entry[name]) for name in names})
+
+
+def _key(device: _device.Device) -> str:
+    return f"{device.properties.name} | {device.kind} {device.index} | {_config.usable_cores()} cores"
+
+
+def _path() -> Path:
+    return _config.get().cache_dir.expanduser() / _FILE
+
+
+def _read() -> dict[str, Any]:
+    try:
+        entries = json.loads(_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def _save(key: str, found: Calibration) -> None:
+    """Replace the file in one step, so that no reader sees half of it; a cache that cannot be written is none."""
+    path = _path()
+    entries = {**_read(), key: asdict(found)}
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_FILE)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(entries, file, indent=1)
+        os.replace(name, path)
+    except OSError:
+        return
