@@ -314,7 +314,7 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
             machine.allocate(64, stream)
             if number % 50 == 0:
                 machine.synchronize_device(device)
-            machine.ended.append(stream)
+            machine.lifetimes.ended.append(stream)
 
     work(3000)
     machine.settle()

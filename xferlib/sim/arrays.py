@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from xferlib._device import Device
-    from xferlib.sim.machine import Allocation
+    from xferlib.sim.lifetimes import Allocation
 
 HostArray = np.ndarray[Any, Any]
 

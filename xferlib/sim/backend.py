@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+import weakref
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ class SimPinned:
 
     def __del__(self) -> None:
         try:
-            self._backend.machine.release_host_later(self.pointer)
+            self._backend.machine.lifetimes.release_host(self.pointer)
         except Exception:  # the interpreter is going away
             return
 
@@ -82,6 +83,7 @@ class SimBackend(Backend):
             )
         )
         self._local = threading.local()
+        self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         _handover.listener = self.machine.hosts
@@ -160,7 +162,7 @@ class SimBackend(Backend):
         self.machine.track_host(_hostmem.bytes_over(pointer, nbytes, None))
 
     def pinned_unregister(self, pointer: int) -> None:
-        self.machine.release_host_later(pointer)
+        self.machine.lifetimes.release_host(pointer)
         self.machine.settle()
 
     def is_pinned(self, pointer: int) -> bool:
@@ -186,16 +188,18 @@ class SimBackend(Backend):
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> StreamHandle:
         kind = StreamKind.NON_BLOCKING if non_blocking else StreamKind.BLOCKING
         stream = self.machine.stream(device, kind, priority)
-        return StreamHandle(stream.key, stream, self.machine.ended)
+        made = StreamHandle(stream.key, stream, self.machine.lifetimes.ended)
+        self._handles[stream.key] = made
+        return made
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> StreamHandle:
         if handle in (LEGACY, LEGACY_ALIAS):
             return self._legacy[device]
         if handle == PER_THREAD:
             return StreamHandle(PER_THREAD, self.machine.per_thread(device), None)
-        for stream in self.machine.streams[device].every:
-            if stream.key == handle:
-                return StreamHandle(handle, stream, None)
+        made = self._handles.get(handle)
+        if made is not None and made.device is device:
+            return made
         raise StreamError(f"{handle:#x} is no stream of {device}; make one with xferlib.Stream({str(device)!r})")
 
     def stream_current(self, device: Device) -> StreamHandle:

@@ -6,26 +6,24 @@ engine. The layers below know nothing of each other; this file is where they mee
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from xferlib import _device
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim import hostdata, schedules
-from xferlib.sim.clocks import joined
 from xferlib.sim.detector import Detector, Mode
 from xferlib.sim.engine import Engine
 from xferlib.sim.faults import Fault, Faults, Point
 from xferlib.sim.hosts import Hosts, HostThread
-from xferlib.sim.memory import Block, Memory, poison
-from xferlib.sim.operations import Action, Operation, Site, Span, Spans, user_site
+from xferlib.sim.lifetimes import Allocation, Lifetimes
+from xferlib.sim.memory import Block, Memory
+from xferlib.sim.operations import Action, Operation, Span, Spans, user_site
 from xferlib.sim.profile import H200, Lane, Profile
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 _POLLS = 64
 """A poll that no synchronisation has answered is False so often: a device may take that long."""
-_ENDED_TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,39 +47,6 @@ class Settings:
     schedule: str = "lazy"
     seed: int = 0
     profile: Profile = H200
-
-
-class Allocation:
-    """Owns a block; its death frees the block in the order of its stream."""
-
-    __slots__ = ("__weakref__", "_machine", "block", "events", "users")
-
-    def __init__(self, machine: Machine, block: Block) -> None:
-        self._machine = machine
-        self.block = block
-        self.users: dict[int, SimStream] = {}
-        """Streams besides the allocation's that the owner has declared; the free waits for them."""
-        self.events: dict[int, SimEvent] = {}
-        """By stream, the last event that the free waits for."""
-
-    def outlast(self, event: SimEvent) -> None:
-        """Let the free wait for an event."""
-        self.events[event.stream.key] = event
-
-    def __del__(self) -> None:
-        try:
-            self._machine.graveyard.append(Death(self.block, self.users, self.events, user_site()))
-        except Exception:  # the interpreter is going away
-            return
-
-
-class Death(NamedTuple):
-    """An array's memory that nobody holds any more."""
-
-    block: Block
-    users: dict[int, SimStream]
-    events: dict[int, SimEvent]
-    site: Site
 
 
 class Machine:
@@ -112,14 +76,10 @@ class Machine:
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
         )
-        # Objects die at any moment, also while the lock is held: they are buried at the next call.
-        self.graveyard: deque[Death] = deque()
-        self.released: deque[tuple[int, HostThread, Site]] = deque()
-        self.ended: deque[SimStream] = deque()
+        self.lifetimes = Lifetimes(self)
         self._polled: SimEvent | None = None
-        self._retiring: list[SimStream] = []
         self.forked_from = 0
-        _machines.add(self)
+        existing.add(self)
 
     # --- entering
 
@@ -131,8 +91,8 @@ class Machine:
                 f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
                 "was initialised there; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
-        if self.graveyard or self.released:
-            self._bury()
+        if self.lifetimes.has_news:
+            self.lifetimes.bury()
         self.detector.raise_postponed()
         host = self.hosts.current()
         host.time_s += self.timeline.profile.enqueue_s
@@ -152,36 +112,8 @@ class Machine:
     def settle(self) -> None:
         """Bury what has died, and raise what was found where nothing could be raised."""
         with self.lock:
-            self._bury()
+            self.lifetimes.bury()
             self.detector.raise_postponed()
-
-    def _bury(self) -> None:
-        """What has died since the last call: arrays, and page-locked memory."""
-        self._bury_arrays()
-        while self.released:
-            pointer, host, site = self.released.popleft()
-            block = self.memory.untrack(pointer)
-            action = Action("release of page-locked memory", host, site)
-            clock = joined(*(each.clock for each in self.hosts))  # whoever let go first comes before, as above
-            if self.detector.is_on and (race := self.detector.check_free(action, clock, block)) is not None:
-                self.detector.postpone(race)
-
-    def _bury_arrays(self) -> None:
-        while self.graveyard:
-            dead = self.graveyard.popleft()
-            stream = dead.block.stream
-            assert stream is not None
-            before = (stream, *dead.users.values(), *self.streams[stream.device].before(stream))
-            # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = joined(*(each.clock for each in (*before, *self.hosts, *dead.events.values())))
-            free = Operation("free", stream, dead.site, (), (), None)
-            clock[stream.key] = free.tick
-            self.memory.free(dead.block, free)
-            if self.detector.is_on and (race := self.detector.check_free(free, clock, dead.block)) is not None:
-                self.detector.postpone(race)
-            if self.engine.schedule.reuses_memory:
-                free.run = functools.partial(poison, dead.block.data)
-                self.engine.add(free, [*(each.tail for each in before), *(e.operation for e in dead.events.values())])
 
     # --- streams
 
@@ -326,8 +258,8 @@ class Machine:
         for a number of polls, so that no program's correctness rests on a device being fast.
         """
         with self.lock:
-            if self.graveyard or self.released:
-                self._bury()
+            if self.lifetimes.has_news:
+                self.lifetimes.bury()
             host = self.hosts.current()
             if self._knows(host, event):
                 return True
@@ -364,7 +296,7 @@ class Machine:
             host = self._enter(Point.SYNCHRONIZE, event.stream.device)
             host.time_s += self.timeline.profile.synchronize_s
             self._reach(host, event)
-            self._retire_ended()
+            self.lifetimes.retire_ended()
 
     def synchronize_stream(self, stream: SimStream) -> None:
         """Block until the work on a stream has finished."""
@@ -381,7 +313,7 @@ class Machine:
     def quiesce(self) -> None:
         """Finish everything, as if every stream of every device had been synchronised."""
         with self.lock:
-            self._bury()
+            self.lifetimes.bury()
             for each in self.streams.values():
                 self._drain(self.hosts.current(), each.every)
 
@@ -402,27 +334,7 @@ class Machine:
                 self.engine.force(stream.tail)
             host.join(stream)
             host.time_s = max(host.time_s, stream.time_s)
-        self._retire_ended()
-
-    def _retire_ended(self) -> None:
-        """Forget streams whose handles are gone and whose work the host has waited for."""
-        if len(self.ended) < _ENDED_TOGETHER:
-            return
-        self._retiring.extend(self.ended)
-        self.ended.clear()
-        main = self.hosts.main.clock
-        over = [s for s in self._retiring if main.get(s.key, 0) >= s.clock[s.key]]
-        keys = {stream.key for stream in over}
-        self._retiring = [stream for stream in self._retiring if stream.key not in keys]
-        for stream in over:
-            stream.is_retired = True
-            self.streams[stream.device].remove(stream)
-        for participant in (*self.hosts, *(s for each in self.streams.values() for s in each.every)):
-            participant.forget(keys)
-        for each in self.streams.values():
-            for stream in each.every:
-                for key in keys:
-                    stream.waited.pop(key, None)
+        self.lifetimes.retire_ended()
 
     # --- memory
 
@@ -444,10 +356,6 @@ class Machine:
             self._enter()
             return self.memory.track(data, user_site())
 
-    def release_host_later(self, pointer: int) -> None:
-        """Host memory that devices could reach is let go; may be called at any moment."""
-        self.released.append((pointer, self.hosts.current(), user_site()))
-
     def pass_point(self, point: Point) -> None:
         """Pass a point at which a fault can strike, outside any operation."""
         with self.lock:
@@ -463,18 +371,15 @@ class Machine:
         self.timeline.slowed[stream.key] = self.faults.plan.slowness
 
 
-_machines: weakref.WeakSet[Machine] = weakref.WeakSet()
+existing: weakref.WeakSet[Machine] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
     """As with CUDA, a device does not survive a fork; another thread may have held the lock."""
-    for machine in _machines:
+    for machine in existing:
         machine.lock = threading.RLock()
         machine.forked_from = os.getppid()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-__all__ = ["Allocation", "Fault", "Machine", "Settings"]

@@ -43,7 +43,8 @@ class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
     __slots__ = (
-        "data", "device", "nbytes", "pending_reads", "pending_writes", "pointer", "prune_at", "shadow", "site", "stream",
+        "data", "device", "nbytes", "pending_reads", "pending_writes", "pointer", "prune_at", "shadow", "site",
+        "stream",
     )  # fmt: skip
 
     def __init__(

@@ -1,0 +1,126 @@
+"""Ends: of arrays, of page-locked memory and of streams; what an end comes after, and what is then forgotten.
+
+Objects die at any moment, also inside a call into the machine: they are put down here, and buried at
+the next call.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from xferlib.sim.clocks import joined
+from xferlib.sim.memory import Block, poison
+from xferlib.sim.operations import Action, Operation, Site, user_site
+from xferlib.sim.streams import SimEvent, SimStream
+
+if TYPE_CHECKING:
+    from xferlib.sim.hosts import HostThread
+    from xferlib.sim.machine import Machine
+
+_ENDED_TOGETHER = 16
+
+
+class Allocation:
+    """Owns a block; its death frees the block in the order of its stream."""
+
+    __slots__ = ("__weakref__", "_machine", "block", "events", "users")
+
+    def __init__(self, machine: Machine, block: Block) -> None:
+        self._machine = machine
+        self.block = block
+        self.users: dict[int, SimStream] = {}
+        """Streams besides the allocation's that the owner has declared; the free waits for them."""
+        self.events: dict[int, SimEvent] = {}
+        """By stream, the last event that the free waits for."""
+
+    def outlast(self, event: SimEvent) -> None:
+        """Let the free wait for an event."""
+        self.events[event.stream.key] = event
+
+    def __del__(self) -> None:
+        try:
+            self._machine.lifetimes.deaths.append(Death(self.block, self.users, self.events, user_site()))
+        except Exception:  # the interpreter is going away
+            return
+
+
+class Death(NamedTuple):
+    """An array's memory that nobody holds any more."""
+
+    block: Block
+    users: dict[int, SimStream]
+    events: dict[int, SimEvent]
+    site: Site
+
+
+class Lifetimes:
+    """What has died and is not buried yet."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.deaths: deque[Death] = deque()
+        self.released: deque[tuple[int, HostThread, Site]] = deque()
+        self.ended: deque[SimStream] = deque()
+        self._retiring: list[SimStream] = []
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self.deaths or self.released)
+
+    def release_host(self, pointer: int) -> None:
+        """Host memory that devices could reach is let go; may be called at any moment."""
+        self.released.append((pointer, self._machine.hosts.current(), user_site()))
+
+    def bury(self) -> None:
+        """What has died since the last call: arrays, and page-locked memory."""
+        machine = self._machine
+        self._bury_arrays()
+        while self.released:
+            pointer, host, site = self.released.popleft()
+            block = machine.memory.untrack(pointer)
+            action = Action("release of page-locked memory", host, site)
+            clock = joined(*(each.clock for each in machine.hosts))  # whoever let go first comes before, as above
+            if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
+                machine.detector.postpone(race)
+
+    def _bury_arrays(self) -> None:
+        machine = self._machine
+        while self.deaths:
+            dead = self.deaths.popleft()
+            stream = dead.block.stream
+            assert stream is not None
+            before = (stream, *dead.users.values(), *machine.streams[stream.device].before(stream))
+            # Reference counts order the threads that held the array: whoever let go first comes before.
+            clock = joined(*(each.clock for each in (*before, *machine.hosts, *dead.events.values())))
+            free = Operation("free", stream, dead.site, (), (), None)
+            clock[stream.key] = free.tick
+            machine.memory.free(dead.block, free)
+            if machine.detector.is_on and (race := machine.detector.check_free(free, clock, dead.block)) is not None:
+                machine.detector.postpone(race)
+            if machine.engine.schedule.reuses_memory:
+                free.run = functools.partial(poison, dead.block.data)
+                tails = [each.tail for each in before]
+                machine.engine.add(free, [*tails, *(event.operation for event in dead.events.values())])
+
+    def retire_ended(self) -> None:
+        """Forget streams whose handles are gone and whose work the host has waited for."""
+        machine = self._machine
+        if len(self.ended) < _ENDED_TOGETHER:
+            return
+        self._retiring.extend(self.ended)
+        self.ended.clear()
+        main = machine.hosts.main.clock
+        over = [s for s in self._retiring if main.get(s.key, 0) >= s.clock[s.key]]
+        keys = {stream.key for stream in over}
+        self._retiring = [stream for stream in self._retiring if stream.key not in keys]
+        for stream in over:
+            stream.is_retired = True
+            machine.streams[stream.device].remove(stream)
+        for participant in (*machine.hosts, *(s for each in machine.streams.values() for s in each.every)):
+            participant.forget(keys)
+        for each in machine.streams.values():
+            for stream in each.every:
+                for key in keys:
+                    stream.waited.pop(key, None)
