@@ -1,10 +1,19 @@
-"""Kernels written once: `elementwise` and `reduction`.
+"""Kernels written once: `elementwise`, `reduction`, and raw CUDA.
 
 Two front ends (`traced`, `csnippet`) build one representation (`ir`), which two engines run with one meaning:
 `numpy_engine` on every CPU, and generated CUDA on GPUs.
 """
 
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.raw import RawKernel, RawModule, raw_module
 from xferlib.kernels.reduction import ReductionKernel, reduction
 
-__all__ = ["ElementwiseKernel", "ReductionKernel", "elementwise", "reduction"]
+__all__ = [
+    "ElementwiseKernel",
+    "RawKernel",
+    "RawModule",
+    "ReductionKernel",
+    "elementwise",
+    "raw_module",
+    "reduction",
+]

@@ -23,8 +23,7 @@ SCALARS = (bool, int, float, complex)
 
 
 def _weak(value: Any) -> tuple[Any, Hashable]:
-    kind: Hashable = type(value)
-    return value, kind
+    return value, type(value).__name__
 
 
 def _strong(value: Any) -> tuple[Any, Hashable]:

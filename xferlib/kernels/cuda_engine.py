@@ -101,6 +101,7 @@ class CudaPlan:
         self.array_order = (*elements, *raw)
         self.scalar_order = tuple(number for number, param in params if param.is_scalar)
         self._lock = threading.Lock()
+        self._last: Sequence[int] = ()
         self._size = math.prod(shape)
         if self._size == 0:
             return
@@ -115,20 +116,14 @@ class CudaPlan:
         grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
         self._launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address)
 
-    @staticmethod
-    def is_aligned(pointers: Sequence[int]) -> bool:
-        """Whether 16-byte accesses are possible at all addresses."""
-        bits = 0
-        for pointer in pointers:
-            bits |= pointer
-        return not bits & 15
-
     def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
         """Launch on ``stream``; the orders are `array_order` and `scalar_order`."""
         if self._size == 0:
             return
         with self._lock:  # the driver copies the block during the launch
-            self._block.patch(pointers)
+            if pointers != self._last:
+                self._block.patch(pointers)
+                self._last = list(pointers)
             for number, value in enumerate(scalars):
                 self._block.patch_scalar(number, value.tobytes())
             self._launch(stream)

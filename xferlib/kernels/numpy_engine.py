@@ -49,7 +49,6 @@ class NumpyPlan:
             number for number, param in enumerate(program.params) if not (param.is_raw or param.is_scalar)
         ]
         self._raw = [number for number, param in enumerate(program.params) if param.is_raw]
-        self._scalars = [number for number, param in enumerate(program.params) if param.is_scalar]
         self._recipe = Recipe(program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small)
         self._idle: list[tuple[list[A], Context]] = []
         self._layout = None if self._is_small else self._collapsed(operands)
@@ -70,22 +69,20 @@ class NumpyPlan:
             return
         recipe = self._recipe
         env, quiet = self._idle.pop() if self._idle else (recipe.environment(self._shape), _quiet())
-        for number in self._elementwise:
-            env[recipe.param_slots[number]] = operands[number]
-        self._bind_uniform(env, operands)
+        count = len(operands)
+        env[:count] = operands  # the first slots are the parameters
+        if self._raw:
+            self._bind_raw(env, operands)
         quiet.run(execute, recipe.all_steps, env)
-        for number in self._elementwise:  # or the plan would keep the caller's arrays alive
-            env[recipe.param_slots[number]] = recipe.nothing
+        env[:count] = [recipe.nothing] * count  # or the plan would keep the caller's arrays alive
         self._idle.append((env, quiet))
 
-    def _bind_uniform(self, env: list[A], operands: Sequence[A]) -> None:
-        slots = self._recipe.param_slots
-        for number in self._scalars:
-            env[slots[number]] = operands[number]
+    def _bind_raw(self, env: list[A], operands: Sequence[A]) -> None:
         for number in self._raw:
-            env[slots[number]] = operands[number].reshape(-1)
-        if self._raw:
-            self._recipe.bind_raw(env, operands)
+            operand = operands[number]
+            is_written = number in self._program.writes
+            env[number] = operand if is_written and not operand.flags.c_contiguous else operand.reshape(-1)
+        self._recipe.bind_lengths(env, operands)
 
     # --- large calls
     def _run_blocks(self, operands: Sequence[A]) -> None:
@@ -100,7 +97,9 @@ class NumpyPlan:
         blocks = list(_blocks(layout.shape, self._block_size()))
         base = self._recipe.environment(None)
         with np.errstate(all="ignore"):
-            self._bind_uniform(base, operands)
+            base[: len(operands)] = operands
+            if self._raw:
+                self._bind_raw(base, operands)
             execute(self._recipe.uniform, base)
 
         def work(take: Callable[[], int]) -> None:
@@ -123,7 +122,7 @@ class NumpyPlan:
         recipe = self._recipe
         shape: tuple[int, ...] = (self._size,)
         for number, view in zip(self._elementwise, views, strict=True):
-            part = env[recipe.param_slots[number]] = view[region]
+            part = env[number] = view[region]
             shape = part.shape
         if shape != placed:
             recipe.bind_scratch(env, shape)

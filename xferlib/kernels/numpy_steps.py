@@ -34,7 +34,6 @@ class Recipe:
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
         self.nothing: A = np.empty(0)
-        self.param_slots = list(range(len(program.params)))
         self.first_slot = len(program.params)
         self._preset: list[A | None] = [None] * (len(program.params) + 1)
         self._buffers: list[tuple[int, np.dtype[Any]]] = []  # slot -> (buffer number, dtype)
@@ -86,7 +85,7 @@ class Recipe:
         for (number, dtype), slot in self._buffer_slots.items():
             env[slot] = raws[number][: count * dtype.itemsize].view(dtype).reshape(shape)
 
-    def bind_raw(self, env: list[A], operands: Sequence[A]) -> None:
+    def bind_lengths(self, env: list[A], operands: Sequence[A]) -> None:
         for param, slot in self._lengths.items():
             env[slot] = np.array(operands[param].size, INT64)
 
@@ -152,7 +151,7 @@ class Recipe:
         function, may_overwrite = self._function(node)
         store = direct.get(id(node))
         if store is not None:
-            slot = self.param_slots[store.param]
+            slot = store.param
         else:
             if may_overwrite:
                 self._release_dying(node, position, uses)
@@ -177,7 +176,7 @@ class Recipe:
         return True
 
     def _load(self, node: Node) -> None:
-        slot = self.param_slots[node.attr]
+        slot = node.attr
         operand = self._operands[node.attr]
         self._slots[id(node)] = slot
         if not self._is_uniform(node) and self._needs_copy(node, operand):
@@ -198,12 +197,12 @@ class Recipe:
     def _step(self, function: Callable[..., Any], node: Node, out: int) -> Step:
         slots = [self._slots[id(each)] for each in node.args]
         if node.op == "gather":
-            slots.insert(0, self.param_slots[node.attr])
+            slots.insert(0, node.attr)
         a, b, c = (*slots, -1, -1)[:3]
         return function, a, b, c, out
 
     def _store(self, store: Store, direct: dict[int, Store]) -> None:
-        value, target = self._slots[id(store.value)], self.param_slots[store.param]
+        value, target = self._slots[id(store.value)], store.param
         if store.index is not None:
             mask = -1 if store.mask is None else self._slots[id(store.mask)]
             function = _scatter(self.program.params[store.param].name)
@@ -285,7 +284,10 @@ def _scatter(name: str) -> Callable[..., None]:
             mask = np.broadcast_to(mask, index.shape)
             index, value = index[mask], value[mask]
         _check_range(index, out, name)
-        out[index] = value
+        if out.ndim == 1:
+            out[index] = value
+        else:  # a strided array, whose elements have no flat view
+            np.put(out, index, value)
 
     return scatter
 

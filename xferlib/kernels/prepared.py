@@ -131,7 +131,10 @@ class HostCall(Prepared):
             if not values[number].flags.writeable:
                 self._check_written(number, _info(values[number], self.device))
         for written, other in self._pairs:
-            if np.may_share_memory(values[written], values[other]):
+            one, two = values[written], values[other]
+            if one.flags.owndata and two.flags.owndata and one is not two:
+                continue
+            if np.may_share_memory(one, two):
                 is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
                 break
         if self._is_plain:
@@ -179,28 +182,32 @@ class CudaCall(Prepared):
         self._infos: dict[int, ArrayInfo] = args[-1]
         self._plans: dict[tuple[Any, ...], CudaPlan] = {}
         self._aligned: CudaPlan | None = None
-        self._spans = {
+        spans = {
             number: bounds(0, info.shape, info.strides, info.dtype.itemsize) for number, info in self._infos.items()
         }
+        self._distances = [  # two arrays are apart unless their distance lies between these
+            (written, other, spans[written][0] - spans[other][1], spans[written][1] - spans[other][0])
+            for written, other in self._pairs
+        ]
+        self._is_ordered = self._arrays == list(range(len(self._arrays))) and not self._raw
         self._is_plain = not (self._scalars or self._omitted)
 
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
         """Launch for arrays of the same dtypes, shapes, strides and device as before."""
         stream = self.backend.stream_current(self.device)
-        spans = self._spans
         is_apart = not self._is_in_place
-        for written, other in self._pairs:
-            low, high = spans[written]
-            other_low, other_high = spans[other]
-            starts_before = pointers[written] + low < pointers[other] + other_high
-            if starts_before and pointers[other] + other_low < pointers[written] + high:
+        for written, other, low, high in self._distances:
+            if low < pointers[other] - pointers[written] < high:
                 is_apart = False
         if not self._is_plain:
             return self._run_converted(given, pointers, stream, is_apart=is_apart)
         plan = self._aligned
-        if plan is None or not is_apart or not plan.is_aligned(pointers):
+        bits = 0
+        for pointer in pointers:
+            bits |= pointer
+        if plan is None or not is_apart or bits & 15:
             plan = self._plan({number: pointers[number] for number in self._arrays}, is_apart=is_apart)
-        plan.run([pointers[number] for number in plan.array_order], (), stream)
+        plan.run(pointers if self._is_ordered else [pointers[number] for number in plan.array_order], (), stream)
         return self._returned(given)
 
     def _run_converted(self, given: Sequence[Any], pointers: list[Any], stream: RawStream, *, is_apart: bool) -> Any:

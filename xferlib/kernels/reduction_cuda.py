@@ -14,6 +14,7 @@ from xferlib.kernels.cuda_engine import ParameterBlock, kernel_for
 from xferlib.kernels.layout import Layout, collapse
 from xferlib.kernels.reduction_source import (
     FEW,
+    GROUPS,
     LEAVES_PER_BLOCK,
     PARTS_PER_THREAD,
     ReductionShape,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib.backends.base import RawStream
 
-_COLUMNS = 32
 _PER_BLOCK = 256
 
 
@@ -67,13 +67,14 @@ class CudaReduction:
         if shape.kernel != "few":
             self._tree = kernel_for(backend, device, self.source, "xf_tree")
         leaves = -(-self._count // LEAF)
-        self._parts = -(-leaves // LEAVES_PER_BLOCK) if shape.kernel == "rows" else leaves
+        self._parts, block = leaves, _PER_BLOCK
         if shape.kernel == "few":
-            self._parts, grid, block = 1, -(-self._rows // _PER_BLOCK), _PER_BLOCK
+            self._parts, grid = 1, -(-self._rows * shape.width // _PER_BLOCK)
         elif shape.kernel == "rows":
-            grid, block = self._rows * self._parts, _PER_BLOCK
+            self._parts = -(-leaves // shape.warps)
+            grid = -(-self._rows * self._parts * shape.warps // LEAVES_PER_BLOCK)
         else:
-            grid, block = -(-self._rows // _COLUMNS) * leaves, 1024
+            grid, block = -(-self._rows // (32 * shape.width)) * leaves, 32 * GROUPS
         self._grid, self._block = (grid, 1, 1), (block, 1, 1)
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if param.is_scalar]
         pointers = len(infos) + len(spec.accumulators)
@@ -84,24 +85,30 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo]) -> ReductionShape:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
+        leaves = -(-self._count // LEAF)
         return ReductionShape(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
             reduced_rank=len(self._reduced.shape),
-            width=self._width(infos, same) if kernel == "rows" else 1,
+            width=getattr(self, f"_{kernel}_width")(infos, same),
+            warps=min(LEAVES_PER_BLOCK, 1 << (leaves - 1).bit_length()) if kernel == "rows" else 1,
             same=same,
         )
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
-        if self._count <= FEW:
-            return "few"
         varying = [k for k in range(len(infos)) if not same[k]]
-        if not varying or self._rows < _COLUMNS // 2:
-            return "rows"
-        k = varying[0]
-        return "rows" if abs(self._reduced.strides[k][-1]) <= abs(self._kept.strides[k][-1]) else "columns"
+        is_along = not varying or (
+            abs(self._reduced.strides[varying[0]][-1]) <= abs(self._kept.strides[varying[0]][-1]) or self._rows == 1
+        )
+        if self._count <= 16 or (is_along and self._count <= FEW):
+            return "few"
+        return "rows" if is_along else "columns"
 
-    def _width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
+    def _few_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
+        """Threads for one result, 16 elements each."""
+        return 1 << (-(-self._count // 16) - 1).bit_length()
+
+    def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Elements in one 16-byte access, where every array allows it."""
         width = 16
         for k, info in enumerate(infos):
@@ -112,6 +119,20 @@ class CudaReduction:
             if not is_unit or info.pointer % 16 or any(stride % 16 for stride in self._kept.strides[k]):
                 return 1
             width = min(width, max(1, 16 // itemsize))
+        return width
+
+    def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
+        """Results of one thread: one access of 16 bytes, as long as their accumulators fit the registers."""
+        held = sum(dtype.itemsize for dtype in self._spec.accumulators)
+        width = max(1, 32 // held)
+        for k, info in enumerate(infos):
+            kept, reduced = self._kept.strides[k], self._reduced.strides[k]
+            others = (*kept[:-1], *reduced)
+            if same[k] or kept[-1] != info.dtype.itemsize or info.pointer % 16 or any(each % 16 for each in others):
+                return 1
+            width = min(width, max(1, 16 // info.dtype.itemsize))
+        while self._kept.shape[-1] % width:
+            width //= 2
         return width
 
     def _geometry(self, parts: int) -> bytes:

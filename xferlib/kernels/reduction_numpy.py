@@ -45,7 +45,7 @@ class BlockFunction:
         recipe = self.recipe
         env = recipe.environment(None)
         for number, operand in enumerate(operands):
-            env[recipe.param_slots[number]] = operand
+            env[number] = operand
         recipe.bind_scratch(env, operands[self._arrays[-1]].shape)
         if recipe.uses_index:
             env[recipe.first_slot] = np.array(first, INT64)

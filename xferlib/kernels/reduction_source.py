@@ -1,8 +1,8 @@
 """CUDA C for reductions, in the order that `reduction_spec` fixes.
 
 Four kernels follow one tree. ``xf_rows``: a warp reduces a leaf, for elements that lie next to each other.
-``xf_columns``: 32 threads share a leaf of each of 32 results, for results that lie next to each other.
-``xf_few``: a thread reduces up to 16 elements. ``xf_tree``: combines what the first two leave.
+``xf_columns``: 16 threads share a leaf, for results that lie next to each other. ``xf_few``: up to 32 threads
+share up to 512 elements. ``xf_tree``: combines what the first two leave.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from xferlib.kernels.cuda_prelude import prelude
 from xferlib.kernels.ir import DType
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
-FEW = 16
+FEW = LANES
+"""Results of at most so many elements have a single line of lanes."""
+GROUPS = 16
+LINES_UNROLLED = 2
 LEAVES_PER_BLOCK = 8
 PARTS_PER_THREAD = 8
 
@@ -28,6 +31,9 @@ class ReductionShape:
     kept_rank: int
     reduced_rank: int
     width: int
+    """``rows``: elements in one access; ``columns``: results of one thread; ``few``: threads for one result."""
+    warps: int
+    """``rows``: warps for one result, as far as it has leaves."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
 
@@ -170,81 +176,159 @@ class _Writer:
 
     # --- kernels
     def _few(self) -> str:
+        threads, slots = self.shape.width, 16
+        halves, step = [], LANES // 2
+        while step:
+            if step >= threads and step // threads < slots:
+                loop = f"#pragma unroll\n  for (int j = 0; j < {step // threads}; ++j)"
+                take = f"r[j] = xf_combine(r[j], r[j + {step // threads}]);"
+                halves.append(f"{loop} if ({threads} * j + thread + {step} < count) {take}")
+            elif step < threads:
+                take = "if (other_is) r[0] = xf_combine(r[0], other);"
+                test = f"const bool other_is = thread + {step} < count;"
+                halves.append(f"{{ const xf_acc other = xf_down(r[0], {step}); {test} {take} }}")
+            step //= 2
+        inner = "\n  ".join(halves)
         return f"""\
 extern "C" __global__ void __launch_bounds__(256) xf_few({self._parameters()}) {{
-  long long row = (long long)blockIdx.x * 256 + threadIdx.x;
-  if (row >= g.rows) return;
-  {self._row_pointers()}
-  xf_acc r[{FEW}];
-  #pragma unroll
-  for (int l = 0; l < {FEW}; ++l) if (l < g.count) r[l] = {self._mapped("(long long)l")};
-  #pragma unroll
-  for (int step = {FEW // 2}; step; step /= 2)
+  const long long at = (long long)blockIdx.x * 256 + threadIdx.x, row = at / {threads};
+  const int thread = threadIdx.x % {threads}, count = row < g.rows ? (int)g.count : 0;
+  xf_acc r[{slots}];
+  if (row < g.rows) {{
+    {self._row_pointers()}
     #pragma unroll
-    for (int l = 0; l < step; ++l) if (l + step < g.count) r[l] = xf_combine(r[l], r[l + step]);
-  {self._finish_call("r[0]")}
+    for (int j = 0; j < {slots}; ++j)
+      if ({threads} * j + thread < count) r[j] = {self._mapped(f"(long long)({threads} * j + thread)")};
+  }}
+  {inner}
+  if (thread == 0 && row < g.rows) {{ {self._finish_call("r[0]")} }}
 }}
 """
 
     def _columns(self) -> str:
+        width, groups = self.shape.width, GROUPS
+        slots = LANES // groups
+        levels = slots.bit_length() - 1
         return f"""\
-extern "C" __global__ void __launch_bounds__(1024) xf_columns({self._parameters()}) {{
-  __shared__ xf_acc shared[32][33];
-  const int column = threadIdx.x & 31, group = threadIdx.x >> 5;
-  const long long blocks = (g.rows + 31) / 32, leaf = blockIdx.x / blocks;
-  const long long row = (blockIdx.x - leaf * blocks) * 32 + column, start = leaf * {LEAF};
+extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._parameters()}) {{
+  __shared__ xf_acc shared[{groups}][{32 * width}];
+  const int place = (threadIdx.x & 31) * {width}, group = threadIdx.x >> 5;
+  const long long blocks = (g.rows + {32 * width - 1}) / {32 * width}, leaf = blockIdx.x / blocks;
+  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF};
   const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
-  if (row < g.rows && group < n) {{
+  const bool is_inside = first < g.rows;
+  if (is_inside && group < n) {{
+    const long long row = first;
     {self._row_pointers()}
-    xf_acc r[16];
-    if (n == {LEAF}) {{
-      #pragma unroll
-      for (int j = 0; j < 16; ++j) r[j] = {self._mapped("(start + 32 * j + group)")};
-      for (int k = {LANES}; k < {LEAF}; k += {LANES})
+    xf_acc stack[{levels}][{width}], r[{width}];
+    bool held[{levels}];
+    for (int turn = 0; turn < {slots}; ++turn) {{
+      const int lane = {groups} * (int)(__brev(turn) >> {32 - levels}) + group;
+      bool is_held = lane < n;
+      if (n == {LEAF}) {{
         #pragma unroll
-        for (int j = 0; j < 16; ++j) r[j] = xf_combine(r[j], {self._mapped("(start + k + 32 * j + group)")});
-    }} else {{
+        for (int line = 0; line < {LEAF // LANES}; ++line) {{
+          const long long k = start + line * {LANES} + lane;
+          {self._column_loads()}
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) {{
+            const xf_acc m = xf_map({self._vector_arguments()}, k, g.count);
+            r[v] = line ? xf_combine(r[v], m) : m;
+          }}
+        }}
+      }} else {{
+        for (int at = lane; at < n; at += {LANES}) {{
+          const long long k = start + at;
+          {self._column_loads()}
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) {{
+            const xf_acc m = xf_map({self._vector_arguments()}, k, g.count);
+            r[v] = at != lane ? xf_combine(r[v], m) : m;
+          }}
+        }}
+      }}
+      bool is_open = true;
       #pragma unroll
-      for (int j = 0; j < 16; ++j) {{
-        const int lane = 32 * j + group;
-        if (lane < n) r[j] = {self._mapped("(start + lane)")};
-        for (int k = lane + {LANES}; k < n; k += {LANES}) r[j] = xf_combine(r[j], {self._mapped("(start + k)")});
+      for (int level = 0; level < {levels}; ++level) {{
+        const bool is_second = turn >> level & 1;
+        if (is_open && is_second) {{
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) r[v] = is_held ? xf_combine(stack[level][v], r[v]) : stack[level][v];
+          is_held = held[level];
+        }} else if (is_open) {{
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) stack[level][v] = r[v];
+          held[level] = is_held;
+          is_open = false;
+        }}
       }}
     }}
     #pragma unroll
-    for (int step = 8; step; step /= 2)
-      #pragma unroll
-      for (int j = 0; j < step; ++j) if (32 * (j + step) + group < n) r[j] = xf_combine(r[j], r[j + step]);
-    shared[group][column] = r[0];
+    for (int v = 0; v < {width}; ++v) shared[group][place + v] = r[v];
   }}
-  for (int step = 16; step; step /= 2) {{
+  for (int step = {groups // 2}; step; step /= 2) {{
     __syncthreads();
-    if (group < step && group + step < n && row < g.rows)
-      shared[group][column] = xf_combine(shared[group][column], shared[group + step][column]);
+    if (is_inside && group < step && group + step < n)
+      #pragma unroll
+      for (int v = 0; v < {width}; ++v)
+        shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-  if (group == 0 && row < g.rows) {{
-    if (g.parts == 1) {{ {self._finish_call("shared[0][column]")} }}
-    else {{ {self._keep("row * g.parts + leaf", "shared[0][column]")} }}
+  if (group == 0 && is_inside) {{
+    #pragma unroll
+    for (int v = 0; v < {width}; ++v) {{
+      const long long row = first + v;
+      if (g.parts == 1) {{ {self._finish_call("shared[0][place + v]")} }}
+      else {{ {self._keep("row * g.parts + leaf", "shared[0][place + v]")} }}
+    }}
   }}
 }}
 """
 
     def _rows(self) -> str:
-        width = self.shape.width
-        slots = LANES // (32 * width)
+        width, warps = self.shape.width, self.shape.warps
+        slots, lines = LANES // (32 * width), LEAF // LANES
         return f"""\
 extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) {{
   __shared__ xf_acc shared[{LEAVES_PER_BLOCK}];
-  const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const long long row = blockIdx.x / g.parts, part = blockIdx.x - row * g.parts;
-  const long long leaf = part * {LEAVES_PER_BLOCK} + warp, start = leaf * {LEAF};
-  if (leaf < g.leaves) {{
+  const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5, member = warp % {warps};
+  const long long job = (long long)blockIdx.x * {LEAVES_PER_BLOCK // warps} + warp / {warps};
+  const long long row = job / g.parts, part = job - row * g.parts;
+  const long long leaf = part * {warps} + member, start = leaf * {LEAF};
+  xf_acc total;
+  if (row < g.rows && leaf < g.leaves) {{
     {self._row_pointers()}
     const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
     xf_acc r[{slots}][{width}];
     if (n == {LEAF}) {{
+      #pragma unroll {LINES_UNROLLED}
+      for (int line = 0; line < {lines}; ++line) {{ {self._line()} }}
+      {self._halve(slots, width, checks=False)}
+    }} else {{
+      const int whole = n / {LANES};
+      for (int line = 0; line < whole; ++line) {{ {self._line()} }}
       #pragma unroll
-      for (int line = 0; line < {LEAF // LANES}; ++line)
+      for (int j = 0; j < {slots}; ++j)
+        #pragma unroll
+        for (int v = 0; v < {width}; ++v) {{
+          const int lane = j * {32 * width} + thread * {width} + v, at = whole * {LANES} + lane;
+          if (at < n) {{
+            const xf_acc m = {self._mapped("(start + at)")};
+            r[j][v] = whole ? xf_combine(r[j][v], m) : m;
+          }}
+        }}
+      {self._halve(slots, width, checks=True)}
+    }}
+    total = r[0][0];
+  }}
+  {self._gather_warps(warps)}
+}}
+"""
+
+    def _line(self) -> str:
+        """A line of lanes: loads, and the first line starts the accumulators."""
+        width = self.shape.width
+        slots = LANES // (32 * width)
+        return f"""
         #pragma unroll
         for (int j = 0; j < {slots}; ++j) {{
           const long long k = start + line * {LANES} + j * {32 * width} + thread * {width};
@@ -255,56 +339,61 @@ extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) 
             r[j][v] = line ? xf_combine(r[j][v], m) : m;
           }}
         }}
-      {self._halve(slots, width, checks=False)}
-    }} else {{
-      #pragma unroll
-      for (int j = 0; j < {slots}; ++j)
-        #pragma unroll
-        for (int v = 0; v < {width}; ++v) {{
-          const int lane = j * {32 * width} + thread * {width} + v;
-          if (lane < n) r[j][v] = {self._mapped("(start + lane)")};
-          for (int k = lane + {LANES}; k < n; k += {LANES}) r[j][v] = xf_combine(r[j][v], {self._mapped("(start + k)")});
-        }}
-      {self._halve(slots, width, checks=True)}
-    }}
-    if (thread == 0) shared[warp] = r[0][0];
-  }}
+      """
+
+    def _gather_warps(self, warps: int) -> str:
+        """Combine the leaves of the warps of one result, in pairs; keep or finish what comes out."""
+        settle = f"""if (g.parts == 1) {{ {self._finish_call("total")} }}
+    else {{ {self._keep("row * g.parts + part", "total")} }}"""
+        if warps == 1:
+            return f"if (thread == 0 && row < g.rows) {{\n    {settle}\n  }}"
+        return f"""if (thread == 0) shared[warp] = total;
   __syncthreads();
-  if (threadIdx.x == 0) {{
-    const long long left = g.leaves - part * {LEAVES_PER_BLOCK};
-    for (int step = 1; step < {LEAVES_PER_BLOCK}; step *= 2)
-      for (int at = 0; at + step < {LEAVES_PER_BLOCK} && at + step < left; at += 2 * step)
-        shared[at] = xf_combine(shared[at], shared[at + step]);
-    if (g.parts == 1) {{ {self._finish_call("shared[0]")} }}
-    else {{ {self._keep("row * g.parts + part", "shared[0]")} }}
-  }}
-}}
-"""
+  if (thread == 0 && member == 0 && row < g.rows) {{
+    const long long left = g.leaves - part * {warps};
+    for (int step = 1; step < {warps}; step *= 2)
+      for (int at = 0; at + step < {warps} && at + step < left; at += 2 * step)
+        shared[warp + at] = xf_combine(shared[warp + at], shared[warp + at + step]);
+    total = shared[warp];
+    {settle}
+  }}"""
+
+    def _column_loads(self) -> str:
+        """The values of element ``k`` in ``width`` neighbouring results."""
+        lines = []
+        for k, number in enumerate(self.arrays):
+            memory, width = storage_type(self._dtype(number)), self.shape.width
+            place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, k))"
+            lines.append(self._vector_load(number, memory, width, place))
+        return " ".join(lines)
+
+    def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
+        if width == 1:
+            return f"{memory} l{number}[1] = {{*(const {memory}*){place}}};"
+        nbytes = width * self._dtype(number).itemsize
+        word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
+        moves = [
+            f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in range(max(1, nbytes // 16))
+        ]
+        return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
 
     def _vector_loads(self) -> str:
+        """The values of ``width`` neighbouring elements from ``k``."""
         lines = []
         for k, number in enumerate(self.arrays):
             memory, width = storage_type(self._dtype(number)), self.shape.width
             if self.shape.same[k]:
-                lines.append(f"const {memory} l{number} = *(const {memory}*)q{number};")
-                continue
-            lines.append(f"__align__(16) {memory} l{number}[{width}];")
-            if width == 1:
-                lines.append(f"l{number}[0] = *(const {memory}*)(q{number} + xf_reduced_offset(g, {k}, k));")
-                continue
-            nbytes = width * self._dtype(number).itemsize
-            word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
-            address = f"(const {word}*)(q{number} + k * {self._dtype(number).itemsize})"
-            for piece in range(max(1, nbytes // 16)):
-                lines.append(f"(({word}*)l{number})[{piece}] = ({address})[{piece}];")
+                loads = ", ".join([f"*(const {memory}*)q{number}"] * width)
+                lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
+            elif width == 1:
+                lines.append(self._vector_load(number, memory, 1, f"(q{number} + xf_reduced_offset(g, {k}, k))"))
+            else:
+                place = f"(q{number} + k * {self._dtype(number).itemsize})"
+                lines.append(self._vector_load(number, memory, width, place))
         return " ".join(lines)
 
     def _vector_arguments(self) -> str:
-        values = {}
-        for k, number in enumerate(self.arrays):
-            local = f"l{number}" if self.shape.same[k] else f"l{number}[v]"
-            values[number] = loaded(local, self._dtype(number))
-        return self._arguments(values)
+        return self._arguments({number: loaded(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
     def _halve(self, slots: int, width: int, *, checks: bool) -> str:
         """The lanes of a warp's leaf halved: first between slots, then between threads, then inside a vector."""
@@ -328,9 +417,8 @@ extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) 
 
     def _tree(self) -> str:
         """``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
-        loads = ", ".join(
-            loaded(f"((const {storage_type(dtype)}*)from{number})[at]", dtype) for number, dtype in enumerate(self.dtypes)
-        )
+        places = [f"((const {storage_type(dtype)}*)from{number})[at]" for number, dtype in enumerate(self.dtypes)]
+        loads = ", ".join(loaded(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
         sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))
         return f"""\
 extern "C" __global__ void __launch_bounds__(256) xf_tree({sources}, {self._parameters(reads_inputs=False)},

@@ -1,0 +1,307 @@
+"""Raw CUDA kernels: the user's own source, launched on the arrays of any CUDA backend, arguments checked."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _registry
+from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedError
+from xferlib.kernels import arguments as checks
+from xferlib.kernels import cache
+from xferlib.kernels.cuda_engine import ParameterBlock
+from xferlib.kernels.ir import DType
+from xferlib.kernels.signature import plain_types
+from xferlib.kernels.types import C_TYPES
+
+if TYPE_CHECKING:
+    from xferlib._array import ArrayInfo
+    from xferlib._device import Device
+    from xferlib.backends.base import RawStream
+
+Extents = int | tuple[int, ...]
+
+_MOST_THREADS = 1024
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
+_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed"})
+
+
+class RawParameter:
+    """A declared parameter: ``dtype`` is None for a pointer to a type that NumPy has not."""
+
+    __slots__ = ("dtype", "is_const", "is_pointer", "name")
+
+    def __init__(self, name: str, dtype: DType | None, *, is_pointer: bool, is_const: bool) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.is_pointer = is_pointer
+        self.is_const = is_const
+
+
+def parse_signature(text: str, kernel: str) -> list[RawParameter]:
+    """The parameters of ``const float *x, int n``.
+
+    Raises:
+        KernelSyntaxError: One cannot be read, or is passed by value and of a type that NumPy has not.
+    """
+    plain = _COMMENT.sub(" ", plain_types(text)).strip()
+    if plain in ("", "void"):
+        return []
+    return [_parse_parameter(piece.strip(), kernel) for piece in plain.split(",")]
+
+
+def _parse_parameter(piece: str, kernel: str) -> RawParameter:
+    match = _PARAMETER.match(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece).strip())
+    if match is None:
+        raise KernelSyntaxError(
+            f"kernel {kernel!r}: parameter {piece!r} cannot be read; give signature='const float *x, int n'"
+        )
+    words = [word for word in match["type"].split() if word not in _QUALIFIERS]
+    dtype = C_TYPES.get(" ".join(words)) or C_TYPES.get(" ".join(word for word in words if word != "int"))
+    is_pointer = "*" in match["stars"] or "[" in piece
+    if not is_pointer and dtype is None:
+        raise KernelSyntaxError(
+            f"kernel {kernel!r}: parameter {match['name']!r} of type {' '.join(words)!r} cannot be passed by value; "
+            "use a number type or a pointer"
+        )
+    return RawParameter(match["name"], dtype, is_pointer=is_pointer, is_const="const" in match["type"].split())
+
+
+def find_signature(source: str, kernel: str) -> str | None:
+    """The parameter list of ``__global__`` function ``kernel`` as the source has it; None where it is not plain."""
+    name = kernel.partition("<")[0].rpartition("::")[2]
+    pattern = re.compile(rf"__global__\b[^;{{}}()]*(?:__launch_bounds__\s*\([^)]*\)[^;{{}}()]*)?\b{re.escape(name)}\s*\(")
+    match = pattern.search(_COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source))
+    if match is None or "<" in kernel:
+        return None
+    end = source.find(")", match.end())
+    return source[match.end() : end] if end > 0 else None
+
+
+class RawModule:
+    """CUDA source made by `raw_module`, compiled for a device at the first launch there."""
+
+    def __init__(self, source: str, *, options: tuple[str, ...], names: tuple[str, ...]) -> None:
+        self.source = source
+        self._options = options
+        self._names = names
+        self._functions: list[str] = []
+        self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def get_function(
+        self, name: str, signature: str | None = None, *, cpu: Callable[..., Any] | None = None
+    ) -> RawKernel:
+        """A kernel of the module.
+
+        Args:
+            name: An ``extern "C"`` function, or one of the ``names`` of the module.
+            signature: Its parameters in C; read from the source if omitted.
+            cpu: What takes its place on a CPU: called with the arguments, arrays as NumPy arrays.
+
+        Raises:
+            KernelSyntaxError: The signature cannot be read, or is not plain enough to be found.
+        """
+        found = signature if signature is not None else find_signature(self.source, name)
+        if found is None:
+            raise KernelSyntaxError(
+                f"the parameters of kernel {name!r} are not to be found in the source (a template, or a macro); "
+                "give signature='const float *x, int n'"
+            )
+        if "<" in name and name not in self._names:
+            raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
+        return RawKernel(self, name, parse_signature(found, name), cpu)
+
+    def load(self, backend: Any, device: Device, name: str) -> Any:
+        """The loaded kernel on ``device``; one compilation serves all kernels of the module."""
+        major, minor = backend.compute_capability(device)
+        key = (f"sm_{major}{minor}", device.backend)
+        with self._lock:
+            kernels = self._loaded.setdefault(key, {})
+            if name not in kernels:
+                cubin, lowered = self._compiled(backend, device, key[0])
+                if "library" not in kernels:
+                    kernels["library"] = backend.load_library(cubin, device=device)
+                kernels[name] = backend.kernel_of(kernels["library"], lowered.get(name, name))
+            return kernels[name]
+
+    def _compiled(self, backend: Any, device: Device, arch: str) -> tuple[bytes, dict[str, str]]:
+        options = (*self._options, *_include_options(self.source))
+        name = cache.key("raw", self.source, arch, "\0".join((*options, *self._names)), backend.compiler_version())
+        cached = None if "#include" in self.source else cache.read(name)  # a header may change under the same source
+        if cached is not None:
+            head, _, cubin = cached.partition(b"\n")
+            return cubin, dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
+        compiled = backend.compile(self.source, device=device, options=options, names=self._names)
+        head = "\t".join(compiled.names[each] for each in self._names).encode()
+        cache.write(name, head + b"\n" + compiled.cubin)
+        return compiled.cubin, compiled.names
+
+
+def _include_options(source: str) -> tuple[str, ...]:
+    """Where CUDA's own headers are, for sources that include any."""
+    if "#include" not in source:
+        return ()
+    from cuda import pathfinder
+
+    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    folders = [Path(each) for each in found if each]
+    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
+    return tuple(f"--include-path={folder}" for folder in folders)
+
+
+class RawKernel:
+    """A kernel of a `RawModule`, with its parameters."""
+
+    def __init__(
+        self, module: RawModule, name: str, parameters: list[RawParameter], cpu: Callable[..., Any] | None
+    ) -> None:
+        self.name = name
+        self.parameters = parameters
+        self._module = module
+        self._cpu = cpu
+        sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
+        self._sizes = sizes
+        self._lock = threading.Lock()
+        self._block: ParameterBlock | None = None
+
+    def __repr__(self) -> str:
+        return f"<RawKernel {self.name}({', '.join(each.name for each in self.parameters)})>"
+
+    def __call__(
+        self, grid: Extents, block: Extents, args: Sequence[Any], *, stream: Any = None, shared_nbytes: int = 0
+    ) -> None:
+        """Launch the kernel.
+
+        Args:
+            grid: Blocks along x, y and z.
+            block: Threads of a block along x, y and z; at most 1024 in all.
+            args: Arrays for pointers, numbers for the rest, in the order of the signature.
+            stream: Where to launch; the current stream of the arrays' library if omitted.
+            shared_nbytes: Dynamic shared memory of a block, in bytes.
+
+        Raises:
+            KernelTypeError: Argument count or type; extents that no launch can have.
+            UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
+            KernelCompileError: NVRTC refused the source.
+        """
+        if len(args) != len(self.parameters):
+            raise KernelTypeError(
+                f"{self.name}() takes {len(self.parameters)} argument(s) "
+                f"({', '.join(each.name for each in self.parameters)}), {len(args)} were given"
+            )
+        names = [each.name for each in self.parameters]
+        backend, device, infos = checks.common_device(self.name, names, args)
+        if backend is None or device is None:
+            backend = _registry.default_backend()
+            device = backend.device_current()
+        values = [self._value(number, args[number], infos.get(number)) for number in range(len(args))]
+        owner = backend.at(device)
+        extents = (_extents(self.name, "grid", grid), _extents(self.name, "block", block))
+        if device.kind != "cuda":
+            self._run_on_cpu(owner, device, args, values, infos)
+            return
+        self._launch(owner, device, extents, values, self._stream(owner, device, stream), shared_nbytes)
+
+    def _value(self, number: int, value: Any, info: ArrayInfo | None) -> np.generic:
+        """The argument as it is passed: an address of 64 bits, or a number of the declared type."""
+        parameter = self.parameters[number]
+        if not parameter.is_pointer:
+            if info is not None:
+                raise KernelTypeError(
+                    f"{self.name}(): argument {parameter.name!r} is an array, and the parameter a number; "
+                    "pass x.item() or declare a pointer"
+                )
+            assert parameter.dtype is not None
+            return checks.convert_scalar(value, parameter.dtype, parameter.name)
+        if info is None:
+            raise KernelTypeError(
+                f"{self.name}(): argument {parameter.name!r} is {type(value).__name__}, and the parameter a pointer; "
+                "pass an array"
+            )
+        if parameter.dtype is not None and info.dtype != parameter.dtype:
+            raise KernelTypeError(
+                f"{self.name}(): argument {parameter.name!r} has dtype {info.dtype}, and the parameter points to "
+                f"{parameter.dtype}; convert it first"
+            )
+        if not parameter.is_const:
+            checks.check_writable(self.name, parameter.name, info)
+        return np.uint64(info.pointer)
+
+    def _stream(self, owner: Any, device: Device, stream: Any) -> RawStream:
+        from xferlib._stream import Stream
+
+        if stream is None:
+            current: RawStream = owner.stream_current(device)
+            return current
+        given = Stream.from_any(stream, device)
+        if given.device is not device:
+            raise KernelTypeError(
+                f"{self.name}(): the stream is of {given.device}, and the arrays are on {device}; use one of that device"
+            )
+        return given._raw
+
+    def _run_on_cpu(
+        self, owner: Any, device: Device, args: Sequence[Any], values: list[np.generic], infos: dict[int, ArrayInfo]
+    ) -> None:
+        if self._cpu is None:
+            raise UnsupportedError(
+                f"kernel {self.name!r} is CUDA source and cannot run on {device}; "
+                "give get_function(..., cpu=function) a NumPy function that does the same"
+            )
+        self._cpu(*(owner.host_view(args[n]) if n in infos else values[n] for n in range(len(args))))
+
+    def _launch(
+        self,
+        owner: Any,
+        device: Device,
+        extents: tuple[tuple[int, int, int], tuple[int, int, int]],
+        values: list[np.generic],
+        stream: RawStream,
+        shared_nbytes: int,
+    ) -> None:
+        grid, block = extents
+        if block[0] * block[1] * block[2] > _MOST_THREADS:
+            raise KernelTypeError(f"{self.name}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
+        kernel = self._module.load(owner, device, self.name)
+        if shared_nbytes > 48 << 10:
+            owner.allow_shared(kernel, shared_nbytes, device)
+        if 0 in grid:
+            return
+        with self._lock:
+            if self._block is None:
+                self._block = ParameterBlock(0, self._sizes)
+            for number, value in enumerate(values):
+                self._block.patch_scalar(number, value.tobytes())
+            owner.launch(kernel, grid, block, self._block.address, stream=stream, shared_nbytes=shared_nbytes)
+
+
+def _extents(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
+    extents = given if isinstance(given, tuple) else (given,)
+    least = 0 if what == "grid" else 1
+    if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
+        raise KernelTypeError(f"{kernel}(): {what}={given!r} must be one to three positive ints")
+    x, y, z = (*extents, 1, 1)[:3]
+    if x >= 2**31 or max(y, z) > 65535:
+        raise KernelTypeError(f"{kernel}(): {what}={given!r} is beyond 2**31-1 along x or 65535 along y and z")
+    return x, y, z
+
+
+def raw_module(source: str, *, options: Sequence[str] = (), names: Sequence[str] = ()) -> RawModule:
+    """CUDA C++ source whose kernels are launched by hand.
+
+    Args:
+        source: The source; it may include CUDA's own headers where they are installed.
+        options: For NVRTC, such as ``"--std=c++17"``; without the architecture. They are NVRTC's defaults,
+            which contract ``a*b+c`` (``--fmad=false`` forbids it).
+        names: Template instances to compile, such as ``"scale<float>"``.
+    """
+    if not isinstance(source, str) or "\0" in source:
+        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
+    return RawModule(source, options=tuple(options), names=tuple(names))
