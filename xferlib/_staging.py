@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _handover, _hostmem
+from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -64,13 +65,27 @@ class Ring:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._free: SimpleQueue[Chunk] = SimpleQueue()
+        self._free: SimpleQueue[Chunk | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
+        """Chunks there are or are being made."""
+        self._made = 0
 
     def acquire(self) -> Chunk:
-        """A chunk that no copy uses; blocks until one is free."""
-        chunk = self._take()
+        """A chunk that no copy uses; blocks until one is free. The caller holds no other."""
+        while (chunk := self._take() or self._free.get()) is None:
+            pass  # trimmed away while this thread waited: there is room for another
+        return self._settled(chunk)
+
+    def acquire_idle(self) -> Chunk | None:
+        """A chunk that no thread holds, if there is one."""
+        try:
+            chunk = self._take()
+        except PinnedMemoryError:
+            return None
+        return self._settled(chunk) if chunk is not None else None
+
+    def _settled(self, chunk: Chunk) -> Chunk:
         _handover.taken(chunk)
         try:
             chunk.wait(self.backend)
@@ -79,25 +94,31 @@ class Ring:
             raise
         return chunk
 
-    def _take(self) -> Chunk:
+    def _take(self) -> Chunk | None:
+        """A chunk that lies ready or can be made; None when it is worth waiting for those in use."""
         try:
-            return self._free.get_nowait()
+            while (free := self._free.get_nowait()) is None:
+                pass
+            return free
         except Empty:
             pass
         with self._lock:
             may_grow = self._count < RING_CHUNKS
             self._count += may_grow
         if not may_grow:
-            return self._free.get()
+            return None
         try:
-            return Chunk(self.backend)
+            chunk = Chunk(self.backend)
         except BaseException:
             with self._lock:
                 self._count -= 1
-                has_others = self._count > 0
+                has_others = self._made > 0
             if has_others:  # short of pinned memory: go on with the chunks there are
-                return self._free.get()
+                return None
             raise
+        with self._lock:
+            self._made += 1
+        return chunk
 
     def release(self, chunk: Chunk) -> None:
         """Give a chunk back; it is reused once its copy is done."""
@@ -119,16 +140,21 @@ class Ring:
 
     def trim(self) -> int:
         """Free the chunks that nothing uses; returns the bytes given up."""
-        nbytes = 0
-        while True:
-            try:
+        freed = 0
+        try:
+            while True:
                 chunk = self._free.get_nowait()
-            except Empty:
-                return nbytes
-            chunk.wait(self.backend)
-            with self._lock:
-                self._count -= 1
-            nbytes += CHUNK_NBYTES
+                if chunk is not None:
+                    chunk.wait(self.backend)
+                    freed += 1
+        except Empty:
+            pass
+        with self._lock:
+            self._count -= freed
+            self._made -= freed
+        for _ in range(freed):  # whoever waits for a chunk may make one now
+            self._free.put(None)
+        return freed * CHUNK_NBYTES
 
 
 class _Segment:

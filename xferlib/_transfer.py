@@ -361,8 +361,7 @@ def download_job(
     pieces = _pieces.pieces(dst, src.dtype)
     start = src.pointer
 
-    def receive(index: int) -> Chunk:
-        chunk = ring.acquire()
+    def receive(chunk: Chunk, index: int) -> Chunk:
         try:
             offset, nbytes = pieces.span(index)
             chunk.copy(chunk.pointer, start + offset, nbytes, backend, stream)
@@ -374,12 +373,14 @@ def download_job(
     def work(take: Callable[[], int]) -> None:
         backend.attach(stream.device)
         index = take()
-        chunk = receive(index) if index >= 0 else None
+        chunk = receive(ring.acquire(), index) if index >= 0 else None
         while chunk is not None:
             following = take()
             ahead = None
             try:
-                ahead = receive(following) if following >= 0 else None
+                # Who holds a chunk must not wait for another: all threads might, and none would give one back.
+                idle = ring.acquire_idle() if following >= 0 else None
+                ahead = receive(idle, following) if idle is not None else None
                 chunk.wait(backend)
                 pieces.drain(index, chunk)
             except BaseException:
@@ -388,6 +389,8 @@ def download_job(
                     ring.abandon(ahead, stream)
                 raise
             ring.release(chunk)
+            if ahead is None and following >= 0:
+                ahead = receive(ring.acquire(), following)
             index, chunk = following, ahead
 
     return Job(pieces.count, work, finish=None if transfer is None else transfer.finish)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,22 @@ def forced(path: Path | None, *, chunk_nbytes: int | None = None) -> Iterator[No
         path: A path of `xferlib._plan.Path`; None: the library's own choice.
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
     """
-    token = _plan._forced.set(path)
-    planned = _pieces.chunk_nbytes
-    if chunk_nbytes is not None:
-        _pieces.chunk_nbytes = lambda *_: chunk_nbytes
+    _pieces.chunk_nbytes = _chunk_nbytes
+    tokens = _plan._forced.set(path), _chunk.set(chunk_nbytes)
     try:
         yield
     finally:
-        _pieces.chunk_nbytes = planned
-        _plan._forced.reset(token)
+        _plan._forced.reset(tokens[0])
+        _chunk.reset(tokens[1])
+
+
+_chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None)
+_chunk_nbytes_of_the_library = _pieces.chunk_nbytes
+
+
+def _chunk_nbytes(nbytes: int) -> int:
+    """Stands in for the library's own choice, which it makes in the thread that asked for the transfer."""
+    return _chunk.get() or _chunk_nbytes_of_the_library(nbytes)
 
 
 class Harness:

@@ -1,0 +1,340 @@
+"""Transfers on the fake accelerator, whose copies run as late and in as unkind an order as they may."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import _pieces, _pinned, _staging
+from xferlib._registry import get
+from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
+from xferlib.testing import assert_same_bits, forced, strategies
+from xferlib.testing.strategies import bits_of
+
+HERE, THERE = "fake:sim:0", "fake:sim:1"
+
+
+@pytest.fixture(autouse=True)
+def machine(fake: Any) -> Iterator[Any]:
+    """The fake's machine, its limits and failures undone afterwards."""
+    yield fake.machine
+    fake.machine.limits.clear()
+    fake.machine.failing = None
+    fake.machine.progresses_on_query = True
+
+
+# --- what is still pending
+
+
+def test_a_transfer_in_flight_says_so_and_times_out(machine: Any) -> None:
+    machine.progresses_on_query = False
+    source = xl.pinned_array(bits_of(200_000, np.uint8, seed=1), backend="fake")
+    up = xl.to_device_async(source, device=HERE)
+    assert not up.done()
+    assert not up.source_released
+    assert up.stats.seconds == 0
+    assert "in flight" in repr(up)
+    down = xl.to_host_async(up.result(), out=xl.pinned_empty(200_000, "uint8", backend="fake"))
+    with pytest.raises(TransferTimeoutError, match="200000 bytes did not finish within 0.001 s; call result"):
+        down.result(timeout=0.001)
+    assert_same_bits(down.result(), source)
+    assert up.done()
+    assert up.source_released
+
+
+def test_a_staged_source_is_released_before_the_copy_is_complete(machine: Any) -> None:
+    machine.progresses_on_query = False
+    source = bits_of(200_000, np.uint8, seed=2)
+    transfer = xl.to_device_async(source, device=HERE)
+    transfer.settle()
+    assert transfer.source_released
+    assert not transfer.done()
+
+
+def test_the_host_does_not_wait_where_a_stream_waits_for_a_pinned_transfer(machine: Any) -> None:
+    machine.progresses_on_query = False
+    stream = xl.Stream(HERE)
+    transfer = xl.to_device_async(xl.pinned_zeros(100_000, backend="fake"), device=HERE)
+    stream.wait(transfer)
+    assert not transfer.done()
+    assert not stream.is_done
+
+
+def test_a_pinned_source_with_a_stream_returns_with_the_copy_pending(machine: Any) -> None:
+    machine.progresses_on_query = False
+    stream = xl.Stream(HERE)
+    xl.to_device(xl.pinned_zeros(100_000, backend="fake"), device=HERE, stream=stream)
+    assert not stream.is_done
+
+
+def test_blocks_drain_until_their_last_event(machine: Any) -> None:
+    machine.progresses_on_query = False
+    pool = _pinned.pool_of(get("fake"))
+    pool.trim()
+    before = pool.stats()
+    source = xl.pinned_zeros(100_000, "uint8", backend="fake")
+    streams = [xl.Stream(HERE), xl.Stream(HERE)]
+    kept = [xl.to_device(source, device=HERE, stream=stream) for stream in streams]
+    del source
+    for stream in streams:
+        assert pool.stats().draining_nbytes - before.draining_nbytes >= 100_000
+        stream.synchronize()
+    after = pool.stats()
+    assert after.draining_nbytes == before.draining_nbytes
+    assert after.free_nbytes - before.free_nbytes >= 100_000
+    assert len(kept) == 2
+
+
+# --- threads
+
+
+def test_a_thread_may_end_while_its_small_copies_are_pending(machine: Any) -> None:
+    arrived: list[Any] = []
+    source = np.arange(100)
+
+    def work() -> None:
+        with forced(_plan_small()), xl.Stream(HERE):
+            arrived.append(xl.to_device(source, device=HERE))
+
+    for _ in range(5):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        gc.collect()
+    xl.synchronize(HERE)
+    for d in arrived:
+        assert_same_bits(xl.to_host(d), source)
+
+
+def _plan_small() -> Any:
+    from xferlib._plan import Path
+
+    return Path.SMALL
+
+
+# --- two devices, and two kinds of machine
+
+
+def test_memory_pinned_for_a_block_stays_pinned_under_copies_to_another_device(machine: Any) -> None:
+    source = bits_of(400_000, np.uint8, seed=3)
+    stream = xl.Stream(THERE)
+    with xl.pin(source, backend="fake"):
+        d = xl.to_device(source, device=THERE, stream=stream)
+        down = xl.to_host_async(d, stream=stream, out=np.zeros_like(source))
+    stream.synchronize()
+    assert_same_bits(xl.to_host(d), source)
+    assert_same_bits(down.result(), source)
+
+
+def test_copies_go_between_devices_and_keep_their_order(machine: Any) -> None:
+    for layout in (np.ascontiguousarray, np.asfortranarray):
+        source = layout(bits_of(30_000, np.uint8, seed=4).reshape(100, 300))
+        there = xl.to_device(xl.to_device(source, device=HERE), device=THERE)
+        assert xl.device_of(there) is xl.Device(THERE)
+        assert_same_bits(xl.to_host(there), source)
+        target = xl.zeros((300, 100), "uint8", device=HERE)
+        xl.to_device(there, out=target.transpose(1, 0))
+        assert_same_bits(xl.to_host(target), source.T)
+
+
+def test_events_and_streams_of_a_cpu_may_be_waited_for(machine: Any) -> None:
+    stream, cpu = xl.Stream(HERE), xl.Stream("numpy:cpu")
+    stream.wait(cpu.record())
+    stream.wait(cpu)
+    cpu.wait(stream.record())
+    cpu.wait(stream)
+    stream.synchronize()
+
+
+def test_a_cpu_stream_that_waits_for_a_device_comes_after_it(machine: Any) -> None:
+    machine.progresses_on_query = False
+    stream = xl.Stream(HERE)
+    xl.to_device(xl.pinned_zeros(100_000, backend="fake"), device=HERE, stream=stream)
+    event = stream.record()
+    xl.Stream("numpy:cpu").wait(event)
+    assert event.is_done
+
+
+# --- paths and pieces
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_threads_stage_one_transfer(threads: int, machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pieces, "helpers", lambda nbytes: threads - 1)
+    source = bits_of(1 << 20, np.uint16, seed=5).reshape(512, -1)
+    for given in (source, source.T, source[:, ::2], source.view(">u2"), source[::-1]):
+        with forced(_plan_staged(), chunk_nbytes=8 << 10):
+            d = xl.to_device(given, device=HERE)
+            assert_same_bits(xl.to_host(d), given)
+            assert_same_bits(xl.to_host_async(xl.to_device_async(given, device=HERE).result()).result(), given)
+
+
+def _plan_staged() -> Any:
+    from xferlib._plan import Path
+
+    return Path.STAGED
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex64", "complex128"])
+def test_every_element_size_crosses_the_device_in_tiles_and_elements(dtype: str, machine: Any) -> None:
+    source = bits_of(60 * 70 * 3 * np.dtype(dtype).itemsize, dtype, seed=6).reshape(60, 70, 3)
+    for order in [(0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)]:
+        d = xl.to_device(source, device=HERE)
+        assert_same_bits(xl.to_host(d.transpose(*order)), source.transpose(order))
+        assert_same_bits(xl.to_host(d[::3, 5:, ::-1].transpose(*order)), source[::3, 5:, ::-1].transpose(order))
+
+
+def test_an_array_of_seventeen_axes_is_copied_or_refused_by_name(machine: Any) -> None:
+    source = np.arange(1 << 17, dtype=np.int8).reshape((2,) * 17)
+    assert_same_bits(xl.to_host(xl.to_device(source[..., ::-1].T, device=HERE)), source[..., ::-1].T)
+
+
+# --- failures in the middle
+
+
+def test_a_device_without_memory_is_an_error_and_leaves_nothing_behind(machine: Any) -> None:
+    source = bits_of((1 << 20) + 12345, np.uint8, seed=7)  # of a size that the pool has no memory for
+    xl.synchronize(HERE)
+    gc.collect()
+    machine.limits["device"] = machine.held("device") + 1000
+    held = machine.held("device")
+    for call in (xl.to_device, xl.to_device_async):
+        with pytest.raises(DeviceMemoryError, match="free arrays"):
+            call(source, device=HERE)
+    assert machine.held("device") == held
+
+
+def test_a_permuted_upload_gathers_where_there_is_no_room_for_a_temporary(machine: Any) -> None:
+    source = bits_of(3 << 20, np.uint8, seed=8).reshape(1024, -1).T
+    gc.collect()
+    xl.synchronize(HERE)
+    machine.free.clear()
+    machine.limits["device"] = machine.held("device") + source.nbytes + 4096
+    d = xl.to_device(source, device=HERE)
+    machine.limits.clear()
+    assert_same_bits(xl.to_host(d), source)
+
+
+def test_a_host_without_pinned_memory_goes_on_with_the_chunks_it_has(
+    machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_staging, "_rings", {})
+    source = bits_of(3 << 20, np.uint8, seed=9)[::2]
+    machine.limits["pinned"] = machine.held("pinned") + _staging.CHUNK_NBYTES + 4096
+    with forced(_plan_staged(), chunk_nbytes=64 << 10):
+        assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
+
+
+def test_a_host_without_any_pinned_memory_is_an_error(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_staging, "_rings", {})
+    machine.limits["pinned"] = 1
+    source = bits_of(3 << 20, np.uint8, seed=10)[::2]
+    with forced(_plan_staged()):
+        with pytest.raises(PinnedMemoryError):
+            xl.to_device(source, device=HERE)
+        transfer = xl.to_device_async(source, device=HERE)
+        with pytest.raises(TransferError, match="nothing of use"):
+            transfer.result()
+    machine.limits.clear()
+    assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TransferError, MemoryError])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_an_interruption_in_the_middle_ends_the_call_and_nothing_touches_its_memory_afterwards(
+    error: Any, count: int, machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = get("fake")
+    source = bits_of(1 << 20, np.uint8, seed=11)
+    d = xl.to_device(source, device=HERE)
+    left = [count]
+    copy = backend.copy
+
+    def interrupted(*args: Any, **options: Any) -> None:
+        copy(*args, **options)
+        left[0] -= 1
+        if left[0] < 0:
+            raise error("stop")
+
+    with forced(_plan_staged(), chunk_nbytes=64 << 10):
+        for call in (lambda: xl.to_device(source, device=HERE), lambda: xl.to_host(d, out=out)):
+            left[0] = count
+            out = np.zeros_like(source)
+            with monkeypatch.context() as patched:
+                patched.setattr(backend, "copy", interrupted)
+                with pytest.raises(error, match="stop"):
+                    call()
+            partial = out.copy()
+            xl.synchronize(HERE)
+            assert_same_bits(out, partial)
+            assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
+
+
+def test_a_device_that_fails_ends_every_transfer_with_its_error(machine: Any) -> None:
+    source = bits_of(1 << 20, np.uint8, seed=12)
+    machine.failing = TransferError("the device fell off the bus")
+    with pytest.raises(TransferError, match="fell off"):
+        xl.to_device(source, device=HERE)
+    failed = xl.to_device_async(source, device=HERE)
+    with pytest.raises(TransferError, match="fell off"):
+        failed.result()
+    stream = xl.Stream(HERE)
+    machine.failing = None
+    stream.synchronize()  # which does not wait for what has failed
+    assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
+
+
+# --- at random
+
+
+def test_a_thousand_layouts_in_flight_at_once(machine: Any) -> None:
+    chance = np.random.default_rng(0)
+    kept: list[tuple[Any, Any]] = []
+    for number in range(1000):
+        rows, cols = (int(n) for n in chance.integers(1, 60, 2))
+        source = bits_of(rows * cols * 8, ["uint8", "int16", "float64"][number % 3], seed=number)
+        source = source.reshape(rows, -1)[:: int(chance.choice([1, 2, -1])), :: int(chance.choice([1, -1, 3]))]
+        source = source.T if number % 2 else source
+        with forced(chance.choice([None, _plan_staged()])):
+            up = xl.to_device_async(source, device=HERE)
+            kept.append((xl.to_host_async(up.result()) if number % 5 else up, source))
+        if len(kept) > 50:
+            transfer, expected = kept.pop(int(chance.integers(len(kept))))
+            result = transfer.result()
+            assert_same_bits(result if isinstance(result, np.ndarray) else xl.to_host(result), expected)
+
+
+def test_the_strategies_draw_what_they_promise() -> None:
+    seen: set[str] = set()
+
+    from hypothesis import given, settings
+
+    @settings(max_examples=400, database=None, derandomize=True)
+    @given(strategies.host_arrays())
+    def look(x: Any) -> None:
+        strides = [stride for extent, stride in zip(x.shape, x.strides, strict=True) if extent > 1]
+        facts = {
+            "negative": any(stride < 0 for stride in strides),
+            "repeated": 0 in strides,
+            "misaligned": not x.flags.aligned,
+            "read-only": not x.flags.writeable,
+            "swapped": not x.dtype.isnative,
+            "0-d": x.ndim == 0,
+            "empty": x.size == 0,
+            "fortran": x.flags.f_contiguous and not x.flags.c_contiguous,
+            "gaps": x.size > 1 and not x.flags.forc and x.ndim == 1,
+            "nan": x.dtype.kind in "fc" and bool(np.isnan(x).any()),
+            "-0.0": x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()),
+        }
+        seen.update(name for name, is_so in facts.items() if is_so)
+        seen.add(x.dtype.newbyteorder("=").name)
+
+    look()
+    facts = {"negative", "repeated", "misaligned", "read-only", "swapped", "0-d", "empty", "fortran", "gaps", "nan", "-0.0"}
+    assert seen == facts | set(strategies.DTYPES)
