@@ -1,0 +1,1 @@
+"""Benchmarks beside the other libraries: `xferlib bench transfer`, `xferlib bench kernels`."""
