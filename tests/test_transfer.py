@@ -159,6 +159,27 @@ def test_a_cpu_stream_that_waits_for_a_device_comes_after_it(machine: Any) -> No
     event = stream.record()
     xl.Stream("numpy:cpu").wait(event)
     assert event.is_done
+    transfer = xl.to_device_async(xl.pinned_zeros(100_000, backend="fake"), device=HERE, stream=stream)
+    xl.Stream("numpy:cpu").wait(transfer)
+    assert transfer.done()
+
+
+@pytest.mark.parametrize("other", ["sim", "cupy", "torch", "pycuda"])
+def test_arrays_of_two_machines_are_copied_through_the_host(other: str, machine: Any) -> None:
+    status = xl.available_backends()[other]
+    if not status.is_available:
+        pytest.skip(f"{other}: {status.reason}")
+    source = bits_of(1 << 20, np.uint8, seed=13).view(np.int32).reshape(512, -1)
+    place = xl.Device(status.devices[0])
+    for given in (source, source.T):
+        there = xl.to_device(xl.to_device(given, device=HERE), device=place)
+        assert xl.device_of(there) is place
+        assert_same_bits(xl.to_host(there), given)
+        back = xl.to_device(there, device=HERE, dtype="int64")
+        assert_same_bits(xl.to_host(back), given.astype("int64"))
+        out = xl.zeros_like(back)
+        assert xl.to_device_async(there, out=out, dtype="int64").result() is out
+        assert_same_bits(xl.to_host(out), given.astype("int64"))
 
 
 # --- paths and pieces

@@ -104,6 +104,9 @@ def to_device(
         _move.device_to_host(x, info, source, wanted, None, target.host_view(filled))
         return filled
     source.attach(info.device)
+    if source.pinned_domain != target.pinned_domain:  # a GPU and a simulated one: neither can reach the other
+        host = _move.device_to_host(x, info, source, wanted, None, None)
+        return _from_host(x, host, target, place, order, wanted, out, True)
     return _move.device_to_device(x, source, target, place, wanted, order, out)
 
 

@@ -147,16 +147,19 @@ class Stream:
     def wait(self, other: Event | Stream | Transfer | Any) -> None:
         """Make later work on this stream wait for an event, another stream's work, or a transfer.
 
-        The host does not wait, except until the source of a staged transfer has been read.
+        The host does not wait, except until the source of a staged transfer has been read, or where
+        one of the two is on a CPU and the other is not.
 
         Raises:
             StreamError: ``other`` is none of these.
         """
         if isinstance(other, Event):
-            if other._backend is not None:
+            if other._backend is None:
+                self._backend.event_unrecorded(self._raw)
+            elif other._backend.pinned_domain == self._backend.pinned_domain:
                 self._backend.event_wait(self._raw, other._raw)
             else:
-                self._backend.event_unrecorded(self._raw)
+                other.synchronize()  # neither machine knows the other's events
         elif isinstance(other, Stream):
             self.wait(other.record(Event(timing=False)))
         elif hasattr(other, "source_released"):

@@ -221,10 +221,14 @@ class Transfer:
         """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
         self.settle()
         self._check()
-        if self._event is not None:
-            self._backend.event_wait(stream._raw, self._event)
-            if self.is_upload:
-                self._backend.consumed(self._result, stream._raw)
+        if self._event is None:
+            return
+        if stream._backend.pinned_domain != self._backend.pinned_domain:
+            self._backend.event_synchronize(self._event)
+            return
+        self._backend.event_wait(stream._raw, self._event)
+        if self.is_upload:
+            self._backend.consumed(self._result, stream._raw)
 
     @property
     def stats(self) -> TransferStats:
