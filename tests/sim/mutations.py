@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,52 @@ def study(program: Program) -> Study:
         eager = not same(run(program, label, "eager"), expected)
         found.deletions.append(Deletion(label, changes, eager, is_reported(program, label)))
     return found
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "simulator.md"
+BEGIN, END = "<!-- mutations: begin -->\n", "<!-- mutations: end -->\n"
+
+
+def table(studies: dict[str, Study]) -> str:
+    """The study as a table of Markdown."""
+    lines = [
+        "| program | synchronisations | deletions that change the result | found as a CPU runs it | reported "
+        "| alarms without deletion |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    totals = np.zeros(5, int)
+    for name, found in studies.items():
+        changing = [each for each in found.deletions if each.changes_the_result]
+        row = np.array(
+            [
+                len(found.deletions),
+                len(changing),
+                sum(each.is_found_by_running for each in changing),
+                sum(each.is_reported for each in changing),
+                found.alarms,
+            ]
+        )
+        totals += row
+        lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
+    lines.append("| **all** | " + " | ".join(f"**{number}**" for number in totals) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def written() -> str:
+    """The table that the page shows."""
+    return PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+
+
+def main() -> None:
+    """Write the table into the page."""
+    from tests.sim.programs import PROGRAMS
+
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    fresh = table({name: study(program) for name, program in PROGRAMS.items()})
+    PAGE.write_text(before + BEGIN + fresh + END + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -121,10 +121,12 @@ class SimArray:
         self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> NoReturn:
-        raise ImplicitCopyError(
-            f"numpy.{ufunc.__name__} was given an array of {self.device}; move the NumPy array there with "
-            f"xferlib.to_device(x, device={str(self.device)!r}), or use get_array_module(x).{ufunc.__name__}"
-        )
+        module = f"get_array_module(x).{ufunc.__name__}"
+        if any(isinstance(each, np.ndarray) for each in inputs):
+            remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or use {module}"
+        else:
+            remedy = f"use {module}, or xferlib.to_host(x) first"
+        raise ImplicitCopyError(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
         raise ImplicitCopyError(
