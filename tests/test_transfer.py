@@ -122,6 +122,7 @@ def _plan_small() -> Any:
 
 
 def test_memory_pinned_for_a_block_stays_pinned_under_copies_to_another_device(machine: Any) -> None:
+    machine.progresses_on_query = False
     source = bits_of(400_000, np.uint8, seed=3)
     stream = xl.Stream(THERE)
     with xl.pin(source, backend="fake"):

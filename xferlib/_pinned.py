@@ -402,8 +402,17 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
     ) -> None:
         held = self._held.pop()
         if held:
-            self._backend.device_synchronize(self._backend.device_current())  # a copy may still read the pages
+            self._await_copies()
             registrations_of(self._backend).remove(held)
+
+    def _await_copies(self) -> None:
+        """Wait for whatever may still use the pages: xferlib's copies on every device, the library's on the current."""
+        from xferlib._transfer import in_flight
+
+        in_flight.drain()
+        current = self._backend.device_current()
+        if current.kind != "cpu":
+            self._backend.device_synchronize(current)
 
 
 def _describe(array: Any) -> str:

@@ -69,6 +69,13 @@ class _InFlight:
             self._held.append((backend, event, objects))
         del passed  # outside the lock: what dies here may start or release other copies
 
+    def drain(self) -> None:
+        """Wait for every copy that is in flight now."""
+        with self._lock:
+            held = tuple(self._held)
+        for backend, event, _ in held:
+            backend.event_synchronize(event)
+
     def _pop_passed(self) -> list[Any]:
         passed = []
         for _ in range(len(self._held)):
