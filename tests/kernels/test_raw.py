@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, UnsupportedError
@@ -121,3 +122,15 @@ def test_signatures():
         ("x", "float32", True), ("y", "float32", True), ("z", "float32", False), ("nx", "int32", False),
         ("ny", "int32", False),
     ]  # fmt: skip
+
+
+def test_on_the_simulated_device_the_stand_in_is_an_operation():
+    x, y = _inputs()
+    kernel = raw_module(SOURCE).get_function("add2d", cpu=_add)
+    with xl.use_backend("sim"):
+        dx, dy = xl.to_device(x), xl.to_device(y)
+        z, stream = xl.zeros_like(dx), xl.Stream()
+        kernel(1, 1, (dx, dy, z, 5, 2))
+        assert same_bits(xl.to_host(z), x + y)
+        with pytest.raises(xl.sim.RaceError, match="add2d"):  # nothing makes that stream wait for the uploads
+            kernel(1, 1, (xl.to_device(x), xl.to_device(y), z, 5, 2), stream=stream)

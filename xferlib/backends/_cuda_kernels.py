@@ -77,18 +77,14 @@ def _cupy_signature(array: Any) -> tuple[int, Hashable]:
     return data.ptr, ("cupy", array.dtype, array.shape, array.strides, data.device_id)
 
 
-def _torch_signature(tensor: Any) -> tuple[int, Hashable]:
-    key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), tensor.requires_grad)
-    return tensor.data_ptr(), (*key, tensor.is_conj(), tensor.is_neg())
-
-
 def _pycuda_signature(array: Any) -> tuple[int, Hashable]:
     return int(array.gpudata), ("pycuda", array.dtype, array.shape, array.strides)
 
 
 _SIGNATURES: dict[str, Callable[[Any], tuple[int, Hashable]]] = {
-    "cupy": _cupy_signature, "torch": _torch_signature, "pycuda": _pycuda_signature,
-}  # fmt: skip
+    "cupy": _cupy_signature,
+    "pycuda": _pycuda_signature,
+}
 """What takes 0.3 us where a whole `ArrayInfo` takes 0.6 to 2: read at every kernel call."""
 
 

@@ -30,6 +30,12 @@ def _strong(value: Any) -> tuple[Any, Hashable]:
     return value, value.dtype
 
 
+def _torch_signature(tensor: Any) -> tuple[int, Hashable]:
+    """As `Backend.signature`, and whether the tensor requires a gradient: a call that does is another one."""
+    key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), tensor.requires_grad)
+    return tensor.data_ptr(), (*key, tensor.is_conj(), tensor.is_neg())
+
+
 READERS: dict[type, Callable[[Any], tuple[Any, Hashable]]] = {
     **dict.fromkeys(SCALARS, _weak),
     **dict.fromkeys((np.dtype(name).type for name in DTYPES), _strong),
@@ -75,7 +81,7 @@ def common_device(
             )
         infos[number] = info
         if type(value) is not np.ndarray:
-            READERS.setdefault(type(value), found.signature)
+            READERS.setdefault(type(value), _torch_signature if found.name == "torch" else found.signature)
     return backend, infos[first].device if infos else None, infos
 
 

@@ -117,6 +117,14 @@ class Caller:
         host = HostCall(*settled)
         return host, host.run_again, given
 
+    def settle(self, arguments: Sequence[Any]) -> tuple[Specialization, frozenset[int], Any]:
+        """The specialization for these arguments, which of them are scalars, and a key for it."""
+        _, _, infos = checks.common_device(self.name, list(self.definition.names), arguments)
+        kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
+        kinds += (None,) * (len(self.definition.names) - len(kinds))
+        scalars = frozenset(number for number in range(len(arguments)) if number not in infos)
+        return self._specialize(kinds, scalars), scalars, (kinds, scalars)
+
     def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> Kind:
         if value is None:
             return None

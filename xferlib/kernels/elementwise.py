@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import calls, signature
+from xferlib.kernels import autograd, calls, signature
 from xferlib.kernels.arguments import READERS, SCALARS
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
 
@@ -22,6 +22,7 @@ class ElementwiseKernel:
         self.__doc__ = getattr(getattr(definition, "function", None), "__doc__", None)
         self._caller = calls.Caller(definition)
         self._needs_arranging = self._caller.needs_arranging
+        self._differentiables: dict[Any, autograd.Differentiable] = {}
         self._runs: dict[tuple[Any, ...], Callable[[Any, list[Any]], Any]] = {}
 
     def __repr__(self) -> str:
@@ -72,12 +73,35 @@ class ElementwiseKernel:
     ) -> Any:
         """A call of a kind not seen before: check it, remember it under ``key``, run it."""
         arguments = self._caller.arrange(args, out, keywords)
+        if autograd.needs_gradient(arguments):
+            return self._with_gradient(arguments, out, size)
         _, run, values = self._caller.prepare(arguments, size)
-        if key is not None:
+        if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             if len(self._runs) >= calls.MOST_PLANS:
                 self._runs.clear()
             self._runs[key] = run
         return run([each for each in arguments if each is not None], values)
+
+    def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
+        """A call on torch tensors that require gradients."""
+        given = [each for each in arguments if each is not None]
+        special, scalars, key = self._caller.settle(given)
+        if out is not None or size is not None or len(given) > len(special.program.params) - len(special.outputs):
+            raise KernelTypeError(
+                f"{self.name}(): out= and size= cannot be used on tensors that require gradients; "
+                "leave them out, or call under torch.no_grad()"
+            )
+        found = self._differentiables.get(key)
+        if found is None:
+            found = autograd.Differentiable(self.name, special, scalars, self._run_arranged)
+            self._differentiables[key] = found
+        return autograd.apply(found, given)
+
+    def _run_arranged(self, *arguments: Any) -> Any:
+        """Run on arguments in the order of the program, without recording."""
+        missing = [None] * (len(self.definition.names) - len(arguments))
+        _, run, values = self._caller.prepare([*arguments, *missing], None)
+        return run(arguments, values)
 
     def ir(self, *kinds: Any) -> str:
         """The program for these dtypes or Python types, as text: for reading and for tests."""

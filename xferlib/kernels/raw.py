@@ -205,7 +205,7 @@ class RawKernel:
         owner = backend.at(device)
         extents = (_extents(self.name, "grid", grid), _extents(self.name, "block", block))
         if device.kind != "cuda":
-            self._run_on_cpu(owner, device, args, values, infos)
+            self._run_on_cpu(owner, device, args, values, infos, stream)
             return
         self._launch(owner, device, extents, values, self._stream(owner, device, stream), shared_nbytes)
 
@@ -248,13 +248,25 @@ class RawKernel:
         return given._raw
 
     def _run_on_cpu(
-        self, owner: Any, device: Device, args: Sequence[Any], values: list[np.generic], infos: dict[int, ArrayInfo]
+        self,
+        owner: Any,
+        device: Device,
+        args: Sequence[Any],
+        values: list[np.generic],
+        infos: dict[int, ArrayInfo],
+        stream: Any,
     ) -> None:
         if self._cpu is None:
             raise UnsupportedError(
                 f"kernel {self.name!r} is CUDA source and cannot run on {device}; "
                 "give get_function(..., cpu=function) a NumPy function that does the same"
             )
+        if device.kind == "sim":
+            from xferlib.sim.calls import stand_in
+
+            written = [args[number] for number in infos if not self.parameters[number].is_const]
+            stand_in(self.name, self._cpu, args, values, written, self._stream(owner, device, stream))
+            return
         self._cpu(*(owner.host_view(args[n]) if n in infos else values[n] for n in range(len(args))))
 
     def _launch(
