@@ -13,6 +13,9 @@ from xferlib._layout import HostArray, chunked
 from xferlib._staging import Chunk
 
 _SMALLEST_CHUNK = 512 << 10
+_END_NBYTES = 1 << 20
+_END_PIECES = 8
+"""A large transfer begins and ends with this many pieces of that size."""
 _HELPER_NBYTES = 4 << 20
 """A thread that sleeps takes about 50 us to come: it pays from about here."""
 
@@ -43,29 +46,39 @@ class Pieces(Protocol):
         """Copy a chunk into part ``index``."""
 
 
+def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
+    """Offsets and sizes of pieces: small at both ends, so that the link starts early and little is left after it."""
+    small = min(_END_NBYTES, limit)
+    ends = _END_PIECES * small if nbytes >= 4 * _END_PIECES * small else 0
+    starts = [
+        *range(0, ends, small),
+        *range(ends, nbytes - ends, limit),
+        *range(nbytes - ends, nbytes, small),
+    ]
+    return [(start, stop - start) for start, stop in zip(starts, [*starts[1:], nbytes], strict=True)]
+
+
 class _Plain:
     """Parts of a C-contiguous array of the device's dtype: bytes are bytes."""
 
-    __slots__ = ("_array", "_limit", "_nbytes", "_start", "count")
+    __slots__ = ("_array", "_spans", "_start", "count")
 
     def __init__(self, array: HostArray, limit: int) -> None:
         self._array = array  # keeps the memory alive
         self._start = array.ctypes.data
-        self._nbytes = array.nbytes
-        self._limit = limit
-        self.count = -(-array.nbytes // limit)
+        self._spans = _spans(array.nbytes, limit)
+        self.count = len(self._spans)
 
     def span(self, index: int) -> tuple[int, int]:
-        offset = index * self._limit
-        return offset, min(self._limit, self._nbytes - offset)
+        return self._spans[index]
 
     def fill(self, index: int, chunk: Chunk) -> tuple[int, int]:
-        offset, nbytes = self.span(index)
+        offset, nbytes = span = self._spans[index]
         memmove(chunk.pointer, self._start + offset, nbytes)
-        return offset, nbytes
+        return span
 
     def drain(self, index: int, chunk: Chunk) -> None:
-        offset, nbytes = self.span(index)
+        offset, nbytes = self._spans[index]
         memmove(self._start + offset, chunk.pointer, nbytes)
 
 

@@ -89,7 +89,8 @@ def transfer_plot(results: list[Result], machine: dict[str, Any], path: Path) ->
             points = [(result.nbytes, result.gb_per_s(name)) for result in members if name in result.seconds]
             is_subject = name.startswith("xferlib")
             axis.plot(
-                *zip(*points, strict=True), label=name, color=_COLOURS.get(name.split(" ")[0]), marker="o", markersize=3,
+                *zip(*points, strict=True), label=name, color=_COLOURS.get(name.split(" ")[0]),
+                marker="o", markersize=3,
                 linewidth=2.2 if is_subject else 1.2, zorder=3 if is_subject else 2,
             )  # fmt: skip
         if link is not None:

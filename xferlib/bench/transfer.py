@@ -80,15 +80,15 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
         )
 
 
-def _up_new(source: HostArray, out: HostArray) -> Maker:
+def _up_new(source: HostArray, _: HostArray) -> Maker:
     return lambda peer: peer.up_new(source)
 
 
-def _up_into(source: HostArray, out: HostArray) -> Maker:
+def _up_into(source: HostArray, _: HostArray) -> Maker:
     return lambda peer: peer.up_into(source)
 
 
-def _down_new(source: HostArray, out: HostArray) -> Maker:
+def _down_new(source: HostArray, _: HostArray) -> Maker:
     return lambda peer: peer.down_new(source)
 
 
@@ -127,7 +127,8 @@ def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[
     return results, absent
 
 
-def _size(nbytes: int) -> str:
+def size_text(nbytes: int) -> str:
+    """Bytes as a person writes them."""
     for unit, step in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if nbytes >= 1 << step:
             return f"{nbytes / (1 << step):.4g} {unit}"

@@ -102,7 +102,7 @@ class Cupy:
 
     def down_new(self, source: HostArray) -> Run:
         held = self._cupy.asarray(source)
-        return held.get
+        return lambda: held.get()  # noqa: PLW0108 - typed, which the library is not
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
         held = self._cupy.asarray(source)
@@ -142,7 +142,7 @@ class Torch:
 
     def down_new(self, source: HostArray) -> Run:
         held = self._torch.from_numpy(source).cuda()
-        return held.cpu
+        return lambda: held.cpu()  # noqa: PLW0108 - typed, which the library is not
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
         held, target = self._torch.from_numpy(source).cuda(), self._torch.from_numpy(out)
@@ -182,7 +182,7 @@ class Pycuda:
 
     def down_new(self, source: HostArray) -> Run:
         held = self._gpuarray.to_gpu(source)
-        return held.get
+        return lambda: held.get()  # noqa: PLW0108 - typed, which the library is not
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
         held = self._gpuarray.to_gpu(source)
