@@ -1,4 +1,4 @@
-"""Kernels of `xferlib.elementwise` and `xferlib.reduction`: the NumPy engine's work, as an operation."""
+"""Kernels of `xferlib.elementwise`, `reduction` and `raw_module`: the CPU's work, as an operation."""
 
 from __future__ import annotations
 
@@ -59,3 +59,21 @@ def reduce(
     sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
     reads = [each for each in args if isinstance(each, SimArray)]
     kernels.launch(name, lambda: run(sources, targets), reads, list(results))
+
+
+def stand_in(
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    values: Sequence[Any],
+    written: Sequence[SimArray],
+    stream: Any,
+) -> None:
+    """Enqueue the NumPy function of a raw kernel; an array that is not ``const`` counts as read and written."""
+    arrays = [each for each in args if isinstance(each, SimArray)]
+    pairs = zip(args, values, strict=True)
+    operands = [each.memory() if isinstance(each, SimArray) else value for each, value in pairs]
+    if arrays:
+        kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream)
+    else:
+        function(*operands)

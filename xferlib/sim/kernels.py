@@ -77,11 +77,17 @@ def memories(operands: Sequence[Any]) -> list[Any]:
     return [each.memory() if isinstance(each, SimArray) else each for each in operands]
 
 
-def launch(name: str, run: Callable[[], None], reads: Sequence[SimArray], writes: Sequence[SimArray]) -> None:
-    """Enqueue an operation on the current stream of its arrays' device."""
+def launch(
+    name: str,
+    run: Callable[[], None],
+    reads: Sequence[SimArray],
+    writes: Sequence[SimArray],
+    on: SimStream | None = None,
+) -> None:
+    """Enqueue an operation; on the current stream of its arrays' device if none is named."""
     device = (writes[0] if writes else reads[0]).info.device
     nbytes = sum(each.info.nbytes for each in (*reads, *writes))
-    stream = current.stream(device)
+    stream = on if on is not None else current.stream(device)
     current.machine().enqueue(stream, name, _quietly(run), reads=spans(*reads), writes=spans(*writes), nbytes=nbytes)
 
 
