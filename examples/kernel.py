@@ -7,13 +7,12 @@ import numpy as np
 from numpy import exp, log1p, maximum
 
 import xferlib as xl
-from xferlib.kernels import elementwise
 
-plus_one = elementwise("int *x, int *y", "y[i] = x[i] + 1", name="plus_one")  # PyCUDA's notation
-fma1 = elementwise("T x, T y", "T z", "z = x * y + 1", name="fma1")  # CuPy's
+plus_one = xl.elementwise("int *x, int *y", "y[i] = x[i] + 1", name="plus_one")  # PyCUDA's notation
+fma1 = xl.elementwise("T x, T y", "T z", "z = x * y + 1", name="fma1")  # CuPy's
 
 
-@elementwise
+@xl.elementwise
 def softplus(x: Any) -> Any:
     return maximum(0, x) + log1p(exp(-abs(x)))  # plain Python, traced
 

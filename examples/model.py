@@ -20,7 +20,7 @@ class Model:
             self.parameters[f"b{k}"] = np.zeros(fan_out, "float32")
 
     def to_device(self, device: xl.Device | None = None) -> None:
-        self.parameters = {name: xl.to_device(value, device=device) for name, value in self.parameters.items()}
+        self.parameters = xl.tree.to_device(self.parameters, device=device)  # the small ones travel in one copy
 
     def __call__(self, x: Any) -> Any:
         xp = xl.get_array_module(x)

@@ -38,13 +38,16 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Devices": ("Device", "get_device", "device_of", "synchronize"),
     "Transfers": ("to_device", "to_host", "to_device_async", "to_host_async", "Transfer", "TransferStats", "copy_to"),
+    "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),
     "Arrays": ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like"),
     "Pinned memory": (
         "pinned_empty", "pinned_zeros", "pinned_empty_like", "pinned_array", "pin", "pinned_pool", "PinnedPool",
         "PinnedStats", "trim",
     ),
     "Streams and events": ("Stream", "Event", "current_stream"),
-    "Kernels": ("elementwise", "reduction", "raw_module"),
+    "Kernels": (
+        "elementwise", "ElementwiseKernel", "reduction", "ReductionKernel", "raw_module", "RawModule", "RawKernel",
+    ),
 }  # fmt: skip
 
 
@@ -91,6 +94,8 @@ def api() -> str:
 def entry(name: str, thing: Any) -> str:
     """A heading, the signature and the docstring; for a class its attributes and methods too."""
     parts = [f"### `{name}`\n"]
+    if not callable(thing) and not isinstance(thing, ModuleType):
+        return f"{parts[0]}\n`{thing!r}`\n"
     if not (inspect.isclass(thing) and is_dataclass(thing)) and callable(thing):
         parts.append(f"```python\n{signature(name, thing)}\n```\n")
     parts.append(markdown(inspect.getdoc(thing) or "") + "\n")

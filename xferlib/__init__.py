@@ -39,15 +39,9 @@ if TYPE_CHECKING:
     from xferlib import sim
     from xferlib._calibration import Calibration, calibrate
     from xferlib._explain import Explanation, explain
-    from xferlib.kernels import (
-        ElementwiseKernel,
-        RawKernel,
-        RawModule,
-        ReductionKernel,
-        elementwise,
-        raw_module,
-        reduction,
-    )
+    from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+    from xferlib.kernels.raw import RawKernel, RawModule, raw_module
+    from xferlib.kernels.reduction import ReductionKernel, reduction
 
 __version__ = "0.1.0"
 
