@@ -41,7 +41,7 @@ def test_a_transfer_in_flight_says_so_and_times_out(machine: Any) -> None:
     assert up.stats.seconds == 0
     assert "in flight" in repr(up)
     down = xl.to_host_async(up.result(), out=xl.pinned_empty(200_000, "uint8", backend="fake"))
-    with pytest.raises(TransferTimeoutError, match="200000 bytes did not finish within 0.001 s; call result"):
+    with pytest.raises(TransferTimeoutError, match=r"200000 bytes did not finish within 0\.001 s; call result"):
         down.result(timeout=0.001)
     assert_same_bits(down.result(), source)
     assert up.done()
@@ -284,10 +284,10 @@ def test_an_interruption_in_the_middle_ends_the_call_and_nothing_touches_its_mem
         if left[0] < 0:
             raise error("stop")
 
+    out = np.zeros_like(source)
     with forced(_plan_staged(), chunk_nbytes=64 << 10):
         for call in (lambda: xl.to_device(source, device=HERE), lambda: xl.to_host(d, out=out)):
             left[0] = count
-            out = np.zeros_like(source)
             with monkeypatch.context() as patched:
                 patched.setattr(backend, "copy", interrupted)
                 with pytest.raises(error, match="stop"):
@@ -358,5 +358,17 @@ def test_the_strategies_draw_what_they_promise() -> None:
         seen.add(x.dtype.newbyteorder("=").name)
 
     look()
-    facts = {"negative", "repeated", "misaligned", "read-only", "swapped", "0-d", "empty", "fortran", "gaps", "nan", "-0.0"}
+    facts = {
+        "negative",
+        "repeated",
+        "misaligned",
+        "read-only",
+        "swapped",
+        "0-d",
+        "empty",
+        "fortran",
+        "gaps",
+        "nan",
+        "-0.0",
+    }
     assert seen == facts | set(strategies.DTYPES)

@@ -227,12 +227,13 @@ def converted(source: HostArray, target: np.dtype[Any]) -> HostArray:
 
     The saturation is computed in exact arithmetic, independently of the library.
     """
-    if source.dtype.kind == "f" and target.kind in "iu":
-        limits = np.iinfo(target)
-        flat = [_truncated(float(v), int(limits.min), int(limits.max)) for v in source.astype(np.float64).ravel()]
-        return np.array(flat, dtype=object).astype(target).reshape(source.shape)
     with np.errstate(all="ignore"):
-        return source.astype(target)
+        if source.dtype.kind != "f" or target.kind not in "iu":
+            return source.astype(target)
+        values = source.astype(np.float64).ravel()
+    limits = np.iinfo(target)
+    flat = [_truncated(float(value), int(limits.min), int(limits.max)) for value in values]
+    return np.array(flat, dtype=object).astype(target).reshape(source.shape)
 
 
 def _truncated(value: float, low: int, high: int) -> int:

@@ -1,0 +1,76 @@
+"""Conversion on the host: equal dtypes keep their bits, floats saturate, in any layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xferlib._convert import check_conversion, copy_into
+from xferlib.errors import UnsupportedDTypeError
+from xferlib.testing import assert_same_bits, strategies
+from xferlib.testing.copies import converted
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64"]
+
+relaxed = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+
+
+@relaxed
+@given(st.data())
+def test_equal_dtypes_keep_every_bit_in_any_layout(data: st.DataObject) -> None:
+    source = data.draw(strategies.host_arrays())
+    layout = data.draw(strategies.layouts(dtype=source.dtype.newbyteorder("="), shape=source.shape, distinct=True))
+    target = layout.over(np.zeros(layout.nbytes, np.uint8))
+    copy_into(target, source)
+    assert_same_bits(target, source)
+
+
+@relaxed
+@given(st.data(), st.sampled_from(INTEGERS), st.sampled_from(FLOATS))
+def test_floats_saturate_to_integers_in_any_layout(data: st.DataObject, target: str, source: str) -> None:
+    values = data.draw(strategies.host_arrays(dtype=source))
+    layout = data.draw(strategies.layouts(dtype=target, shape=values.shape, distinct=True))
+    out = layout.over(np.zeros(layout.nbytes, np.uint8))
+    copy_into(out, values)
+    assert_same_bits(out, converted(values, np.dtype(target)))
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("source", FLOATS)
+def test_saturation_is_exact_at_the_ends_of_the_range(source: str, target: str) -> None:
+    limits, kind = np.iinfo(target), np.dtype(source).type
+    with np.errstate(over="ignore"):
+        ends = [kind(float(end)) for end in (limits.min, limits.max)]
+    near = [np.nextafter(end, kind(sign * np.inf)) for end in ends for sign in (-1, 1)]
+    small = [kind(x) for x in (0.5, -0.5, -0.0, 0.99, -0.99, 1.5, -1.5, np.inf, -np.inf, np.nan)]
+    values = np.array([*ends, *near, *small], source)
+    out = np.empty(values.shape, target)
+    copy_into(out, values)
+    assert_same_bits(out, converted(values, np.dtype(target)))
+
+
+@pytest.mark.parametrize("target", ["int8", "uint16", "int32", "uint64"])
+def test_every_float16_saturates_exactly(target: str) -> None:
+    values = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    out = np.empty(values.shape, target)
+    copy_into(out, values)
+    assert_same_bits(out, converted(values, np.dtype(target)))
+
+
+def test_blocks_of_a_large_strided_array_are_all_converted() -> None:
+    values = np.linspace(-300, 300, 400_000).reshape(500, 800)[::-1, ::2]
+    out = np.empty(values.shape[::-1], np.int8).T
+    copy_into(out, values)
+    assert_same_bits(out, np.clip(np.trunc(values), -128, 127).astype(np.int8))
+
+
+def test_complex_does_not_become_real_unasked() -> None:
+    for target in ("float64", "int8"):
+        with pytest.raises(UnsupportedDTypeError, match="imaginary"):
+            check_conversion(np.dtype("complex64"), np.dtype(target))
+    check_conversion(np.dtype("complex64"), np.dtype("complex128"))
+    check_conversion(np.dtype("float32"), np.dtype("complex64"))
+    check_conversion(np.dtype("complex64"), np.dtype("bool"))

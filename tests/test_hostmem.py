@@ -1,0 +1,140 @@
+"""Result memory: recycled in a loop, nothing kept after a single transfer, never shared."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import _hostmem
+from xferlib._hostmem import RECYCLED_FROM, HostCache
+
+U8 = np.dtype(np.uint8)
+
+
+@pytest.fixture
+def cache() -> HostCache:
+    return HostCache()
+
+
+def test_arrays_are_writable_aligned_and_of_the_size_asked_for(cache: HostCache) -> None:
+    for nbytes in (0, 1, 1000, RECYCLED_FROM, RECYCLED_FROM + 8, 5 << 20):
+        x = cache.empty((nbytes // 8, 8), U8)
+        x[:] = 1
+        assert x.shape == (nbytes // 8, 8)
+        assert x.flags.c_contiguous
+        assert x.flags.writeable
+        assert nbytes < RECYCLED_FROM or x.ctypes.data % (2 << 20) == 0
+
+
+def test_a_single_result_leaves_nothing_behind(cache: HostCache) -> None:
+    x = cache.empty((RECYCLED_FROM,), U8)
+    del x
+    assert cache.nbytes_free == 0
+
+
+def test_a_loop_recycles_its_memory(cache: HostCache) -> None:
+    pointers = []
+    for _ in range(6):
+        x = cache.empty((RECYCLED_FROM,), U8)
+        pointers.append(x.ctypes.data)
+        del x
+    assert len(set(pointers[2:])) == 1
+    assert cache.nbytes_free > RECYCLED_FROM
+    freed = cache.nbytes_free
+    assert cache.trim() == freed
+    assert cache.nbytes_free == 0
+
+
+def test_memory_is_not_reused_while_a_view_lives(cache: HostCache) -> None:
+    kept = []
+    for number in range(5):
+        x = cache.empty((RECYCLED_FROM,), U8)
+        x[:] = number
+        kept.append(x[5:6].view(np.int8))
+        del x
+    assert [int(view[0]) for view in kept] == [0, 1, 2, 3, 4]
+
+
+def test_the_limit_drops_the_least_recently_used(cache: HostCache) -> None:
+    before = xl.configure(host_cache=8 << 20)
+    try:
+        for nbytes in (RECYCLED_FROM, 2 << 20, 3 << 20):
+            for _ in range(3):
+                x = cache.empty((nbytes,), U8)
+                del x
+            assert cache.nbytes_free <= 8 << 20
+        sizes = set(cache._free)
+        assert max(sizes) >= 3 << 20
+        assert min(sizes) > RECYCLED_FROM + (2 << 20)  # the first size has gone
+    finally:
+        xl.configure(host_cache=before.host_cache)
+
+
+def test_too_much_memory_is_an_error_of_the_tree_of_memory_errors(cache: HostCache) -> None:
+    with pytest.raises(MemoryError, match="bytes of host memory"):
+        cache.empty((1 << 62,), U8)
+
+
+def test_many_threads_never_share_a_block(cache: HostCache) -> None:
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(15):
+            x = cache.empty((RECYCLED_FROM,), U8)
+            x[::4096] = number
+            if not (x[::4096] == number).all():
+                wrong.append(number)
+            del x
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_forked_child_hands_out_no_page_of_its_parents(cache: HostCache) -> None:
+    x = _hostmem.host_cache.empty((RECYCLED_FROM,), U8)
+    x[:] = 7
+    child = os.fork()
+    if not child:
+        try:
+            del x
+            gc.collect()
+            made = [_hostmem.host_cache.empty((RECYCLED_FROM,), U8) for _ in range(4)]
+            for each in made:
+                each[:] = 1
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (x == 7).all()
+
+
+def test_an_array_keeps_the_owner_of_its_memory_alive() -> None:
+    class Owner:
+        def __init__(self) -> None:
+            self.memory = np.full(64, 3, np.uint8)
+
+    import weakref
+
+    owner = Owner()
+    seen = weakref.ref(owner)
+    x = _hostmem.array_over(owner.memory.ctypes.data, (4, 4), np.dtype(np.int32), 64, owner)
+    del owner
+    gc.collect()
+    view = x[1:, ::2]
+    del x
+    gc.collect()
+    assert seen() is not None
+    assert (view == 0x03030303).all()
+    del view
+    gc.collect()
+    assert seen() is None

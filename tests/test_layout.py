@@ -1,0 +1,111 @@
+"""Chunk planning: every element exactly once, at its place, in chunks that fit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from xferlib import _array, _devicecopy, _layout, _pieces, _plan
+from xferlib.testing import assert_same_bits, strategies
+
+relaxed = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+
+
+@relaxed
+@given(st.data(), st.integers(1, 400))
+def test_chunks_cover_every_element_once_and_fit(data: st.DataObject, chunk_nbytes: int) -> None:
+    source = data.draw(strategies.host_arrays())
+    assume(source.size)
+    itemsize = data.draw(st.sampled_from([1, 2, 4, 8, 16]))
+    chunk_nbytes = max(chunk_nbytes, itemsize)
+    numbered = np.arange(source.size).reshape(source.shape)
+    layout = data.draw(strategies.layouts(dtype="int64", shape=source.shape, native=True, distinct=True))
+    array = layout.over(np.zeros(layout.nbytes, np.uint8))
+    array[...] = numbered
+    chunks = _layout.chunked(array, itemsize, chunk_nbytes)
+    gathered = np.full(source.size, -1)
+    for index in range(chunks.count):
+        offset, part = chunks[index]
+        assert 0 < part.size * itemsize <= chunk_nbytes
+        assert offset % itemsize == 0
+        start = offset // itemsize
+        assert (gathered[start : start + part.size] == -1).all()
+        gathered[start : start + part.size] = part.ravel()
+    assert_same_bits(gathered, numbered.ravel())
+
+
+@relaxed
+@given(strategies.host_arrays())
+def test_merging_keeps_elements_order_and_memory(source: Any) -> None:
+    flat = _layout.merged(source)
+    assert flat.ndim <= max(source.ndim, 1)
+    assert_same_bits(flat.ravel(), source.ravel())
+    if source.size:
+        assert np.shares_memory(flat, source)
+
+
+def test_contiguous_runs_become_one_axis() -> None:
+    assert _layout.merged(np.zeros((3, 4, 5))).shape == (60,)
+    assert _layout.merged(np.zeros((3, 4, 10))[:, :, ::2]).shape == (60,)
+    assert _layout.merged(np.zeros((6, 4, 5))[::2]).shape == (3, 20)
+    assert _layout.merged(np.zeros(())).shape == (1,)
+
+
+@relaxed
+@given(strategies.host_arrays())
+def test_the_dense_order_makes_an_array_contiguous_or_there_is_none(source: Any) -> None:
+    order = _layout.dense_order(source)
+    if order is not None:
+        assert sorted(order) == list(range(source.ndim))
+        assert source.transpose(order).flags.c_contiguous
+
+
+def test_transposed_and_fortran_arrays_have_a_dense_order() -> None:
+    x = np.zeros((3, 4, 5))
+    assert _layout.dense_order(x.T) == (2, 1, 0)
+    assert _layout.dense_order(x.transpose(1, 2, 0)) == (2, 0, 1)
+    assert _layout.dense_order(x[::2]) is None
+    assert _layout.dense_order(x[::-1]) is None
+
+
+@relaxed
+@given(strategies.host_arrays())
+def test_contiguity_agrees_with_numpy(source: Any) -> None:
+    found = _array.is_c_contiguous(source.shape, source.strides, source.dtype.itemsize)
+    assert found == source.flags.c_contiguous
+
+
+@relaxed
+@given(st.data(), strategies.shapes(max_side=9))
+def test_collapsed_axes_reach_the_same_pairs_of_addresses(data: st.DataObject, shape: tuple[int, ...]) -> None:
+    assume(math.prod(shape))
+    one = data.draw(strategies.layouts(dtype="int16", shape=shape))
+    two = data.draw(strategies.layouts(dtype="int16", shape=shape))
+    axes = _devicecopy.collapsed(shape, one.strides, two.strides)
+    assert len(axes) <= len(shape)
+    pairs = [_addresses(shape, one.strides), _addresses(shape, two.strides)]
+    extents = tuple(axis.extent for axis in axes)
+    assert_same_bits(_addresses(extents, tuple(axis.dst for axis in axes)), pairs[0])
+    assert_same_bits(_addresses(extents, tuple(axis.src for axis in axes)), pairs[1])
+
+
+def _addresses(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The offset of every element, in C order."""
+    grid = np.indices(shape).reshape(len(shape), math.prod(shape))
+    return np.array(strides, np.int64) @ grid
+
+
+@pytest.mark.parametrize("nbytes", [1, 1000, 1 << 20, 9 << 20, 100 << 20, 3 << 30])
+def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
+    assert 0 < _pieces.chunk_nbytes(nbytes) <= _pieces._staging.CHUNK_NBYTES
+
+
+def test_nothing_is_planned_for_nothing() -> None:
+    from xferlib._registry import get
+
+    assert _plan.plan(np.zeros((3, 0)), np.dtype("f8"), get("numpy"), may_permute=True).path is _plan.Path.EMPTY

@@ -1,0 +1,150 @@
+"""Jobs shared by threads: every step once, errors, cancelling, Ctrl-C, the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from xferlib._workers import Job, Workers
+
+
+@pytest.fixture
+def workers() -> Any:
+    pool = Workers()
+    yield pool
+    pool.close()
+
+
+def _each(step: Callable[[int], Any]) -> Callable[[Callable[[], int]], None]:
+    """Work that does ``step`` for every number taken."""
+
+    def work(take: Callable[[], int]) -> None:
+        while (index := take()) >= 0:
+            step(index)
+
+    return work
+
+
+@pytest.mark.parametrize("helpers", [0, 1, 2, 3, 7, 12])
+def test_every_step_is_done_exactly_once_and_finish_comes_last(workers: Workers, helpers: int) -> None:
+    done: list[Any] = []
+    job = Job(100, _each(done.append), finish=lambda: done.append("finish"))
+    workers.run(job, helpers)
+    assert sorted(done[:-1]) == list(range(100))
+    assert done[-1] == "finish"
+    assert job.is_over
+    assert job.error is None
+
+
+def test_threads_work_at_the_same_time(workers: Workers) -> None:
+    barrier = threading.Barrier(3, timeout=60)
+    workers.run(Job(3, _each(lambda index: barrier.wait())), 2)
+
+
+def test_a_job_without_steps_is_over_at_once(workers: Workers) -> None:
+    finished: list[int] = []
+    workers.run(Job(0, _each(finished.append), finish=lambda: finished.append(-1)), 0)
+    assert finished == [-1]
+
+
+@pytest.mark.parametrize("helpers", [0, 3])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_the_first_error_stops_the_rest_and_is_raised(workers: Workers, helpers: int, error: Any) -> None:
+    done: list[int] = []
+
+    def step(index: int) -> None:
+        if index == 3:
+            raise error("at three")
+        done.append(index)
+
+    job = Job(10_000, _each(step))
+    with pytest.raises(error, match="at three"):
+        workers.run(job, helpers)
+    assert job.is_over
+    assert len(done) < 10_000
+    count = len(done)
+    workers.run(Job(5, _each(lambda index: None)), helpers)
+    assert len(done) == count  # nobody goes on after run() has returned
+
+
+def test_an_error_of_finish_is_raised(workers: Workers) -> None:
+    def fail() -> None:
+        raise OSError("no event")
+
+    with pytest.raises(OSError, match="no event"):
+        workers.run(Job(2, _each(lambda index: None), finish=fail), 1)
+
+
+def test_a_submitted_job_can_be_waited_for_with_a_limit(workers: Workers) -> None:
+    gate = threading.Event()
+    job = Job(1, _each(lambda index: gate.wait(60)))
+    workers.submit(job, 1)
+    assert not job.wait(0)
+    assert not job.wait(0.001)
+    assert not job.is_over
+    gate.set()
+    assert job.wait(60)
+    assert job.is_over
+
+
+def test_a_cancelled_job_does_no_further_step(workers: Workers) -> None:
+    job = Job(5, _each(lambda index: pytest.fail("a step ran")))
+    job.cancel(ValueError("not wanted"))
+    assert job.is_over
+    assert str(job.error) == "not wanted"
+    job.help()  # as a thread would that comes late
+
+
+def test_finish_runs_once_however_many_come_late() -> None:
+    finished: list[int] = []
+    job = Job(1, _each(lambda index: None), finish=lambda: finished.append(1))
+    for _ in range(3):
+        job.help()
+    assert finished == [1]
+
+
+def test_a_closed_pool_takes_no_more_work(workers: Workers) -> None:
+    gate = threading.Event()
+    started = threading.Event()
+    done: list[int] = []
+
+    def step(index: int) -> None:
+        started.set()
+        gate.wait(60)
+        done.append(index)
+
+    running = Job(2, _each(step))
+    workers.submit(running, 1)
+    started.wait(60)
+    waiting = Job(3, _each(done.append))
+    workers.submit(waiting, 1)
+    closing = threading.Thread(target=workers.close)
+    closing.start()
+    assert waiting.wait(60)
+    assert "exiting" in str(waiting.error)
+    gate.set()
+    closing.join(60)
+    assert not closing.is_alive()
+    with pytest.raises(RuntimeError, match="exiting"):
+        workers.submit(Job(1, _each(lambda index: None)), 1)
+
+
+def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:
+    import gc
+    import weakref
+
+    class Array:
+        pass
+
+    array = Array()
+    seen = weakref.ref(array)
+    job = Job(4, _each(lambda index, held=array: None))  # type: ignore[misc]
+    workers.run(job, 2)
+    del array, job
+    for _ in range(4):  # a thread may still be on its way out of the job
+        workers.run(Job(8, _each(lambda index: None)), 2)
+    gc.collect()
+    assert seen() is None
