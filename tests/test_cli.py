@@ -71,9 +71,9 @@ def test_what_is_no_command_is_refused_with_the_choices(
 
 @pytest.mark.parametrize("command", sorted(_cli._COMMANDS))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    package = _cli._COMMANDS[command].path.rpartition(".")[0]
-    if find_spec(package) is None:
-        pytest.skip(f"{package} is not part of this version")
+    module = _cli._COMMANDS[command].path.partition(":")[0]
+    if find_spec(module) is None:
+        pytest.skip(f"{module} is not part of this version")
     with pytest.raises(SystemExit) as stopped:
         _cli.main([*command.split(), "--help"])
     assert stopped.value.code == 0

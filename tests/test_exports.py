@@ -38,7 +38,7 @@ def test_nothing_public_is_missing_from_the_list() -> None:
     public = {
         name for name, value in vars(xl).items() if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    assert public <= set(xl.__all__)
+    assert public - {"Any", "TYPE_CHECKING"} <= set(xl.__all__)  # what the lazy imports are declared with
 
 
 @documented
