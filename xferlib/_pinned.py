@@ -424,12 +424,10 @@ def _describe(array: Any) -> str:
 def is_file_backed(array: np.ndarray[Any, Any]) -> bool:
     """Whether an array's memory maps a file, however many views lie between."""
     base: Any = array
-    while isinstance(base, np.ndarray):
+    while isinstance(base, (np.ndarray, memoryview)):
         if isinstance(base, np.memmap) and getattr(base, "filename", None) is not None:
             return True
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
+        base = base.obj if isinstance(base, memoryview) else base.base
     return isinstance(base, mmap.mmap) and _maps_a_file(array.ctypes.data)
 
 
