@@ -1,0 +1,277 @@
+"""Pinned memory: bins, registrations in place against a model, and the pool under events that come late."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from xferlib import _pinned
+from xferlib._pinned import PinnedPool, Registrations, bin_nbytes
+from xferlib.errors import PinnedMemoryError
+
+PAGE = mmap.PAGESIZE
+U8 = np.dtype(np.uint8)
+
+
+# --- bins
+
+
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@given(st.integers(0, 1 << 40))
+def test_bins_hold_what_they_are_for_and_waste_at_most_an_eighth(nbytes: int) -> None:
+    size = bin_nbytes(nbytes)
+    assert size >= max(nbytes, 1)
+    assert nbytes <= 512 or size - nbytes <= nbytes / 8
+    assert bin_nbytes(size) == size
+
+
+def test_bins_are_few_and_grow_with_the_size() -> None:
+    sizes = [bin_nbytes(nbytes) for nbytes in range(1 << 16)]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) <= 8 * 16
+    above = bin_nbytes((64 << 20) + 1)
+    assert above == (64 << 20) + PAGE
+
+
+# --- memory pinned in place, against a model
+
+
+class _Driver:
+    """What a driver does: refuses to register a page twice, and to release what it does not hold."""
+
+    pinned_domain = "model"
+
+    def __init__(self) -> None:
+        self.held: dict[int, int] = {}
+        self.refused: set[int] = set()
+
+    def pages(self) -> set[int]:
+        return {page for start, nbytes in self.held.items() for page in range(start // PAGE, (start + nbytes) // PAGE)}
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        assert pointer % PAGE == 0
+        assert nbytes % PAGE == 0
+        assert nbytes > 0
+        wanted = set(range(pointer // PAGE, (pointer + nbytes) // PAGE))
+        assert not wanted & self.pages()
+        if wanted & self.refused:
+            raise PinnedMemoryError("the system refuses these pages; pin fewer")
+        self.held[pointer] = nbytes
+
+    def pinned_unregister(self, pointer: int) -> None:
+        del self.held[pointer]
+
+
+_RANGES = st.tuples(st.integers(0, 20 * PAGE), st.integers(1, 6 * PAGE))
+
+
+class RegistrationsModel(RuleBasedStateMachine):
+    """Ranges come and go in any order; a page is pinned while a range that touches it is held.
+
+    The driver releases only what it registered in one call, so that a page may stay pinned for a
+    neighbour's sake; never longer than any range that shares its registration.
+    """
+
+    held = Bundle("held")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = _Driver()
+        self.registrations = Registrations(self.driver)  # type: ignore[arg-type]
+        self.ranges: list[tuple[int, int]] = []
+
+    def pages(self, pointer: int, nbytes: int) -> set[int]:
+        return set(range(pointer // PAGE, -(-(pointer + nbytes) // PAGE)))
+
+    def wanted(self) -> set[int]:
+        return {page for each in self.ranges for page in self.pages(*each)}
+
+    @rule(target=held, wanted=_RANGES)
+    def add(self, wanted: tuple[int, int]) -> Any:
+        segments = self.registrations.add(*wanted)
+        self.ranges.append(wanted)
+        return (wanted, segments)
+
+    @rule(each=consumes(held))
+    def remove(self, each: Any) -> None:
+        wanted, segments = each
+        self.registrations.remove(segments)
+        self.ranges.remove(wanted)
+
+    @rule(wanted=_RANGES, bad=st.integers(0, 26))
+    def add_what_the_system_refuses(self, wanted: tuple[int, int], bad: int) -> None:
+        if bad in self.driver.pages() or bad not in self.pages(*wanted):
+            return
+        before = dict(self.driver.held)
+        self.driver.refused = {bad}
+        with pytest.raises(PinnedMemoryError):
+            self.registrations.add(*wanted)
+        self.driver.refused = set()
+        assert self.driver.held == before
+
+    @rule(asked=_RANGES)
+    def look(self, asked: tuple[int, int]) -> None:
+        spans = self.registrations.spans(*asked)
+        if not self.pages(*asked) <= self.driver.pages():
+            assert spans is None
+            return
+        assert spans is not None
+        position = asked[0]
+        for pointer, nbytes in spans:
+            assert pointer == position
+            assert nbytes > 0
+            assert any(
+                start <= pointer and pointer + nbytes <= start + size for start, size in self.driver.held.items()
+            )
+            position += nbytes
+        assert position == sum(asked)
+
+    @invariant()
+    def what_is_wanted_is_pinned_and_what_is_pinned_is_wanted_by_someone(self) -> None:
+        assert self.driver.pages() >= self.wanted()
+        for start, nbytes in self.driver.held.items():
+            assert self.pages(start, nbytes) & self.wanted()
+
+
+RegistrationsModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, derandomize=True, database=None
+)
+TestRegistrations = RegistrationsModel.TestCase
+
+
+# --- the pool under events that come late
+
+
+class _Late:
+    """A backend whose events pass when the test says so."""
+
+    pinned_domain = "late"
+
+    def __init__(self) -> None:
+        self.passed: set[Any] = set()
+        self.waited: list[Any] = []
+        self.allocated = 0
+
+    def pinned_alloc(self, nbytes: int) -> Any:
+        from xferlib.backends._host import HostBlock
+
+        self.allocated += nbytes
+        return HostBlock(nbytes)
+
+    def event_done(self, event: Any) -> bool:
+        return event in self.passed
+
+    def event_synchronize(self, event: Any) -> None:
+        self.waited.append(event)
+        self.passed.add(event)
+
+
+@pytest.fixture
+def late() -> _Late:
+    return _Late()
+
+
+def _dropped_under(pool: PinnedPool, nbytes: int, *events: str) -> int:
+    """A block whose array has died under copies; returns its address."""
+    x = pool.empty((nbytes,), U8)
+    lease = pool.find(x.ctypes.data)
+    assert lease is not None
+    lease.events.extend(events)
+    return int(x.ctypes.data)
+
+
+def test_a_block_is_reused_only_after_its_last_event(late: _Late) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    first = _dropped_under(pool, 5000, "one", "two")
+    late.passed.add("one")
+    second = pool.empty((5000,), U8)
+    assert second.ctypes.data != first
+    assert pool.stats().draining_nbytes == bin_nbytes(5000)
+    late.passed.add("two")
+    assert pool.empty((5000,), U8).ctypes.data == first
+
+
+def test_trim_leaves_blocks_that_copies_still_use(late: _Late) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    _dropped_under(pool, 5000, "one")
+    assert pool.trim() == 0
+    assert pool.stats().draining_nbytes == bin_nbytes(5000)
+    late.passed.add("one")
+    assert pool.trim() == bin_nbytes(5000)
+
+
+def test_a_full_pool_that_blocks_waits_for_the_oldest_copy_only(late: _Late) -> None:
+    pool = PinnedPool(late, max_bytes=2 * bin_nbytes(5000), when_full="block")  # type: ignore[arg-type]
+    first = _dropped_under(pool, 5000, "one")
+    _dropped_under(pool, 5000, "two")
+    assert pool.empty((5000,), U8).ctypes.data == first
+    assert late.waited == ["one"]
+
+
+def test_a_full_pool_that_blocks_makes_room_for_a_larger_block(late: _Late) -> None:
+    pool = PinnedPool(late, max_bytes=bin_nbytes(9000), when_full="block")  # type: ignore[arg-type]
+    _dropped_under(pool, 3000, "one")
+    _dropped_under(pool, 3000, "two")
+    assert pool.empty((9000,), U8).nbytes == 9000
+    assert late.waited == ["one", "two"]
+
+
+def test_a_full_pool_that_raises_or_stages_does_not_wait(late: _Late) -> None:
+    for policy in ("raise", "stage"):
+        pool = PinnedPool(late, max_bytes=bin_nbytes(5000), when_full=policy)  # type: ignore[arg-type]
+        _dropped_under(pool, 5000, "never")
+        if policy == "raise":
+            with pytest.raises(PinnedMemoryError, match="release pinned"):
+                pool.empty((5000,), U8)
+        else:
+            assert pool.find(pool.empty((5000,), U8).ctypes.data) is None
+    assert not late.waited
+
+
+def test_an_allocation_that_fails_is_not_counted(late: _Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+
+    def refuse(nbytes: int) -> Any:
+        raise PinnedMemoryError("page-locking failed; release pinned arrays")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(late, "pinned_alloc", refuse)
+        with pytest.raises(PinnedMemoryError):
+            pool.empty((5000,), U8)
+    stats = pool.stats()
+    assert (stats.total_nbytes, stats.allocations) == (0, 0)
+
+
+def test_addresses_are_found_inside_blocks_and_nowhere_else(late: _Late) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    arrays = [pool.empty((5000,), U8) for _ in range(20)]
+    for x in arrays:
+        lease = pool.find(x.ctypes.data + 4999)
+        assert lease is not None
+        assert lease.block.pointer == x.ctypes.data
+    assert pool.find(1) is None
+    pointer = arrays[7].ctypes.data
+    del arrays[7], x
+    assert pool.find(pointer) is None or pool.find(pointer).block.pointer != pointer  # type: ignore[union-attr]
+
+
+def test_file_backed_maps_are_told_from_anonymous_ones(tmp_path: Any) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(1 << 16))
+    mapped = np.memmap(path, np.uint8, "r")
+    with path.open("r+b") as file:
+        plain = np.frombuffer(mmap.mmap(file.fileno(), 1 << 16), np.uint8)
+    for x in (mapped, mapped[5:], np.asarray(mapped), plain, plain[7:].view(np.int8), memoryview_of(plain)):
+        assert _pinned.is_file_backed(x)
+    for x in (np.zeros(5), np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8), np.frombuffer(bytearray(99), np.uint8)):
+        assert not _pinned.is_file_backed(x)
+
+
+def memoryview_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(memoryview(x))
