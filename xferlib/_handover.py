@@ -21,6 +21,9 @@ class Listener(Protocol):
     def taken(self, kept: Any) -> None:
         """The calling thread has taken over the thing beside which ``kept`` lay."""
 
+    def staged(self, nbytes: int) -> None:
+        """The calling thread has copied so much between ordinary and page-locked memory."""
+
 
 listener: Listener | None = None
 
@@ -41,3 +44,9 @@ def taken(thing: Any) -> None:
     """The calling thread follows the givers of ``thing``."""
     if listener is not None:
         listener.taken(thing.handover)
+
+
+def staged(nbytes: int) -> None:
+    """The calling thread has filled or emptied a staging chunk."""
+    if listener is not None:
+        listener.staged(nbytes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _layout, _pieces, _plan, _staging, _stream
+from xferlib import _handover, _layout, _pieces, _plan, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
@@ -301,6 +301,7 @@ def upload_job(
             chunk = ring.acquire()
             try:
                 offset, nbytes = pieces.fill(index, chunk)
+                _handover.staged(nbytes)
                 chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
             except BaseException:
                 ring.abandon(chunk, stream)
@@ -394,6 +395,7 @@ def download_job(
                 ahead = receive(idle, following) if idle is not None else None
                 chunk.wait(backend)
                 pieces.drain(index, chunk)
+                _handover.staged(pieces.span(index)[1])
             except BaseException:
                 ring.abandon(chunk, stream)
                 if ahead is not None:
