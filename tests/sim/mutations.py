@@ -94,8 +94,7 @@ BEGIN, END = "<!-- mutations: begin -->\n", "<!-- mutations: end -->\n"
 def table(studies: dict[str, Study]) -> str:
     """The study as a table of Markdown."""
     lines = [
-        "| program | synchronisations | deletions that change the result | found as a CPU runs it | reported "
-        "| alarms without deletion |",
+        "| program | waits | deletions that change the result | found as a CPU runs it | reported | false alarms |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     totals = np.zeros(5, int)

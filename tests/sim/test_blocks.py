@@ -274,6 +274,21 @@ def test_copies_overlap_with_kernels_of_another_stream_and_not_of_their_own() ->
     assert overlap(one, xl.Stream()) > 0.5
 
 
+def test_pageable_memory_is_staged_at_the_profile_s_speed_and_each_piece_sent_when_it_is() -> None:
+    data = np.ones(1 << 22)
+    with sim.timeline("h200") as timeline:
+        kept = xl.to_device(data)
+        xl.synchronize()
+    staging, copying = timeline.busy_s(sim.Lane.STAGING), timeline.busy_s(sim.Lane.H2D)
+    assert staging == pytest.approx(data.nbytes / sim.H200.staging)
+    assert copying > data.nbytes / sim.H200.h2d
+    assert timeline.duration_s < 1.2 * (staging + copying)
+    staged = sorted(each.end_s for each in timeline if each.lane is sim.Lane.STAGING)
+    sent = sorted(each.start_s for each in timeline if each.lane is sim.Lane.H2D)
+    assert all(before <= after for before, after in zip(staged, sent, strict=True))
+    del kept
+
+
 def test_elapsed_time_between_events_is_virtual_time() -> None:
     stream = xl.Stream()
     start = stream.record()

@@ -123,7 +123,8 @@ class SimArray:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> NoReturn:
         module = f"get_array_module(x).{ufunc.__name__}"
         if any(isinstance(each, np.ndarray) for each in inputs):
-            remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or use {module}"
+            moved = f"xferlib.to_device(x, device={str(self.device)!r})"
+            remedy = f"move the NumPy array there with {moved}, or use {module}"
         else:
             remedy = f"use {module}, or xferlib.to_host(x) first"
         raise ImplicitCopyError(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,14 +22,14 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     """Watch a block of code; what was in flight before it is finished first.
 
     Args:
-        mode: ``"raise"`` at the second access of a fault, ``"log"`` it, or ``"off"``. Faults are in
-            ``races`` in both of the first two.
+        mode: ``"raise"`` at the second access of a fault, ``"log"`` it, or ``"off"``; what ``XFERLIB_SIM``
+            says if omitted. Faults are in ``races`` in both of the first two.
         schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted.
         seed: Of a random schedule; one is drawn if omitted, and added to whatever error leaves the block.
     """
 
-    def __init__(self, mode: str = "raise", *, schedule: str | None = None, seed: int | None = None) -> None:
-        self.detector = Detector(Mode(mode))
+    def __init__(self, mode: str | None = None, *, schedule: str | None = None, seed: int | None = None) -> None:
+        self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
         self._name = schedule
         self.seed = seed
 
@@ -43,8 +44,11 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         simulated.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
-        if name == "random" and self.seed is None:
-            self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
+        if name == "random":
+            if self.seed is None:
+                self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
+            gc.collect()  # what dies later by itself would draw from the seed's numbers
+            simulated.quiesce()
         simulated.detector = self.detector
         simulated.engine.schedule = schedules.named(name, self.seed or 0)
         self._schedule = name

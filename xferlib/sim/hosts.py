@@ -18,7 +18,7 @@ from xferlib.sim.clocks import Clock, Participant, joined
 from xferlib.sim.operations import Site, inherited, user_site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class HostThread(Participant):
@@ -45,6 +45,8 @@ class Hosts:
 
     def __init__(self, keys: itertools.count[int]) -> None:
         self._keys = keys
+        self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
+        """What the machine makes of a staging chunk filled or emptied."""
         self.main = HostThread(next(keys), "the host")
         self._own: dict[int, HostThread] = {}
         self._lock = threading.Lock()
@@ -71,6 +73,10 @@ class Hosts:
         if isinstance(before, Handover):
             return Handover(joined(before.clock, host.clock), before.site, max(before.time_s, host.time_s))
         return Handover(dict(host.clock), site, host.time_s)
+
+    def staged(self, nbytes: int) -> None:
+        """The calling thread has copied so much between ordinary and page-locked memory."""
+        self.stage(self.current(), nbytes)
 
     def taken(self, handover: object) -> None:
         """The calling thread comes after what was handed over."""

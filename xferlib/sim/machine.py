@@ -24,7 +24,7 @@ from xferlib.sim.hosts import Hosts, HostThread
 from xferlib.sim.lifetimes import Allocation, Lifetimes
 from xferlib.sim.memory import Block, Memory
 from xferlib.sim.operations import Action, Operation, Span, Spans, user_site
-from xferlib.sim.profile import H200, Lane, Profile
+from xferlib.sim.profile import H200, HOST, Lane, Profile
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
 from xferlib.sim.timeline import Timeline
@@ -66,6 +66,7 @@ class Machine:
         self.memory = Memory()
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
+        self.hosts.stage = self._stage
         self.faults = Faults()
         self.timeline = Timeline(settings.profile)
         self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
@@ -364,6 +365,10 @@ class Machine:
     def host_access(self, data: HostArray, *, is_write: bool) -> None:
         """The host reads or writes an array: checked if a device can reach its memory."""
         hostdata.touch(self, data, is_write=is_write)
+
+    def _stage(self, host: HostThread, nbytes: int) -> None:
+        with self.lock:
+            host.time_s = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)
 
     def slow(self, stream: SimStream) -> None:
         """Let operations on a stream take longer on the virtual clock."""

@@ -19,6 +19,10 @@ class Lane(StrEnum):
     NONE = "none"
 
 
+HOST = -1
+"""The host, where a device's index is asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """A machine's figures: bandwidths in bytes a second, times in seconds.
@@ -29,7 +33,7 @@ class Profile:
         duplex: The link both ways at once, as a share of the sum of both.
         peer: From device to device.
         memory: Device memory, reads and writes together.
-        staging: One host thread copying between ordinary and pinned memory.
+        staging: All host threads together, copying between ordinary and pinned memory.
         latency_s: From the start of a copy or kernel until it is under way.
         enqueue_s: Host time of one call that enqueues.
         synchronize_s: Host time of one call that waits, beyond the wait.
@@ -57,13 +61,13 @@ class Profile:
 
 
 H200 = Profile(
-    # Measured on one H200 with PCIe 5 x16: see the performance page. 101.6 GB/s both ways at once.
-    name="h200", h2d=55.5e9, d2h=55.5e9, duplex=101.6 / 111.0, peer=300e9, memory=4345e9, staging=10.5e9,
+    # Measured on one H200 with PCIe 5 x16 and 16 cores; both ways at once 101.6 GB/s.
+    name="h200", h2d=55.5e9, d2h=55.5e9, duplex=101.6 / 111.0, peer=300e9, memory=4345e9, staging=52.1e9,
     latency_s=2.5e-6, enqueue_s=1.8e-6, synchronize_s=3e-6,
 )  # fmt: skip
 LAPTOP = Profile(
     # Not measured: data sheet figures of a 2023 laptop GPU on PCIe 4 x8, with the usual efficiency of 80 %.
-    name="laptop", h2d=12.5e9, d2h=12.5e9, duplex=0.95, peer=6e9, memory=205e9, staging=8e9,
+    name="laptop", h2d=12.5e9, d2h=12.5e9, duplex=0.95, peer=6e9, memory=205e9, staging=12e9,
     latency_s=5e-6, enqueue_s=4e-6, synchronize_s=8e-6,
 )  # fmt: skip
 PROFILES = {profile.name: profile for profile in (H200, LAPTOP)}

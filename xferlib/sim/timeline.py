@@ -77,7 +77,7 @@ class Timeline:
         kernels = self._merged((Lane.KERNELS,), device)
         shorter = min(_length(copies), _length(kernels))
         both = _length(copies) + _length(kernels) - _length(_union([*copies, *kernels]))
-        return both / shorter if shorter else 0.0
+        return max(both / shorter, 0.0) if shorter else 0.0
 
     @property
     def end_s(self) -> float:

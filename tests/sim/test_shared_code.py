@@ -1,0 +1,107 @@
+"""xferlib's own paths on the simulator: race-free as they are, and found out when one of their waits is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import sim
+from xferlib.errors import TransferError
+from xferlib.sim.backend import SimBackend
+
+N = 1 << 18
+X = np.arange(float(N))
+
+
+def up_async() -> Any:
+    return xl.to_host(xl.to_device_async(X).result() + 0.0)
+
+
+def up_async_waited_for_by_a_stream() -> Any:
+    stream = xl.Stream()
+    transfer = xl.to_device_async(X)
+    stream.wait(transfer)
+    with stream:
+        y = transfer.result() + 0.0
+    return xl.to_host(y, stream=stream)
+
+
+def up_into_out() -> Any:
+    out = xl.zeros(N)
+    out += 1.0
+    return xl.to_host(xl.to_device_async(X, out=out).result())
+
+
+def down_async() -> Any:
+    d = xl.to_device(X)
+    d += 1.0
+    return xl.to_host_async(d).result() - 1.0
+
+
+def pinned_there_and_back() -> Any:
+    out = xl.pinned_empty(N)
+    return xl.to_host(xl.to_device(xl.pinned_array(X)), out=out)
+
+
+def between_devices() -> Any:
+    d = xl.to_device(X, device="sim:0")
+    d += 0.0
+    return xl.to_host(xl.to_device(d, device="sim:1"))
+
+
+def pinned_memory_recycled() -> Any:
+    for value in range(6):
+        source = xl.pinned_array(X + value)
+        stream = xl.Stream()
+        d = xl.to_device(source, stream=stream)
+        del source
+        assert (xl.to_host(d, stream=stream) == X + value).all()
+    return X
+
+
+PATHS = [
+    up_async, up_async_waited_for_by_a_stream, up_into_out, down_async, pinned_there_and_back, between_devices,
+    pinned_memory_recycled,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.__name__)
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random"])
+def test_every_path_is_right_and_without_a_race_under_every_schedule(path: Callable[[], Any], schedule: str) -> None:
+    with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
+        for _ in range(3):
+            np.testing.assert_array_equal(path(), X)
+
+
+def nothing(self: SimBackend, *_: Any, **__: Any) -> None:
+    """In place of a wait."""
+
+
+@pytest.mark.parametrize(
+    ("wait", "path"),
+    [
+        ("event_wait", up_async),
+        ("event_wait", up_async_waited_for_by_a_stream),
+        ("event_wait", up_into_out),
+        ("event_wait", down_async),
+        ("event_wait", between_devices),
+        ("event_synchronize", down_async),
+        ("event_synchronize", pinned_there_and_back),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_path_that_loses_a_wait_is_found_out(
+    wait: str, path: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimBackend, wait, nothing)
+    with xl.use_backend("sim"):
+        try:
+            with sim.check("raise"):
+                is_right = np.array_equal(path(), X)
+        except (sim.RaceError, TransferError):
+            is_right = False
+    assert not is_right
