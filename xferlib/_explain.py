@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _array, _calibration, _plan, _registry
+from xferlib import _api, _array, _calibration, _plan, _registry, _staging
 from xferlib._device import Device
 from xferlib._plan import Path
 
@@ -96,7 +96,7 @@ def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], path: Path) -> st
 
 def _download(x: Any, owner: Any) -> Explanation:
     info = owner.view(x)
-    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= _plan.SMALL_NBYTES else Path.STAGED
+    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= _staging.SMALL_NBYTES else Path.STAGED
     return Explanation(
         direction="to host",
         path=path.value,
