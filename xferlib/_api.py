@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Shape = int | Sequence[int]
 
+_SMALL = _staging.SMALL_NBYTES
+
 
 def get_array_module(*arrays: Any) -> ModuleType:
     """The Array-API namespace of the arrays' backend; NumPy for Python scalars only, and for nothing.
@@ -220,6 +222,10 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         return _to_host_from_cpu(source.host_view(d), wanted, out)
     source = source.at(info.device)
     source.attach(info.device)
+    if out is None and order is None and wanted == info.dtype and 0 < info.nbytes <= _SMALL and info.is_c_contiguous:
+        small = _move.small_to_host(d, info, source)
+        if small is not None:
+            return small
     return _move.device_to_host(d, info, source, wanted, order, out)
 
 

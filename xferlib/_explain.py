@@ -10,6 +10,7 @@ import numpy as np
 from xferlib import _api, _array, _calibration, _plan, _registry, _staging
 from xferlib._device import Device
 from xferlib._plan import Path
+from xferlib._staging import SMALL_NBYTES
 
 _REASONS = {
     Path.EMPTY: "there is nothing to copy",
@@ -104,7 +105,9 @@ def _download(x: Any, owner: Any) -> Explanation:
         nbytes=info.nbytes,
         expected_ms=_expected_ms(info.device, info.nbytes, path, is_upload=False),
         reason="to_host returns complete data; threads empty the pinned chunks that the device fills",
-        advice="" if path is Path.EMPTY else "to_host_async(x) returns at once; out=pinned_empty(...) skips the staging",
+        advice=""
+        if path is Path.EMPTY
+        else "to_host_async(x) returns at once; out=pinned_empty(...) skips the staging",
     )
 
 
@@ -113,4 +116,3 @@ def _expected_ms(place: Device, nbytes: int, path: Path, *, is_upload: bool) -> 
     if calibration is None or not nbytes:
         return None
     return calibration.expected_s(nbytes, path.value, is_upload=is_upload) * 1e3
-

@@ -13,6 +13,7 @@ import numpy as np
 
 from xferlib import _devicecopy, _hostmem, _pinned, _plan, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._layout import address
 from xferlib._plan import Path, Plan
 from xferlib._transfer import Transfer
 from xferlib.errors import DeviceMemoryError
@@ -197,6 +198,16 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
 
 
 # --- device to host
+
+
+def small_to_host(src: Array, info: ArrayInfo, backend: Backend) -> HostArray | None:
+    """A small contiguous array by the driver's own copy, in as few calls as can be; None where that is not ordered."""
+    order = backend.stream_current(info.device)
+    if not backend.takes_pageable(order, idle=False) or backend.resolved(src) is not src:
+        return None
+    dst = np.empty(info.shape, info.dtype)
+    copied = backend.copy_to_host(address(dst), info.pointer, dst.nbytes, stream=order)
+    return dst if copied else None
 
 
 def device_to_host(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,11 +27,10 @@ NAMESPACE = "xferlib"
 _SMALL_NBYTES = 256 << 10
 _ALIGNMENT = 256
 _VECTOR_NBYTES = 16
+_BYTE = np.dtype(np.uint8)
 
 
-def register(
-    cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Callable[[Any, Any], Any]
-) -> None:
+def register(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Callable[[Any, Any], Any]) -> None:
     """Make a class a node of trees.
 
     Args:
@@ -40,7 +40,7 @@ def register(
     """
     import optree
 
-    optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)  # type: ignore[arg-type]
+    optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
 
 
 def to_device(
@@ -62,25 +62,28 @@ def to_device(
     leaves, rebuild = _flatten(tree)
     target, place, order = _api.target_of(backend, device, stream, None)
     results = list(leaves)
-    packed: list[int] = []
+    kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    alone: list[int] = []
     for number, leaf in enumerate(leaves):
-        if type(leaf) is np.ndarray or _registry.backend_of(leaf) is not None:
-            wanted = _check_leaf(leaf, dtype)
-            if type(leaf) is np.ndarray and 0 < leaf.size * wanted.itemsize <= _SMALL_NBYTES and place.kind != "cpu":
-                packed.append(number)
-            else:
-                results[number] = None
-    if len(packed) > 1:
+        if type(leaf) is np.ndarray:
+            kinds.setdefault((leaf.shape, leaf.dtype), []).append(number)
+        elif _registry.backend_of(leaf) is not None:
+            _check_leaf(leaf.dtype, dtype)
+            alone.append(number)
+    packed: list[_Kind] = []
+    for (shape, given), members in kinds.items():
+        wanted = _check_leaf(given, dtype)
+        if place.kind != "cpu" and 0 < math.prod(shape) * wanted.itemsize <= _SMALL_NBYTES:
+            packed.append(_Kind(shape, given, wanted, members))
+        else:
+            alone += members
+    if sum(len(kind.members) for kind in packed) > 1:
         target.attach(place)
-        carrier = order if order is not None else target.stream_current(place)
-        arrays = _send_packed([leaves[number] for number in packed], dtype, target, carrier)
-        for number, array in zip(packed, arrays, strict=True):
-            results[number] = array
-    elif packed:
-        results[packed[0]] = None
-    for number, leaf in enumerate(leaves):
-        if results[number] is None and leaf is not None:
-            results[number] = _api.to_device(leaf, backend=backend, device=place, dtype=dtype, stream=stream)
+        _send_packed(leaves, results, packed, target, order if order is not None else target.stream_current(place))
+    else:
+        alone += [member for kind in packed for member in kind.members]
+    for number in alone:
+        results[number] = _api.to_device(leaves[number], backend=backend, device=place, dtype=dtype, stream=stream)
     return rebuild(results)
 
 
@@ -103,7 +106,12 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
         if owner is None:
             continue
         info = owner.view(leaf)
-        if info.device.kind == "cuda" and 0 < info.nbytes <= _SMALL_NBYTES and info.is_writable and info.is_c_contiguous:
+        if (
+            info.device.kind == "cuda"
+            and 0 < info.nbytes <= _SMALL_NBYTES
+            and info.is_writable
+            and info.is_c_contiguous
+        ):
             groups.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
         else:
             results[number] = _api.to_host(leaf, stream=stream)
@@ -121,7 +129,7 @@ def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
 
     while True:
         leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
-        fresh = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)}
+        fresh = [cls for cls in set(map(type, leaves)) if dataclasses.is_dataclass(cls)]
         if not fresh:
             return leaves, lambda new: optree.tree_unflatten(spec, new)
         for cls in fresh:
@@ -135,7 +143,7 @@ def _register_dataclass(cls: type) -> None:
         return tuple(getattr(node, name) for name in names), None
 
     def unflatten(_: None, children: Any) -> Any:
-        node = object.__new__(cls)  # not through __init__: it may check or change what it is given
+        node: Any = object.__new__(cls)  # not through __init__: it may check or change what it is given
         for name, child in zip(names, children, strict=True):
             object.__setattr__(node, name, child)
         return node
@@ -144,8 +152,9 @@ def _register_dataclass(cls: type) -> None:
         register(cls, flatten, unflatten)
 
 
-def _check_leaf(leaf: Any, dtype: Any) -> np.dtype[Any]:
-    given = _array.check_dtype(leaf.dtype)
+def _check_leaf(dtype_given: Any, dtype: Any) -> np.dtype[Any]:
+    """The dtype that a leaf arrives in."""
+    given = _array.check_dtype(dtype_given)
     if dtype is None:
         return given
     wanted = _array.check_dtype(dtype, what="dtype")
@@ -156,98 +165,88 @@ def _check_leaf(leaf: Any, dtype: Any) -> np.dtype[Any]:
 # --- upward
 
 
-class _Group(NamedTuple):
-    """Leaves of one shape and dtype, one behind the other in the slab."""
+class _Kind(NamedTuple):
+    """Leaves of one shape and dtype."""
 
-    offset: int
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    given: np.dtype[Any]
+    wanted: np.dtype[Any]
     members: list[int]
 
 
-def _layout_of(kinds: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> tuple[list[_Group], int]:
-    """Places in a slab for leaves of these shapes and dtypes, and the slab's size in bytes.
+class _Group(NamedTuple):
+    """Leaves that lie one behind the other in the slab."""
+
+    offset: int
+    kind: _Kind
+    members: list[int]
+
+
+def _layout_of(kinds: list[_Kind]) -> tuple[list[_Group], int]:
+    """Places in a slab, and the slab's size in bytes.
 
     Every leaf is aligned for 16-byte loads: one whose size is no multiple of that is a group of its own.
     """
-    by_kind: dict[Any, list[int]] = {}
-    for number, (shape, dtype) in enumerate(kinds):
-        by_kind.setdefault((shape, dtype), []).append(number)
     groups: list[_Group] = []
     offset = 0
-    for (shape, dtype), members in by_kind.items():
-        nbytes = dtype.itemsize
-        for extent in shape:
-            nbytes *= extent
-        for part in [members] if nbytes % _VECTOR_NBYTES == 0 else [[member] for member in members]:
-            groups.append(_Group(offset, shape, dtype, part))
+    for kind in kinds:
+        nbytes = math.prod(kind.shape) * kind.wanted.itemsize
+        is_aligned = nbytes % _VECTOR_NBYTES == 0
+        for part in [kind.members] if is_aligned else [[member] for member in kind.members]:
+            groups.append(_Group(offset, kind, part))
             offset += -(-nbytes * len(part) // _ALIGNMENT) * _ALIGNMENT
     return groups, offset
 
 
-def _send_packed(leaves: list[HostArray], dtype: Any, backend: Backend, stream: RawStream) -> list[Array]:
-    wanted = None if dtype is None else _array.check_dtype(dtype)
-    kinds = [(leaf.shape, wanted or _native(leaf.dtype)) for leaf in leaves]
+def _send_packed(
+    leaves: list[Any], results: list[Any], kinds: list[_Kind], backend: Backend, stream: RawStream
+) -> None:
     groups, nbytes = _layout_of(kinds)
-    slab = backend.empty((nbytes,), np.dtype(np.uint8), device=stream.device, stream=stream)
-    staged = _pinned.pool_of(backend).empty((nbytes,), np.dtype(np.uint8))
+    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+    staged = _pinned.pool_of(backend).empty((nbytes,), _BYTE)
     for group in groups:
-        _fill(staged, group, leaves)
-    _move.host_to_device(staged, backend, stream.device, staged.dtype, stream, slab, backend.view(slab))
-    results: list[Array] = [None] * len(leaves)
+        _fill(_block(staged, group), group, leaves)
+    _move.host_to_device(staged, backend, stream.device, _BYTE, stream, slab, backend.view(slab))
     for group in groups:
-        count = len(group.members)
-        for number, array in zip(
-            group.members, backend.subarrays(slab, group.offset, count, group.shape, group.dtype), strict=True
-        ):
+        arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
+        for number, array in zip(group.members, arrays, strict=True):
             results[number] = array
-    return results
 
 
-def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
-
-
-def _fill(staged: HostArray, group: _Group, leaves: list[HostArray]) -> None:
-    block = _block(staged, group)
-    arrays = [leaves[member] for member in group.members]
-    is_plain = group.shape != () and all([array.dtype == group.dtype for array in arrays])
-    if is_plain and len(arrays) > 1:
-        np.concatenate(arrays, axis=0, out=block.reshape(-1, *group.shape[1:]))
-    else:
-        for row, array in zip(block, arrays, strict=True) if group.shape else ():
-            _convert.copy_into(row, array)
-        for index, array in enumerate(arrays if not group.shape else ()):
-            _convert.copy_into(block[index : index + 1].reshape(()), array)
+def _fill(block: HostArray, group: _Group, leaves: list[Any]) -> None:
+    shape, given, wanted, _ = group.kind
+    if shape and given == wanted and len(group.members) > 1:
+        np.concatenate([leaves[member] for member in group.members], axis=0, out=block.reshape(-1, *shape[1:]))
+        return
+    for index, member in enumerate(group.members):
+        _convert.copy_into(block[index, ...], leaves[member])
 
 
 def _block(slab: HostArray, group: _Group) -> HostArray:
     """A group's bytes in a host slab as an array of shape (members, *shape)."""
-    count = len(group.members)
-    return np.ndarray((count, *group.shape), group.dtype, slab, group.offset)
+    return np.ndarray((len(group.members), *group.kind.shape), group.kind.wanted, slab, group.offset)
 
 
 # --- downward
 
 
 def _receive_packed(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
-    groups, nbytes = _layout_of([(info.shape, info.dtype) for info in infos])
+    by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    for number, info in enumerate(infos):
+        by_kind.setdefault((info.shape, info.dtype), []).append(number)
+    groups, nbytes = _layout_of([_Kind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
     backend.attach(stream.device)
-    slab = backend.empty((nbytes,), np.dtype(np.uint8), device=stream.device, stream=stream)
+    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
     pieces = [
         (infos[member].pointer, group.offset + index * infos[member].nbytes, infos[member].nbytes)
         for group in groups
         for index, member in enumerate(group.members)
     ]
     _gather.gather(backend.view(slab), pieces, backend, stream)
-    host = _move.device_to_host(slab, backend.view(slab), backend, np.dtype(np.uint8), stream, None)
+    host = _move.device_to_host(slab, backend.view(slab), backend, _BYTE, stream, None)
     results: list[Any] = [None] * len(infos)
     for group in groups:
         block = _block(host, group)
         for index, member in enumerate(group.members):
             results[member] = block[index, ...]
     return results
-
-
-__all__ = ["NAMESPACE", "register", "to_device", "to_host"]
-

@@ -178,9 +178,13 @@ class CudaBackend(CudaKernels, Backend):
 
     def device_synchronize(self, device: Device) -> None:
         self.attach(device)
-        with Current(self, device):
-            (result,) = driver.cuCtxSynchronize()
-        check(result, f"synchronising {device}")
+        if len(self._devices) == 1:
+            result = calls.context_synchronize()
+        else:
+            with Current(self, device):
+                result = calls.context_synchronize()
+        if result:
+            raise failure(result, f"synchronising {device}")
 
     def attach(self, device: Device) -> None:
         if _forked_from is not None:

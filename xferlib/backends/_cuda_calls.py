@@ -55,6 +55,7 @@ copy_to_device = _bind(_release, "cuMemcpyHtoD_v2", _U64, _PTR, _SIZE)
 copy_to_host = _bind(_release, "cuMemcpyDtoH_v2", _PTR, _U64, _SIZE)
 event_synchronize = _bind(_release, "cuEventSynchronize", _PTR)
 stream_synchronize = _bind(_release, "cuStreamSynchronize", _PTR)
+context_synchronize = _bind(_release, "cuCtxSynchronize")
 _elapsed = _bind(_release, "cuEventElapsedTime", _PTR, _PTR, _PTR)
 
 _DISABLE_TIMING = 2

@@ -97,19 +97,17 @@ def _down_into(source: HostArray, out: HostArray) -> Maker:
 
 
 def _measure(runs: dict[str, Run], nbytes: int) -> dict[str, float]:
-    """Median seconds of each, one after the other in every round; the first round is not counted."""
-    rounds, inner = (5, 1) if nbytes >= 64 << 20 else (9, 3) if nbytes >= 1 << 20 else (11, 30)
+    """Median seconds of each library: in every round, one after the other runs once uncounted and then a few times."""
+    rounds, inner = (5, 2) if nbytes >= 64 << 20 else (9, 5) if nbytes >= 1 << 20 else (11, 30)
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for count in range(rounds + 1):
+    for _ in range(rounds):
         for name, run in runs.items():
-            kept = None
-            start = time.perf_counter()
+            kept = run()
             for _ in range(inner):
+                start = time.perf_counter()
                 kept = run()
-            elapsed = (time.perf_counter() - start) / inner
+                times[name].append(time.perf_counter() - start)
             del kept
-            if count:
-                times[name].append(elapsed)
     return {name: statistics.median(each) for name, each in times.items()}
 
 

@@ -1,0 +1,142 @@
+"""Trees of arrays: structure, bits, packing, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib import _tree
+from xferlib.testing import assert_same_bits
+
+DTYPES = ["bool", "int8", "uint16", "int32", "float16", "float32", "float64", "complex128"]
+
+
+@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"], autouse=True)
+def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield name
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class Layer:
+    weight: Any
+    bias: Any
+    name: str
+
+
+def _same(got: Any, expected: np.ndarray[Any, Any]) -> None:
+    assert_same_bits(np.asarray(got), np.asarray(expected))
+
+
+def test_structure_and_other_leaves_are_kept() -> None:
+    tree = {
+        "layer": Layer(np.ones((2, 3), np.float32), np.zeros(3), "dense"),
+        "pair": Pair([np.arange(3)], (np.int8(1), None)),
+        "odd": OrderedDict(b=1, a="text"),
+    }
+    back = xl.tree.to_host(xl.tree.to_device(tree))
+    assert isinstance(back["layer"], Layer)
+    assert back["layer"].name == "dense"
+    assert isinstance(back["pair"], Pair)
+    assert back["pair"].right == (1, None)
+    assert list(back["odd"].items()) == [("b", 1), ("a", "text")]
+    _same(back["layer"].weight, np.ones((2, 3), np.float32))
+    _same(back["pair"].left[0], np.arange(3))
+
+
+@given(
+    kinds=st.lists(
+        st.tuples(st.lists(st.integers(0, 5), max_size=3), st.sampled_from(DTYPES), st.integers(1, 3)), max_size=8
+    ),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_every_leaf_keeps_its_bits(kinds: list[tuple[list[int], str, int]], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    leaves = []
+    for shape, name, repeats in kinds:
+        dtype = np.dtype(name)
+        for _ in range(repeats):
+            raw = np.frombuffer(rng.bytes(int(np.prod(shape, dtype=int)) * dtype.itemsize), np.uint8)
+            leaves.append((raw & 1 if name == "bool" else raw).view(dtype).reshape(shape))
+    for got, leaf in zip(xl.tree.to_host(xl.tree.to_device(leaves)), leaves, strict=True):
+        _same(got, leaf)
+
+
+def test_leaves_of_any_layout_and_size_travel_together() -> None:
+    base = np.arange(240, dtype=np.float32).reshape(2, 4, 30)
+    leaves = [base[:, ::2, ::-1], base.T, base.astype(">f4"), np.asfortranarray(base), np.ones(200_000), base[:0]]
+    for got, leaf in zip(xl.tree.to_host(xl.tree.to_device(leaves)), leaves, strict=True):
+        _same(got, np.ascontiguousarray(leaf, leaf.dtype.newbyteorder("=")))
+
+
+def test_sources_may_change_after_the_call() -> None:
+    leaves = [np.full(100, number) for number in range(20)]
+    sent = xl.tree.to_device(leaves)
+    for leaf in leaves:
+        leaf[:] = -1
+    for number, got in enumerate(xl.tree.to_host(sent)):
+        assert (got == number).all()
+
+
+def test_a_dtype_converts_every_array() -> None:
+    back = xl.tree.to_host(xl.tree.to_device([np.array([1.5, np.nan, 1e30]), np.arange(3)], dtype="int16"))
+    assert [leaf.dtype for leaf in back] == [np.int16, np.int16]
+    assert back[0].tolist() == [1, 0, 32767]
+
+
+def test_a_leaf_that_no_device_holds_is_refused_before_anything_moves() -> None:
+    with pytest.raises(xl.errors.UnsupportedDTypeError, match="datetime64"):
+        xl.tree.to_device([np.ones(3), np.array(["2026-01-01"], dtype="datetime64[D]")])
+
+
+def test_leaves_on_the_device_may_be_written_apart_from_each_other() -> None:
+    sent = xl.tree.to_device([np.zeros(4, np.float32), np.zeros(4, np.float32), np.zeros(3, np.float32)])
+    xl.to_device(np.ones(4, np.float32), out=sent[1])
+    assert [leaf.sum() for leaf in xl.tree.to_host(sent)] == [0, 4, 0]
+
+
+def test_a_registered_class_is_a_node() -> None:
+    class Box:
+        def __init__(self, inside: Any) -> None:
+            self.inside = inside
+
+    xl.tree.register(Box, lambda box: ((box.inside,), None), lambda _, children: Box(*children))
+    back = xl.tree.to_host(xl.tree.to_device(Box(np.arange(5))))
+    assert isinstance(back, Box)
+    _same(back.inside, np.arange(5))
+
+
+def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
+    kinds = [
+        _tree._Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
+        for shape in ((3,), (4,), (5, 7))
+        for name in ("int8", "float32", "complex128")
+    ]
+    groups, nbytes = _tree._layout_of(kinds)
+    ends = []
+    for group in groups:
+        size = int(np.prod(group.kind.shape)) * group.kind.wanted.itemsize
+        starts = [group.offset + index * size for index in range(len(group.members))]
+        assert all(start % 16 == 0 for start in starts)
+        ends += [(start, start + size) for start in starts]
+    ends.sort()
+    assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
+    assert ends[-1][1] <= nbytes
