@@ -33,7 +33,13 @@ class Processes(Harness):
         """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
         return subprocess.run(
-            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(preamble) + textwrap.dedent(code)],
+            [
+                sys.executable,
+                "-W",
+                "ignore::DeprecationWarning",
+                "-c",
+                textwrap.dedent(preamble) + textwrap.dedent(code),
+            ],
             env={**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ},
             capture_output=True,
             text=True,
