@@ -6,12 +6,11 @@
 
 from xferlib.sim.arrays import ImplicitCopyError, SimArray
 from xferlib.sim.control import check, faults, reads, timeline, writes
-from xferlib.sim.current import machine
-from xferlib.sim.faults import Fault, Plan, Point
+from xferlib.sim.injection import Fault, Plan, Point
+from xferlib.sim.lanes import Slice, Timeline
 from xferlib.sim.profile import H200, LAPTOP, Lane, Profile
 from xferlib.sim.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.schedules import explore
-from xferlib.sim.timeline import Slice, Timeline
 
 __all__ = [
     "H200",
@@ -34,7 +33,6 @@ __all__ = [
     "check",
     "explore",
     "faults",
-    "machine",
     "reads",
     "timeline",
     "writes",

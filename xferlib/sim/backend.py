@@ -19,7 +19,7 @@ from xferlib.errors import StreamError, UnsupportedError
 from xferlib.sim import current, kernels, memory, ranges
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import Mode
-from xferlib.sim.faults import Point
+from xferlib.sim.injection import Point
 from xferlib.sim.machine import Machine, Settings
 from xferlib.sim.operations import Span
 from xferlib.sim.profile import PROFILES, Lane

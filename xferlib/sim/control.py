@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 from xferlib.sim import schedules
 from xferlib.sim.current import machine
 from xferlib.sim.detector import Detector, Mode
-from xferlib.sim.faults import Fault, Plan
+from xferlib.sim.guard import PageGuard
+from xferlib.sim.injection import Fault, Plan
+from xferlib.sim.lanes import Timeline
 from xferlib.sim.profile import PROFILES, Profile
-from xferlib.sim.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib.sim.reports import Race
@@ -26,12 +27,22 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             says if omitted. Faults are in ``races`` in both of the first two.
         schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted.
         seed: Of a random schedule; one is drawn if omitted, and added to whatever error leaves the block.
+        guard: Guard the pages of pinned memory that copies in flight use, so that NumPy is caught at the
+            line that touches them; 64-bit Linux only.
     """
 
-    def __init__(self, mode: str | None = None, *, schedule: str | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        mode: str | None = None,
+        *,
+        schedule: str | None = None,
+        seed: int | None = None,
+        guard: bool = False,
+    ) -> None:
         self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
         self._name = schedule
         self.seed = seed
+        self._guard = PageGuard() if guard else None
 
     @property
     def races(self) -> list[Race]:
@@ -52,6 +63,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         simulated.detector = self.detector
         simulated.engine.schedule = schedules.named(name, self.seed or 0)
         self._schedule = name
+        if self._guard is not None:
+            self._outer_guard, simulated.guard = simulated.guard, self._guard.__enter__()
         return self
 
     def __exit__(
@@ -67,6 +80,9 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             raise
         finally:
             simulated.detector, simulated.engine.schedule = self._before
+            if self._guard is not None:
+                simulated.guard = self._outer_guard
+                self._guard.__exit__(None, None, None)
             if error is not None:
                 simulated.abandon()
                 if self._schedule == "random":

@@ -18,6 +18,7 @@ from xferlib.sim.reports import Access, Hazard, Race
 
 if TYPE_CHECKING:
     from xferlib._layout import HostArray
+    from xferlib.sim.guard import PageGuard
     from xferlib.sim.machine import Machine
 
 _PATTERN = np.array([POISON], np.uint16).view(np.uint8)
@@ -42,10 +43,16 @@ def watch(machine: Machine, operation: Operation) -> None:
         span.block.pending_reads[operation] = (span.start, span.stop)
     for span in targets:
         span.block.pending_writes[operation] = (span.start, span.stop)
+    guard = machine.guard
+    if guard is not None:
+        for span in (*sources, *targets):
+            guard.protect(operation, span, is_target=span in targets)
     assert operation.run is not None
     run = operation.run
 
     def checked() -> None:
+        if guard is not None:
+            guard.lift(operation)
         for span in sources:
             span.block.pending_reads.pop(operation, None)
         for span in targets:
@@ -103,3 +110,19 @@ def touch(machine: Machine, data: HostArray, *, is_write: bool) -> None:
         action = Action("a write" if is_write else "a read", host, user_site())
         span = (Span(block, low - block.pointer, min(high - block.pointer, block.nbytes)),)
         machine.detector.check(action, host.clock, () if is_write else span, span if is_write else ())
+
+
+def report_touches(machine: Machine, guard: PageGuard) -> None:
+    """What the page guard has caught since the last call."""
+    while guard.touches:
+        touch = guard.touches.popleft()
+        machine.detector.report(
+            Race(
+                hazard=Hazard.HOST_WRITE if touch.is_write else Hazard.HOST_READ,
+                first=Access.of(touch.operation),
+                second=Access("a write" if touch.is_write else "a read or a write", "the host", touch.site),
+                memory=f"bytes {touch.span.start} to {touch.span.stop} of {touch.span.block.where}",
+                missing=f"the host does not wait for {touch.operation.participant.label}",
+                remedy=f"stream.synchronize(), or the transfer's result(), before {touch.site.file}:{touch.site.line}",
+            )
+        )

@@ -19,19 +19,20 @@ from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim import hostdata, schedules
 from xferlib.sim.detector import Detector, Mode
 from xferlib.sim.engine import Engine
-from xferlib.sim.faults import Fault, Faults, Point
 from xferlib.sim.hosts import Hosts, HostThread
+from xferlib.sim.injection import Fault, Faults, Point
+from xferlib.sim.lanes import Timeline
 from xferlib.sim.lifetimes import Allocation, Lifetimes
 from xferlib.sim.memory import Block, Memory
 from xferlib.sim.operations import Action, Operation, Span, Spans, user_site
 from xferlib.sim.profile import H200, HOST, Lane, Profile
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
-from xferlib.sim.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._layout import HostArray
+    from xferlib.sim.guard import PageGuard
 
 _POLLS = 64
 """A poll that no synchronisation has answered is False so often: a device may take that long."""
@@ -67,6 +68,7 @@ class Machine:
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
         self.hosts.stage = self._stage
+        self.guard: PageGuard | None = None
         self.faults = Faults()
         self.timeline = Timeline(settings.profile)
         self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
@@ -95,6 +97,8 @@ class Machine:
         if self.lifetimes.has_news:
             self.lifetimes.bury()
         self.detector.raise_postponed()
+        if self.guard is not None and self.guard.touches:
+            hostdata.report_touches(self, self.guard)
         host = self.hosts.current()
         host.time_s += self.timeline.profile.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
@@ -115,6 +119,8 @@ class Machine:
         with self.lock:
             self.lifetimes.bury()
             self.detector.raise_postponed()
+            if self.guard is not None:
+                hostdata.report_touches(self, self.guard)
 
     # --- streams
 

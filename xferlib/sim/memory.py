@@ -25,8 +25,8 @@ SLOT = 36
 _FIRST = 1 << 12  # above every address that a 64-bit process can have
 _FREED_REMEMBERED = 4096
 _PRUNE_FROM = 1024
-POISON = 0xFFF5
-"""Uninitialised memory, 16 bits at a time: NaN in every floating type, -11 in int16, odd to look at in all."""
+POISON = 0xFFFB
+"""Uninitialised memory, 16 bits at a time: a quiet NaN in every floating type, -5 in int16."""
 
 
 class Shadow(NamedTuple):

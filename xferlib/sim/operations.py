@@ -9,12 +9,15 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Participant
     from xferlib.sim.memory import Block
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
 _TESTING = _PACKAGE + "testing/"
+_OURS = (_PACKAGE, str(Path(np.__file__).parent) + "/", "<frozen")
 _is_ours: dict[str, bool] = {}
 
 
@@ -35,13 +38,13 @@ inherited = threading.local()
 
 
 def user_site() -> Site:
-    """The innermost line outside xferlib; in a thread of xferlib's own, the line it works for."""
+    """The innermost line outside xferlib and NumPy; in a thread of xferlib's own, the line it works for."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         ours = _is_ours.get(file)
         if ours is None:
-            ours = _is_ours[file] = file.startswith((_PACKAGE, "<frozen")) and not file.startswith(_TESTING)
+            ours = _is_ours[file] = file.startswith(_OURS) and not file.startswith(_TESTING)
         if not ours:
             if file == threading.__file__:
                 break

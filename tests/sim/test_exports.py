@@ -1,0 +1,22 @@
+"""The names of `xferlib.sim` are what they say, also after every file of it has been imported."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from xferlib import sim
+
+
+def test_no_file_of_the_package_hides_one_of_its_names() -> None:
+    for module in pkgutil.iter_modules(sim.__path__):
+        importlib.import_module(f"xferlib.sim.{module.name}")
+    assert [name for name in sim.__all__ if isinstance(getattr(sim, name), ModuleType)] == []
+
+
+def test_the_namespace_lists_functions_and_dtypes_only() -> None:
+    from xferlib.sim import namespace
+
+    assert {"add", "sum", "asarray", "float32", "matmul", "unique_values"} <= set(namespace.__all__)
+    assert [name for name in namespace.__all__ if isinstance(getattr(namespace, name), ModuleType)] == []

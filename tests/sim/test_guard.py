@@ -1,0 +1,94 @@
+"""The page guard: NumPy caught at the line that touches memory of a copy in flight."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import sim
+
+pytestmark = [
+    pytest.mark.usefixtures("xferlib_sim"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the page guard is for Linux"),
+]
+N = 1 << 15
+
+TOUCHES: list[Callable[[Any], Any]] = [
+    lambda a: a[N // 2], lambda a: a.sum(), lambda a: a.copy(), lambda a: np.sin(a), lambda a: a.tolist()[0],
+    lambda a: memoryview(a)[N // 2], lambda a: a.view("u8")[N // 2], lambda a: bytes(a.data)[0],
+    lambda a: np.add(a, 1, out=np.empty(N)), lambda a: float(a[100:][1000]), lambda a: np.concatenate([a, a]),
+]  # fmt: skip
+WRITES: list[Callable[[Any], Any]] = [
+    lambda a: a.__setitem__(N // 2, 1.0), lambda a: a.fill(1.0), lambda a: np.copyto(a, 1.0),
+    lambda a: memoryview(a).__setitem__(N // 2, 1.0), lambda a: np.add(a, 1, out=a), lambda a: a.sort(),
+]  # fmt: skip
+
+
+def line_of(error: sim.RaceError) -> str:
+    site = error.race.second.site
+    assert site.file == __file__
+    return Path(__file__).read_text(encoding="utf-8").splitlines()[site.line - 1]
+
+
+@pytest.mark.parametrize("touch", TOUCHES + WRITES)
+def test_a_target_touched_too_early_is_reported_with_the_line(touch: Callable[[Any], Any]) -> None:
+    out = xl.pinned_empty(N)
+    with pytest.raises(sim.RaceError) as raised, sim.check(guard=True):
+        transfer = xl.to_host_async(xl.ones(N), out=out)
+        touch(out)
+        transfer.result()
+    assert raised.value.race.hazard is sim.Hazard.HOST_READ
+    assert "lambda a" in line_of(raised.value)
+
+
+@pytest.mark.parametrize("touch", WRITES)
+def test_a_source_written_too_early_is_reported_with_the_line(touch: Callable[[Any], Any]) -> None:
+    source, stream = xl.pinned_array(np.arange(float(N))[::-1]), xl.Stream()
+    with pytest.raises(sim.RaceError) as raised, sim.check(guard=True):
+        kept = xl.to_device(source, stream=stream)
+        touch(source)
+        stream.synchronize()
+    assert raised.value.race.hazard is sim.Hazard.HOST_WRITE
+    assert "lambda a" in line_of(raised.value)
+    del kept
+
+
+@pytest.mark.parametrize("touch", TOUCHES)
+def test_a_source_may_be_read(touch: Callable[[Any], Any]) -> None:
+    source, stream = xl.pinned_zeros(N), xl.Stream()
+    with sim.check(guard=True):
+        kept = xl.to_device(source, stream=stream)
+        touch(source)
+        stream.synchronize()
+    del kept
+
+
+def test_after_the_wait_everything_may_be_touched() -> None:
+    out = xl.pinned_empty(N)
+    with sim.check(guard=True) as checked:
+        for _ in range(20):
+            xl.to_host_async(xl.ones(N), out=out).result()
+            assert out.sum() == N
+            out.fill(0.0)
+            np.testing.assert_array_equal(xl.to_host(xl.to_device(np.arange(float(N)))), np.arange(float(N)))
+    assert checked.races == []
+
+
+def test_a_fault_of_somebody_else_still_ends_the_process() -> None:
+    import subprocess
+
+    code = """
+import ctypes, xferlib as xl
+from xferlib import sim
+with xl.use_backend("sim"), sim.check(guard=True):
+    ctypes.memset(8, 0, 1)
+"""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=root, check=False, timeout=60)
+    assert done.returncode == -11
