@@ -86,19 +86,19 @@ def to_device(
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
     source = _registry.backend_of(x)
-    target, place, order = target_of(backend, device, stream, out)
+    target, place, order, into = target_of(backend, device, stream, out)
     if source is None or source.name == "numpy":
         host = _array.as_host_array(x)
-        return _from_host(x, host, target, place, order, _wanted(dtype, host.dtype), out, copy)
+        return _from_host(x, host, target, place, order, _wanted(dtype, host.dtype), out, into, copy)
     info = source.view(x)
     wanted = _wanted(dtype, info.dtype)
     if copy is not True and out is None and info.device is place and wanted == info.dtype:
         return x
     if info.device.kind == "cpu":
-        return _from_host(x, source.host_view(x), target, place, order, wanted, out, copy)
+        return _from_host(x, source.host_view(x), target, place, order, wanted, out, into, copy)
     _refuse_no_copy(copy, info, place)
-    if out is not None:
-        _check_out(out, info.shape, wanted, target)
+    if into is not None:
+        _check_out(into, info.shape, wanted)
     _convert.check_conversion(info.dtype, wanted)
     source = source.at(info.device)
     if place.kind == "cpu":
@@ -108,7 +108,7 @@ def to_device(
     source.attach(info.device)
     if source.pinned_domain != target.pinned_domain:  # a GPU and a simulated one: neither can reach the other
         host = _move.device_to_host(x, info, source, wanted, None, None)
-        return _from_host(x, host, target, place, order, wanted, out, True)
+        return _from_host(x, host, target, place, order, wanted, out, into, True)
     return _move.device_to_device(x, source, target, place, wanted, order, out)
 
 
@@ -120,19 +120,16 @@ def _from_host(
     order: RawStream | None,
     wanted: np.dtype[Any],
     out: Array | None,
+    into: ArrayInfo | None,
     copy: bool | None,
 ) -> Array:
-    if (
-        copy is not True
-        and out is None
-        and wanted == host.dtype
-        and target.name == "numpy"
-        and isinstance(x, np.ndarray)
-    ):
+    is_there = target.name == "numpy" and isinstance(x, np.ndarray) and wanted == host.dtype
+    if is_there and copy is not True and out is None:
         return x
     if copy is False:
         raise LayoutError(f"copy=False, but {type(x).__name__} is not on {place}; pass copy=None or copy=True")
-    into = _check_out(out, host.shape, wanted, target) if out is not None else None
+    if into is not None:
+        _check_out(into, host.shape, wanted)
     if host.dtype != wanted:
         _convert.check_conversion(host.dtype, wanted)
     if place.kind == "cpu":
@@ -179,7 +176,7 @@ def to_device_async(
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
     source = _registry.backend_of(x)
-    target, place, order = target_of(backend, device, stream, out)
+    target, place, order, into = target_of(backend, device, stream, out)
     if source is not None and source.name != "numpy":
         info = source.view(x)
         if info.device.kind != "cpu":
@@ -191,10 +188,10 @@ def to_device_async(
     wanted = _wanted(dtype, host.dtype)
     if place.kind == "cpu":
         return _complete(
-            _from_host(x, host, target, place, order, wanted, out, True), target, host.nbytes, is_upload=True
+            _from_host(x, host, target, place, order, wanted, out, into, True), target, host.nbytes, is_upload=True
         )
-    if out is not None:
-        _check_out(out, host.shape, wanted, target)
+    if into is not None:
+        _check_out(into, host.shape, wanted)
     _convert.check_conversion(host.dtype, wanted)
     target.attach(place)
     return _move.host_to_device_async(host, target, place, wanted, order, out)
@@ -297,8 +294,9 @@ def _wanted(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
 
 def target_of(
     backend: str | None, device: Any, stream: Any, out: Array | None
-) -> tuple[Backend, Device, RawStream | None]:
-    """Backend, device and stream of an upload; every argument that is given must agree."""
+) -> tuple[Backend, Device, RawStream | None, ArrayInfo | None]:
+    """Backend, device and stream of an upload, and what ``out`` is; every argument that is given must agree."""
+    into: ArrayInfo | None = None
     chosen = _registry.get(backend) if backend is not None else None
     if out is not None:
         owner = _registry.backend_of(out)
@@ -308,7 +306,8 @@ def target_of(
             )
         if chosen is not None and chosen is not owner:
             raise _registry.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
-        place = owner.view(out).device
+        into = owner.view(out)
+        place = into.device
         if device is not None and _device.resolve(device, backend=owner) is not place:
             raise MixedDevicesError(
                 f"to_device: device={str(device)!r}, but out is on {place}; leave device out, or move out first"
@@ -318,7 +317,7 @@ def target_of(
     else:
         place = _device.resolve(device, backend=chosen)
     target = _registry.get(place.backend).at(place)
-    return target, place, (raw_stream(stream, place) if stream is not None else None)
+    return target, place, (raw_stream(stream, place) if stream is not None else None), into
 
 
 def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:
@@ -337,10 +336,8 @@ def raw_stream(stream: Any, place: Device) -> RawStream:
     return raw
 
 
-def _check_out(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any], target: Backend) -> ArrayInfo:
-    info = target.view(out)
-    _check_fit(info.shape, info.dtype, info.is_writable, shape, dtype)
-    return info
+def _check_out(into: ArrayInfo, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    _check_fit(into.shape, into.dtype, into.is_writable, shape, dtype)
 
 
 def _check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:

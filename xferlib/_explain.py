@@ -66,7 +66,7 @@ def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: An
     if owner is not None and owner.view(x).device.kind != "cpu":
         return _download(x, owner)
     host = owner.host_view(x) if owner is not None else _array.as_host_array(x)
-    target, place, _ = _api.target_of(backend, device, None, None)
+    target, place, *_ = _api.target_of(backend, device, None, None)
     wanted = _array.check_dtype(host.dtype if dtype is None else dtype)
     if place.kind == "cpu":
         return Explanation(

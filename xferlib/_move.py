@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xferlib.backends.base import Backend, RawStream
 
 _copy_streams: dict[tuple[Device, str], RawStream] = {}
-_copy_streams_lock = threading.Lock()
+_copy_streams_lock = threading.RLock()  # reentrant: a finalizer may run inside
 
 
 def _copy_stream(backend: Backend, device: Device, direction: str) -> RawStream:
@@ -68,7 +68,8 @@ def host_to_device(
     else:
         is_flat = into.is_c_contiguous
     found = _plan.plan(src, dtype, backend, may_permute=is_flat)
-    _plan.refuse_slow(found, src, "to_device")
+    if found.path is not Path.SMALL:
+        _plan.refuse_slow(found, src, "to_device")
     if _casts_on_device(src.dtype, dtype, into) and _upload_and_cast(src, out, into, backend, order):
         return out
     if found.path is Path.PERMUTED:

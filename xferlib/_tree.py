@@ -60,7 +60,7 @@ def to_device(
         As `xferlib.to_device`, before anything is copied.
     """
     leaves, rebuild = _flatten(tree)
-    target, place, order = _api.target_of(backend, device, stream, None)
+    target, place, order, _ = _api.target_of(backend, device, stream, None)
     results = list(leaves)
     kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     alone: list[int] = []
