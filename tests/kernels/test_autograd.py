@@ -11,8 +11,8 @@ from xferlib.kernels.functions import CALLS
 torch = pytest.importorskip("torch")
 gradcheck = torch.autograd.gradcheck
 
-DOMAINS = {"arccosh": (1.2, 3), "log": (0.2, 3), "log2": (0.2, 3), "log10": (0.2, 3), "rsqrt": (0.2, 3), "cbrt": (0.2, 3),
-           "log1p": (-0.5, 2)}  # fmt: skip
+DOMAINS = {"arccosh": (1.2, 3), "log": (0.2, 3), "log2": (0.2, 3), "log10": (0.2, 3), "rsqrt": (0.2, 3),
+           "cbrt": (0.2, 3), "log1p": (-0.5, 2)}  # fmt: skip
 
 
 def _tensor(low, high, shape=(7,), seed=0):
@@ -72,7 +72,7 @@ def test_keyword_scalar_and_integer_output():
     value, is_more = kernel(x, alpha=3.0)
     assert not is_more.requires_grad
     value.sum().backward()
-    assert same_bits(x.grad.numpy(), (3.0 * x.detach() + x.detach() * 3.0).numpy()) or torch.allclose(x.grad, 6 * x.detach())
+    torch.testing.assert_close(x.grad, 6 * x.detach(), rtol=2**-51, atol=0)  # two roundings
 
 
 def test_agrees_with_torch():

@@ -137,7 +137,8 @@ def _make_function() -> Any:
             ctx.differentiable = differentiable
             ctx.others = [None if isinstance(each, torch.Tensor) else each for each in arguments]
             ctx.save_for_backward(*(each if isinstance(each, torch.Tensor) else None for each in arguments))
-            result = differentiable.run(*(each.detach() if isinstance(each, torch.Tensor) else each for each in arguments))
+            plain = (each.detach() if isinstance(each, torch.Tensor) else each for each in arguments)
+            result = differentiable.run(*plain)
             outputs = result if isinstance(result, tuple) else (result,)
             ctx.mark_non_differentiable(*(each for each in outputs if not each.dtype.is_floating_point))
             ctx.outputs = [(each.shape, each.dtype, each.device) for each in outputs]
@@ -145,9 +146,8 @@ def _make_function() -> Any:
 
         @staticmethod
         def backward(ctx: Any, *given: Any) -> Any:
-            arguments = [
-                saved if saved is not None else other for saved, other in zip(ctx.saved_tensors, ctx.others, strict=True)
-            ]
+            pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
+            arguments = [other if saved is None else saved for saved, other in pairs]
             filled = [
                 torch.zeros(shape, dtype=dtype, device=device) if each is None or not dtype.is_floating_point else each
                 for each, (shape, dtype, device) in zip(given, ctx.outputs, strict=True)

@@ -85,7 +85,7 @@ def _dependents(program: Program, wanted: tuple[int, ...]) -> set[int]:
     for node in program.nodes:
         varies = node.attr in wanted if node.op == "load" else any(id(each) in found for each in node.args)
         if varies and is_complex(node.dtype):
-            raise KernelTypeError("gradients of complex kernels are not supported; compute with real and imaginary parts")
+            raise KernelTypeError("gradients of complex kernels are not supported; compute with the two parts")
         if varies and node.op == "bitcast":
             raise KernelTypeError(_UNKNOWN)
         if varies and is_float(node.dtype):

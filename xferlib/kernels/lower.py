@@ -64,11 +64,19 @@ def isfinite(b: Builder, x: Node) -> Node:
     return b.op("lt", b.op("abs", x), b.const(np.inf, x.dtype))
 
 
-def _bits(b: Builder, x: Node) -> tuple[Node, Node]:
-    """The bits of ``x`` with every NaN made the same one, and the sign bit: a NaN's bits are not defined."""
+_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+def plain_bits(b: Builder, x: Node) -> Node:
+    """The bits of a float, every NaN with the same ones: those that an operation leaves are not defined."""
     bits = _BITS[x.dtype.itemsize]
-    quiet = b.select(isnan(b, x), b.const(np.nan, x.dtype), x)
-    return b.bitcast(quiet, bits), b.const(1 << (8 * bits.itemsize - 1), bits)
+    return b.select(isnan(b, x), b.const(_NAN[bits.itemsize], bits), b.bitcast(x, bits))
+
+
+def _bits(b: Builder, x: Node) -> tuple[Node, Node]:
+    """The bits of ``x``, and the sign bit."""
+    bits = plain_bits(b, x)
+    return bits, b.const(1 << (8 * bits.dtype.itemsize - 1), bits.dtype)
 
 
 def signbit(b: Builder, x: Node) -> Node:

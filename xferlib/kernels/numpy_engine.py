@@ -113,7 +113,8 @@ class NumpyPlan:
 
     def _block_size(self) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)
-        return max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))
+        size = max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))
+        return size * max(1, _threads() // 4)  # many threads hand the GIL over too often with small blocks
 
     def _run_block(
         self, env: list[A], views: list[A], first: int, region: tuple[Any, ...], placed: tuple[int, ...] | None

@@ -76,7 +76,8 @@ def _parse_parameter(piece: str, kernel: str) -> RawParameter:
 def find_signature(source: str, kernel: str) -> str | None:
     """The parameter list of ``__global__`` function ``kernel`` as the source has it; None where it is not plain."""
     name = kernel.partition("<")[0].rpartition("::")[2]
-    pattern = re.compile(rf"__global__\b[^;{{}}()]*(?:__launch_bounds__\s*\([^)]*\)[^;{{}}()]*)?\b{re.escape(name)}\s*\(")
+    bounds = r"(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*)?"
+    pattern = re.compile(rf"__global__\b[^;{{}}()]*{bounds}\b{re.escape(name)}\s*\(")
     match = pattern.search(_COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source))
     if match is None or "<" in kernel:
         return None
@@ -243,7 +244,7 @@ class RawKernel:
         given = Stream.from_any(stream, device)
         if given.device is not device:
             raise KernelTypeError(
-                f"{self.name}(): the stream is of {given.device}, and the arrays are on {device}; use one of that device"
+                f"{self.name}(): the stream is of {given.device}, and the arrays on {device}; use one of that device"
             )
         return given._raw
 
@@ -280,7 +281,9 @@ class RawKernel:
     ) -> None:
         grid, block = extents
         if block[0] * block[1] * block[2] > _MOST_THREADS:
-            raise KernelTypeError(f"{self.name}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
+            raise KernelTypeError(
+                f"{self.name}(): block {block} has more than {_MOST_THREADS} threads; make it smaller"
+            )
         kernel = self._module.load(owner, device, self.name)
         if shared_nbytes > 48 << 10:
             owner.allow_shared(kernel, shared_nbytes, device)

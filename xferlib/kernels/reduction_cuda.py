@@ -12,21 +12,22 @@ import numpy as np
 from xferlib._array import ArrayInfo
 from xferlib.kernels.cuda_engine import ParameterBlock, kernel_for
 from xferlib.kernels.layout import Layout, collapse
+from xferlib.kernels.reduction_pieces import ReductionShape
 from xferlib.kernels.reduction_source import (
     FEW,
     GROUPS,
     LEAVES_PER_BLOCK,
     PARTS_PER_THREAD,
-    ReductionShape,
     reduction_source,
 )
-from xferlib.kernels.reduction_spec import LEAF, ReductionSpec
+from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib.backends.base import RawStream
 
 _PER_BLOCK = 256
+_SHARED_NBYTES = 40 << 10
 
 
 class CudaReduction:
@@ -72,7 +73,7 @@ class CudaReduction:
             self._parts, grid = 1, -(-self._rows * shape.width // _PER_BLOCK)
         elif shape.kernel == "rows":
             self._parts = -(-leaves // shape.warps)
-            grid = -(-self._rows * self._parts * shape.warps // LEAVES_PER_BLOCK)
+            grid = self._rows * self._parts
         else:
             grid, block = -(-self._rows // (32 * shape.width)) * leaves, 32 * GROUPS
         self._grid, self._block = (grid, 1, 1), (block, 1, 1)
@@ -91,9 +92,17 @@ class CudaReduction:
             kept_rank=len(self._kept.shape),
             reduced_rank=len(self._reduced.shape),
             width=getattr(self, f"_{kernel}_width")(infos, same),
-            warps=min(LEAVES_PER_BLOCK, 1 << (leaves - 1).bit_length()) if kernel == "rows" else 1,
+            warps=min(self._most_leaves(), 1 << (leaves - 1).bit_length()),
             same=same,
         )
+
+    def _most_leaves(self) -> int:
+        """Leaves of one block: their lanes must fit the shared memory that every device has."""
+        held = sum(-(-dtype.itemsize // 8) * 8 if dtype.itemsize > 4 else 4 for dtype in self._spec.accumulators)
+        most = LEAVES_PER_BLOCK
+        while most > 1 and most * LANES * held > _SHARED_NBYTES:
+            most //= 2
+        return most
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
         varying = [k for k in range(len(infos)) if not same[k]]

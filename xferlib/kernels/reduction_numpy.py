@@ -15,7 +15,9 @@ from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 A = np.ndarray[Any, Any]
 
 _BLOCK = 64 * LEAF
-"""Elements that are mapped at a time."""
+"""Elements that are reduced at a time."""
+_MAPPED = 8 * LEAF
+"""The same where they are computed first, in temporaries that should stay in cache."""
 
 
 class BlockFunction:
@@ -35,7 +37,9 @@ class BlockFunction:
     def is_copy(self) -> bool:
         """Whether the results are the operands as they are."""
         program = self.recipe.program
-        return all(store.value.op == "load" for store in program.stores) and not self.recipe.uses_index
+        return all(
+            store.value.op == "load" and not program.params[store.value.attr].is_scalar for store in program.stores
+        )
 
     def __call__(self, operands: Sequence[A], first: int = 0) -> None:
         """Run; all arrays that are not scalars have one shape."""
@@ -59,6 +63,7 @@ class NumpyReduction:
         self._spec = spec
         self._rows = rows
         self._count = count
+        self._threads = _config.get().threads or _config.usable_cores()
         self._map = BlockFunction(spec.map_program, count)
         self._combine = BlockFunction(spec.combine, 1)
         self._post = BlockFunction(spec.post, 1)
@@ -77,7 +82,8 @@ class NumpyReduction:
         with np.errstate(all="ignore"):
             if self._count == 0:
                 assert spec.identity is not None
-                empty = [np.full(self._rows, value, d) for value, d in zip(spec.identity, spec.accumulators, strict=True)]
+                pairs = zip(spec.identity, spec.accumulators, strict=True)
+                empty = [np.full(self._rows, value, dtype) for value, dtype in pairs]
                 self._post([*empty, *sizes, *outputs])
                 return
         leaves = -(-self._count // LEAF)
@@ -89,16 +95,17 @@ class NumpyReduction:
                 while (number := take()) >= 0:
                     self._fold(operands, partial, *pieces[number])
 
-        threads = min(len(pieces), _config.get().threads or _config.usable_cores())
-        workers.run(Job(len(pieces), work), threads - 1)
+        workers.run(Job(len(pieces), work), min(len(pieces), self._threads) - 1)
         with np.errstate(all="ignore"):
             accumulators = self._pairs(partial)
             self._post([*(each[:, 0] for each in accumulators), *sizes, *outputs])
 
     def _pieces(self) -> list[tuple[slice, slice]]:
         """Blocks of rows and of elements; the latter start at leaves."""
-        step = min(-(-self._count // LEAF) * LEAF, _BLOCK)
-        rows = max(1, _BLOCK // min(step, self._count))
+        # Many threads spend their time handing the GIL over, unless each holds it seldom.
+        block = (_BLOCK if self._map.is_copy else _MAPPED) * max(1, self._threads // 4)
+        step = min(-(-self._count // LEAF) * LEAF, block)
+        rows = max(1, block // min(step, self._count))
         return [
             (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)))
             for row in range(0, self._rows, rows)

@@ -1,4 +1,4 @@
-"""Ready-made reductions: ``sum``, ``prod``, ``min``, ``max``, ``any``, ``all``, ``argmin``, ``argmax``, ``mean``, ``var``, ``norm``.
+"""Ready-made reductions, from ``sum`` and ``argmax`` to ``var`` and ``norm``.
 
 Each takes ``(x, axis=None, keepdims=False, out=None)``. Integers and bool are summed in 64 bits, float16 in
 float32; ``mean``, ``var`` and ``norm`` of integers are float64. NaN propagates. ``argmin`` and ``argmax`` give the
@@ -30,7 +30,7 @@ from xferlib.kernels.ir import (
     is_float,
     part_dtype,
 )
-from xferlib.kernels.reduction import ReductionKernel
+from xferlib.kernels.reduction import Axis, ReductionKernel
 from xferlib.kernels.reduction_spec import ReductionSpec, build
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "norm", "prod", "sum", "var"]
@@ -245,7 +245,7 @@ norm = _kernel("norm", _make_norm, "biufc")
 _spreads: dict[int, ReductionKernel] = {}
 
 
-def var(x: Any, axis: int | tuple[int, ...] | None = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None) -> Any:
+def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None) -> Any:
     """The mean of the squared deviations from the mean: two passes.
 
     Args:
