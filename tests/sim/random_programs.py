@@ -35,8 +35,8 @@ def draw(seed: int) -> list[Step]:
     """A program: kernels and copies on up to three streams and the legacy one, and synchronisation."""
     chance = random.Random(seed)
     streams = range(-1, chance.choice((2, 2, 3)))
-    calls = ["kernel", "copy", "record", "wait", "stream_wait", "synchronize", "synchronize_event", "read", "write"]
-    weights = [6, 3, 2, 3, 4, 2, 1, 2, 1]
+    calls = ["kernel", "copy", "record", "wait", "stream_wait", "synchronize", "synchronize_event", "read", "write", "free"]
+    weights = [6, 3, 2, 3, 4, 2, 1, 2, 1, 1]
     steps = []
     for _ in range(chance.randint(4, 10)):
         words = chance.choice((1, WORDS))
@@ -60,7 +60,7 @@ class Run:
         device = self.machine.devices[0]
         state = self.machine.streams[device]
         self._streams = {-1: state.legacy, **{n: self.machine.stream(device, kind) for n, kind in enumerate(KINDS)}}
-        self._allocations = [self.machine.allocate(8 * WORDS, state.legacy) for _ in range(2)]
+        self._allocations = [self.machine.allocate(8 * WORDS, self._streams[n]) for n in (-1, 0)]
         self._host = self.machine.memory.track(pages(8 * WORDS), self._allocations[0].block.site)
         self._blocks = [*(each.block for each in self._allocations), self._host]
         for block in self._blocks:
@@ -117,6 +117,18 @@ class Run:
     def _synchronize_event(self, number: int, step: Step) -> None:
         if step.other in self._events:
             self.machine.synchronize(self._events[step.other])
+
+    def _free(self, number: int, step: Step) -> None:
+        """An array dies, and the pool of its stream gives its memory to the next one, which is set to a value."""
+        index = step.other % 2
+        old = self._allocations[index].block
+        assert old.stream is not None
+        fresh = self.machine.allocate(8 * WORDS, old.stream)
+        fresh.block.data = old.data
+        self._allocations[index], self._blocks[index] = fresh, fresh.block
+        self.machine.settle()
+        whole = (fresh.block.whole(),)
+        self.machine.enqueue(old.stream, "set", lambda: old.data.view(np.int64).fill(2000 + number), writes=whole)
 
     def _read(self, number: int, step: Step) -> None:
         data = self._host.data[8 * step.word : 8 * (step.word + step.words)]
