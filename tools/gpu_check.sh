@@ -32,17 +32,22 @@ run_tests() {
     section tests-per-backend 20 "$PYTHON" tools/junit_summary.py "$OUT/tests.xml" --json "$OUT/tests.json"
 }
 
+files() { # the arguments that write figures, and a picture where there is matplotlib
+    echo "--json $OUT/$1.json"
+    if has matplotlib; then echo "--plot $OUT/$1.png"; fi
+}
+
 run_demo() {
-    local plot=()
-    if has matplotlib; then plot=(--plot "$OUT/demo.png"); else echo "no matplotlib: the demo draws no picture"; fi
-    section demo 90 "$PYTHON" -m xferlib demo --json "$OUT/demo.json" "${plot[@]}"
+    # shellcheck disable=SC2046 - split on purpose
+    section demo 90 "$PYTHON" -m xferlib demo $(files demo)
 }
 
 run_bench() {
     local name
     for name in transfer kernels; do
         if has "xferlib.bench.$name"; then
-            section "bench-$name" 150 "$PYTHON" -m xferlib bench "$name" --out "$OUT"
+            # shellcheck disable=SC2046
+            section "bench-$name" 150 "$PYTHON" -m xferlib bench "$name" $(files "bench-$name")
         else
             echo "no xferlib.bench.$name: skipped"
         fi
