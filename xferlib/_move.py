@@ -79,7 +79,10 @@ def host_to_device(
     else:
         _upload_strided(src, into, backend, order, found)
     if found.path is Path.PINNED:
-        _release_pinned(src, out, backend, order, must_wait=stream is None)
+        if stream is None:
+            _transfer.await_copy(backend, order, src, out)
+        else:
+            _hold_pinned(src, out, backend, order)
     return out
 
 
@@ -122,7 +125,8 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     _transfer.in_flight.hold(backend, _transfer.record(backend, stream), src, dst)
 
 
-def _release_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream, *, must_wait: bool) -> None:
+def _hold_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream) -> None:
+    """Keep both ends of a copy in flight, and their pinned block out of the pool, until it is done."""
     event = _transfer.record(backend, stream)
     lease = _pinned.pool_of(backend).find(src.ctypes.data)
     if lease is not None:
@@ -130,8 +134,6 @@ def _release_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStr
         lease.events.append(event)
     # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
     _transfer.in_flight.hold(backend, event, dst, *(() if lease is not None else (src,)))
-    if must_wait:
-        backend.event_synchronize(event)
 
 
 def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> Plan:
@@ -184,7 +186,7 @@ def host_to_device_async(
     else:
         _upload_strided(src, info, backend, order, found)
     if found.path is Path.PINNED:
-        _release_pinned(src, dst, backend, order, must_wait=False)
+        _hold_pinned(src, dst, backend, order)
     transfer.finish()
     return transfer
 

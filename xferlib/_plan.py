@@ -34,7 +34,7 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-_DRIVER_MOST = 8 << 20
+_DRIVER_MOST = 24 << 20
 _ASK_DRIVER_FROM = 256 << 10
 
 

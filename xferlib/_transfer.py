@@ -5,10 +5,10 @@ Downward and upward staging are the same ring of pinned chunks, filled or draine
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -53,38 +53,32 @@ class TransferStats:
 
 
 class _InFlight:
-    """Objects that a copy still uses, until its event has passed."""
+    """Objects that a copy still uses, until its event has passed.
+
+    Takes no lock: asking an event may run a finalizer, which may transfer, and wait for other threads.
+    """
 
     def __init__(self) -> None:
         self._reset()
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._held: deque[tuple[Backend, RawEvent, tuple[Any, ...]]] = deque()
+        self._numbers = itertools.count()
+        self._held: dict[int, tuple[Backend, RawEvent, tuple[Any, ...]]] = {}
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
         objects = backend.kept(objects, event)
-        with self._lock:
-            passed = self._pop_passed()
-            self._held.append((backend, event, objects))
-        del passed  # outside the lock: what dies here may start or release other copies
+        for number in list(self._held):
+            entry = self._held.get(number)
+            if entry is not None and entry[0].event_done(entry[1]):
+                self._held.pop(number, None)
+        self._held[next(self._numbers)] = (backend, event, objects)
 
     def drain(self) -> None:
         """Wait for every copy that is in flight now."""
-        with self._lock:
-            held = tuple(self._held)
-        for backend, event, _ in held:
-            backend.event_synchronize(event)
-
-    def _pop_passed(self) -> list[Any]:
-        passed = []
-        for _ in range(len(self._held)):
-            entry = self._held.popleft()
-            if entry[0].event_done(entry[1]):
-                passed.append(entry)
-            else:
-                self._held.append(entry)
-        return passed
+        for number in list(self._held):
+            entry = self._held.get(number)
+            if entry is not None:
+                entry[0].event_synchronize(entry[1])
 
 
 in_flight = _InFlight()
@@ -255,7 +249,7 @@ class Transfer:
 
 def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
-    if found.path is Path.STAGED and _driver_uploads(src, dst, backend, stream, found):
+    if _driver_uploads(src, dst, backend, stream, found):
         return
     if found.path is Path.SMALL:
         _upload_small(src, dst, backend, stream)
@@ -332,18 +326,17 @@ def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream
         _download_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         enqueue_download(src, dst, backend, stream, found)
-        _await_copy(backend, stream, dst)
+        await_copy(backend, stream, dst)
     elif found.path is not Path.EMPTY:
         workers.run(download_job(src, dst, backend, stream), _pieces.helpers(src.nbytes))
 
 
-def _await_copy(backend: Backend, stream: RawStream, dst: HostArray) -> None:
-    """Wait for a copy into ``dst``, which must outlive it even if the wait is interrupted."""
-    event = record(backend, stream)
+def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
+    """Wait for the copies on ``stream``; their memory must outlive them even if the wait is interrupted."""
     try:
-        backend.event_synchronize(event)
+        backend.stream_synchronize(stream)
     except BaseException:
-        in_flight.hold(backend, event, dst)
+        in_flight.hold(backend, record(backend, stream), *memory)
         raise
 
 

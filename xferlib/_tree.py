@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -131,7 +132,7 @@ def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
         fresh = [cls for cls in set(map(type, leaves)) if dataclasses.is_dataclass(cls)]
         if not fresh:
-            return leaves, lambda new: optree.tree_unflatten(spec, new)
+            return leaves, functools.partial(optree.tree_unflatten, spec)
         for cls in fresh:
             _register_dataclass(cls)
 

@@ -43,8 +43,11 @@ def _numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
         ) from None
 
 
+_STRIDED = torch.strided
+
+
 def _check(tensor: torch.Tensor) -> None:
-    if tensor.layout is not torch.strided or tensor.device.type not in ("cpu", "cuda"):
+    if tensor.layout is not _STRIDED or not (tensor.is_cuda or tensor.is_cpu):
         raise UnsupportedArrayError(
             f"tensor has layout {tensor.layout} on device {str(tensor.device)!r}; "
             "xferlib holds dense tensors on 'cpu' and 'cuda': use x.to_dense() or x.to('cpu')"
@@ -61,7 +64,10 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().resolve_conj().resolve_neg()
+    """Conjugation and negation are lazy in torch: a flag on the tensor, with the memory unchanged."""
+    if tensor.is_conj() or tensor.is_neg():
+        return tensor.detach().resolve_conj().resolve_neg()
+    return tensor
 
 
 def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
@@ -101,7 +107,7 @@ class TorchCpu(HostBackend):
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         _check(array)
         _numpy_dtype(array)
-        view: np.ndarray[Any, Any] = resolved(array).numpy()
+        view: np.ndarray[Any, Any] = resolved(array).detach().numpy()
         if array.is_conj() or array.is_neg():
             view.flags.writeable = False  # a resolved copy: writing to it would be lost
         return view
