@@ -35,8 +35,8 @@ def draw(seed: int) -> list[Step]:
     """A program: kernels and copies on up to three streams and the legacy one, and synchronisation."""
     chance = random.Random(seed)
     streams = range(-1, chance.choice((2, 2, 3)))
-    calls = ["kernel", "copy", "record", "wait", "stream_wait", "synchronize", "synchronize_event", "read", "write", "free"]
-    weights = [6, 3, 2, 3, 4, 2, 1, 2, 1, 1]
+    calls = ["kernel", "copy", "record", "wait", "stream_wait", "synchronize", "synchronize_event", "read", "write"]
+    calls, weights = [*calls, "free"], [6, 3, 2, 3, 4, 2, 1, 2, 1, 1]
     steps = []
     for _ in range(chance.randint(4, 10)):
         words = chance.choice((1, WORDS))

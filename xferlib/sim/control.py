@@ -7,6 +7,7 @@ import random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from xferlib import _stream
 from xferlib.sim import schedules
 from xferlib.sim.current import machine
 from xferlib.sim.detector import Detector, Mode
@@ -17,6 +18,13 @@ from xferlib.sim.profile import PROFILES, Profile
 
 if TYPE_CHECKING:
     from xferlib.sim.reports import Race
+
+
+def _finish_transfers() -> None:
+    """Wait for transfers that threads are still staging: a block is about its own operations."""
+    for transfers in list(_stream._pending.values()):
+        for transfer in list(transfers):
+            transfer.settle()
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
@@ -52,6 +60,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
 
     def __enter__(self) -> Self:
         simulated = machine()
+        _finish_transfers()
         simulated.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
@@ -72,6 +81,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     ) -> None:
         simulated = machine()
         try:
+            _finish_transfers()
             if error is None:
                 simulated.settle()
                 simulated.quiesce()
@@ -109,12 +119,14 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
 
     def __enter__(self) -> Plan:
         simulated = machine()
+        _finish_transfers()
         self._before = simulated.faults.plan
         simulated.faults.plan = self._plan
         return self._plan
 
     def __exit__(self, *exc_info: object) -> None:
         simulated = machine()
+        _finish_transfers()
         simulated.faults.plan = self._before
         simulated.faults.lost.clear()
 
