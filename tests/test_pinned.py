@@ -275,3 +275,27 @@ def test_file_backed_maps_are_told_from_anonymous_ones(tmp_path: Any) -> None:
 
 def memoryview_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(memoryview(x))
+
+
+def test_a_block_released_while_events_are_asked_is_handed_out_once(
+    late: _Late, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    others = [pool.empty((5000,), U8)]
+    _dropped_under(pool, 5000, "one")
+    late.passed.add("one")
+    done = late.event_done
+
+    def releasing(event: Any) -> bool:
+        others.clear()  # as garbage collection might, just here
+        return done(event)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(late, "event_done", releasing)
+        pool.stats()
+    assert pool.stats().free_nbytes == 2 * bin_nbytes(5000)
+    made = [pool.empty((5000,), U8) for _ in range(3)]
+    assert len({x.ctypes.data for x in made}) == 3
+    del made
+    assert pool.stats().draining_nbytes == 0
+    assert pool.stats().free_nbytes == 3 * bin_nbytes(5000)

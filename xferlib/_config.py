@@ -136,7 +136,7 @@ def _read(environ: Mapping[str, str]) -> Config:
     return Config(**values)
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _config: Config | None = None
 
 

@@ -191,17 +191,23 @@ class PinnedPool:
 
     def _poll(self) -> None:
         """Move blocks whose last event has passed to the free lists."""
+        # Taken out first: asking an event may run a finalizer that releases a block, and so comes here again.
+        unseen, self._draining = self._draining[::-1], []
         waiting = []
-        for drain in self._draining:
-            if all(self._backend.event_done(event) for event in drain.events):
-                self._draining_nbytes -= drain.nbytes
-                self._free_nbytes += drain.nbytes
-                drain.events = []
-                _handover.given(drain)
-                self._free.setdefault(drain.nbytes, []).append(drain)
-            else:
-                waiting.append(drain)
-        self._draining = waiting
+        try:
+            while unseen:
+                is_done = all(self._backend.event_done(event) for event in unseen[-1].events)
+                drain = unseen.pop()
+                if is_done:
+                    self._draining_nbytes -= drain.nbytes
+                    self._free_nbytes += drain.nbytes
+                    drain.events = []
+                    _handover.given(drain)
+                    self._free.setdefault(drain.nbytes, []).append(drain)
+                else:
+                    waiting.append(drain)
+        finally:
+            self._draining = waiting + unseen[::-1] + self._draining
 
     def _drop_free(self) -> None:
         self._free.clear()
@@ -251,7 +257,7 @@ class _Drain:
 
 
 _pools: dict[str, PinnedPool] = {}
-_pools_lock = threading.Lock()
+_pools_lock = threading.RLock()  # reentrant: a finalizer may run inside
 
 
 def pool_of(backend: Backend) -> PinnedPool:
@@ -285,7 +291,7 @@ class Registrations:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._segments: list[_Segment] = []
 
     def add(self, pointer: int, nbytes: int) -> list[_Segment]:

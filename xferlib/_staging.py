@@ -66,7 +66,7 @@ class Ring:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._free: SimpleQueue[Chunk | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._count = 0
         """Chunks there are or are being made."""
         self._made = 0
@@ -229,7 +229,7 @@ class _Tenancy:
 
 
 _rings: dict[str, Ring] = {}
-_rings_lock = threading.Lock()
+_rings_lock = threading.RLock()
 _idle_slabs: dict[str, list[Slab]] = {}
 """Of threads that have ended, for those to come: each knows what still reads it."""
 _local = threading.local()

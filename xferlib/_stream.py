@@ -226,7 +226,7 @@ def current_stream(device: Any = None) -> Stream:
 
 # Transfers whose copies are not all enqueued yet, by the stream they go to.
 _pending: dict[tuple[Device, int], list[Transfer]] = {}
-_pending_lock = threading.Lock()
+_pending_lock = threading.RLock()  # reentrant: a finalizer may run inside
 
 
 def _pending_on(raw: RawStream) -> tuple[Transfer, ...]:

@@ -105,12 +105,13 @@ class Workers:
     def _reset(self) -> None:
         self._queue: SimpleQueue[tuple[Job, int] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._is_closed = False
 
     def submit(self, job: Job, helpers: int) -> None:
         """Let up to ``helpers`` threads work on ``job``."""
-        _handover.given(job)
+        if job.handover is None:  # or its giver has said so before, when the transfer was started
+            _handover.given(job)
         if len(self._threads) < helpers:
             self._start(helpers)
         if helpers > 0:
