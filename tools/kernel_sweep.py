@@ -4,7 +4,8 @@
 
 For each float32 function of one argument all 2^32 inputs are computed on both, and for each exact function
 10^8 random bit patterns of float32 and float64 and 10^7 of every other dtype: one digest of all results from
-each side. Without a GPU, ``--backend numpy`` prints the CPU's digests. ``--only exp,log`` does less.
+each side. Without a GPU, ``--backend numpy`` prints the CPU's digests, and ``--here FILE`` takes them from what ``--json`` wrote then: the
+repository has those of all 2^32 inputs in ``tools/kernel_digests.json``. ``--only exp,log`` does less.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--only", default="", help="functions, separated by commas")
     parser.add_argument("--part", choices=("all", "complete", "exact"), default="all")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--here", type=Path)
     options = parser.parse_args(argv)
     only = options.only.split(",") if options.only else None
+    known = json.loads(options.here.read_text()) if options.here else []
+    _known.update({(row["function"], row["dtype"], row["inputs"]): int(row["here"], 16) for row in known})
     rows = []
     if options.part in ("all", "complete"):
         rows += _complete(options.backend, only)
@@ -48,6 +52,9 @@ def main(argv: list[str]) -> int:
     wrong = [row for row in rows if row["here"] != row["there"]]
     print(f"{len(rows)} digests, {len(wrong)} differ")
     return 1 if wrong else 0
+
+
+_known: dict[tuple[str, str, int], int] = {}
 
 
 def _complete(backend: str, only: list[str] | None) -> list[dict[str, Any]]:
@@ -73,7 +80,8 @@ def _exact(backend: str, only: list[str] | None) -> list[dict[str, Any]]:
 
 def _row(name: str, dtype: str, kernel: Any, counters: Any, chunks: int, backend: str) -> dict[str, Any]:
     start = time.perf_counter()
-    here = digest.total(kernel, counters, chunks)
+    found = _known.get((name, dtype, counters.size * chunks))
+    here = digest.total(kernel, counters, chunks) if found is None else found
     middle = time.perf_counter()
     there, seconds = here, 0.0
     if backend != "numpy":
