@@ -27,35 +27,39 @@ section() { # name, seconds, command...
 has() { "$PYTHON" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$1') is None)" 2>/dev/null; }
 
 run_tests() {
-    section tests 270 "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider \
+    section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider \
         --junitxml="$OUT/tests.xml" -o junit_family=xunit1
     section tests-per-backend 20 "$PYTHON" tools/junit_summary.py "$OUT/tests.xml" --json "$OUT/tests.json"
 }
 
-files() { # the arguments that write figures, and a picture where there is matplotlib
-    echo "--json $OUT/$1.json"
-    if has matplotlib; then echo "--plot $OUT/$1.png"; fi
+name_files() { # the arguments that write figures, and a picture where there is matplotlib
+    files=(--json "$OUT/$1.json")
+    if has matplotlib; then files+=(--plot "$OUT/$1.png"); fi
 }
 
 run_demo() {
-    # shellcheck disable=SC2046 - split on purpose
-    section demo 90 "$PYTHON" -m xferlib demo $(files demo)
+    name_files demo
+    section demo 60 "$PYTHON" -m xferlib demo "${files[@]}"
 }
 
 run_bench() {
     local name
     for name in transfer kernels; do
         if has "xferlib.bench.$name"; then
-            # shellcheck disable=SC2046
-            section "bench-$name" 150 "$PYTHON" -m xferlib bench "$name" $(files "bench-$name")
+            name_files "bench-$name"
+            section "bench-$name" "$bench_limit" "$PYTHON" -m xferlib bench "$name" "${files[@]}"
         else
             echo "no xferlib.bench.$name: skipped"
         fi
     done
 }
 
-section info 60 "$PYTHON" -m xferlib info
-[ $# -gt 0 ] || set -- tests demo bench
+tests_limit=480 bench_limit=240 # seconds, of a part by itself; together they share nine minutes
+if [ $# -eq 0 ]; then
+    tests_limit=220 bench_limit=105
+    set -- tests demo bench
+fi
+section info 30 "$PYTHON" -m xferlib info
 for part in "$@"; do
     case $part in
         tests | demo | bench) "run_$part" ;;
