@@ -43,7 +43,7 @@ def transfer_table(results: list[Result], machine: dict[str, Any], absent: dict[
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     for name, reason in absent.items():
         print(f"{name}: absent ({reason})")
-    header = ["case", "size", *libraries, "xferlib / best peer"]
+    header = ["case", "size", *libraries, "xferlib / best peer", "first transfer"]
     rows = [_row(result, libraries) for result in results]
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
     previous = ""
@@ -64,9 +64,13 @@ def _row(result: Result, libraries: list[str]) -> list[str]:
         return f"{result.gb_per_s(name):.2f} GB/s"
 
     subject = next(name for name in result.seconds if name.startswith("xferlib"))
-    peers = [seconds for name, seconds in result.seconds.items() if name != subject]
-    ratio = f"{min(peers) / result.seconds[subject]:.2f}" if peers else "-"
-    return [result.case, _size(result.nbytes), *(cell(name) for name in libraries), ratio]
+
+    def ratio(seconds: dict[str, float]) -> str:
+        peers = [value for name, value in seconds.items() if name != subject]
+        return f"{min(peers) / seconds[subject]:.2f}" if peers else "-"
+
+    ratios = [ratio(result.seconds), ratio(result.first_seconds)]
+    return [result.case, _size(result.nbytes), *(cell(name) for name in libraries), *ratios]
 
 
 def transfer_plot(results: list[Result], machine: dict[str, Any], path: Path) -> None:

@@ -24,12 +24,15 @@ _SEED = 20260501
 
 @dataclass(slots=True)
 class Result:
-    """Median seconds of a case for each library, measured in turn."""
+    """Median seconds of a case for each library."""
 
     case: str
     nbytes: int
     """Bytes delivered; for a conversion, bytes of the source."""
     seconds: dict[str, float] = field(default_factory=dict)
+    """In a loop."""
+    first_seconds: dict[str, float] = field(default_factory=dict)
+    """The first transfer after other work: threads and pages are cold."""
 
     def gb_per_s(self, library: str) -> float:
         return self.nbytes / self.seconds[library] / 1e9
@@ -96,19 +99,27 @@ def _down_into(source: HostArray, out: HostArray) -> Maker:
     return lambda peer: peer.down_into(source, out)
 
 
-def _measure(runs: dict[str, Run], nbytes: int) -> dict[str, float]:
-    """Median seconds of each library: in every round, one after the other runs once uncounted and then a few times."""
-    rounds, inner = (5, 2) if nbytes >= 64 << 20 else (9, 5) if nbytes >= 1 << 20 else (11, 30)
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def _measure(runs: dict[str, Run], nbytes: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Median seconds of each library, in a loop and for the first transfer after the others' turns.
+
+    In every round each library has one turn: a first run, a few uncounted ones, then the counted ones.
+    """
+    rounds, warm, inner = (2, 3, 4) if nbytes >= 64 << 20 else (5, 3, 5) if nbytes >= 1 << 20 else (7, 5, 30)
+    loops: dict[str, list[float]] = {name: [] for name in runs}
+    firsts: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            kept = run()
-            for _ in range(inner):
+            kept = None
+            for count in range(1 + warm + inner):
                 start = time.perf_counter()
                 kept = run()
-                times[name].append(time.perf_counter() - start)
+                elapsed = time.perf_counter() - start
+                if not count:
+                    firsts[name].append(elapsed)
+                elif count > warm:
+                    loops[name].append(elapsed)
             del kept
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {k: statistics.median(v) for k, v in loops.items()}, {k: statistics.median(v) for k, v in firsts.items()}
 
 
 def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[list[Result], dict[str, str]]:
@@ -120,7 +131,7 @@ def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[
     for case, nbytes, make in _cases(largest, is_gpu, backend):
         report(f"{case}, {size_text(nbytes)}")
         runs = {peer.name: run for peer in (subject, *peers) if (run := make(peer)) is not None}
-        results.append(Result(case, nbytes, _measure(runs, nbytes)))
+        results.append(Result(case, nbytes, *_measure(runs, nbytes)))
         del runs
     return results, absent
 
