@@ -4,8 +4,8 @@
 
 For each float32 function of one argument all 2^32 inputs are computed on both, and for each exact function
 10^8 random bit patterns of float32 and float64 and 10^7 of every other dtype: one digest of all results from
-each side. Without a GPU, ``--backend numpy`` prints the CPU's digests, and ``--here FILE`` takes them from what ``--json`` wrote then: the
-repository has those of all 2^32 inputs in ``tools/kernel_digests.json``. ``--only exp,log`` does less.
+each side. Without a GPU, ``--backend numpy`` prints the CPU's digests; ``--here FILE`` takes them from what ``--json``
+wrote then. The repository has those of all 2^32 inputs in ``tools/kernel_digests.json``. ``--only exp,log`` does less.
 """
 
 from __future__ import annotations

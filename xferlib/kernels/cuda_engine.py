@@ -124,8 +124,9 @@ class CudaPlan:
             if pointers != self._last:
                 self._block.patch(pointers)
                 self._last = list(pointers)
-            for number, value in enumerate(scalars):
-                self._block.patch_scalar(number, value.tobytes())
+            if scalars:
+                for number, value in enumerate(scalars):
+                    self._block.patch_scalar(number, value.tobytes())
             self._launch(stream)
 
 

@@ -12,6 +12,8 @@ from xferlib.kernels import autograd, calls, signature
 from xferlib.kernels.arguments import READERS, SCALARS
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
 
+Run = Callable[[Any, list[Any]], Any]
+
 
 class ElementwiseKernel:
     """A kernel made by `elementwise`. Calling it runs it on the arrays' backend and device, on its current stream."""
@@ -23,7 +25,8 @@ class ElementwiseKernel:
         self._caller = calls.Caller(definition)
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
-        self._runs: dict[tuple[Any, ...], Callable[[Any, list[Any]], Any]] = {}
+        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._last: tuple[list[Any], Run | None] = ([], None)
 
     def __repr__(self) -> str:
         return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
@@ -63,9 +66,12 @@ class ElementwiseKernel:
                 values.append(value)
             else:  # a type not met before, or no array at all
                 return self._first_call(args, out, size, keywords, None)
-        run = self._runs.get(tuple(key))
-        if run is None:
-            return self._first_call(args, out, size, keywords, tuple(key))
+        last_key, run = self._last
+        if run is None or key != last_key:  # comparing is faster than hashing
+            run = self._runs.get(tuple(key))
+            if run is None:
+                return self._first_call(args, out, size, keywords, tuple(key))
+            self._last = (key, run)
         return run(given, values)
 
     def _first_call(

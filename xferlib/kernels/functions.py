@@ -207,7 +207,7 @@ def guarantee(name: str, dtype: Any) -> Guarantee:
         return Guarantee(bound_ulp=0.501, is_identical=True)  # float32 correctly rounded, then rounded once more
     if resolved in (FLOAT16, FLOAT32) or function.ulp64 is None:
         return function.guarantee
-    return Guarantee(bound_ulp=function.ulp64, is_identical=function.name == "hypot")
+    return Guarantee(bound_ulp=function.ulp64, is_identical=function.name in ("hypot", "rsqrt"))
 
 
 def _complex_guarantee(function: Function, dtype: DType) -> Guarantee:
