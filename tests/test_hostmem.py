@@ -61,15 +61,15 @@ def test_memory_is_not_reused_while_a_view_lives(cache: HostCache) -> None:
 
 
 def test_the_limit_drops_the_least_recently_used(cache: HostCache) -> None:
-    before = xl.configure(host_cache=8 << 20)
+    before = xl.configure(host_cache=8 * RECYCLED_FROM)
     try:
-        for nbytes in (RECYCLED_FROM, 2 << 20, 3 << 20):
+        for nbytes in (RECYCLED_FROM, 2 * RECYCLED_FROM, 3 * RECYCLED_FROM, 4 * RECYCLED_FROM):
             for _ in range(3):
                 x = cache.empty((nbytes,), U8)
                 del x
-            assert cache.nbytes_free <= 8 << 20
+            assert cache.nbytes_free <= 8 * RECYCLED_FROM
         sizes = set(cache._free)
-        assert max(sizes) >= 3 << 20
+        assert max(sizes) >= 4 * RECYCLED_FROM
         assert min(sizes) > RECYCLED_FROM + (2 << 20)  # the first size has gone
     finally:
         xl.configure(host_cache=before.host_cache)

@@ -20,8 +20,8 @@ import numpy as np
 from xferlib import _config
 
 _HUGE = 2 << 20
-RECYCLED_FROM = 1 << 20
-"""Smaller results are ordinary ``numpy.empty``: malloc recycles those itself."""
+RECYCLED_FROM = 32 << 20
+"""Smaller results are ordinary ``numpy.empty``: glibc's malloc recycles up to 32 MiB (mallopt(3)) itself."""
 _SIZES_REMEMBERED = 64
 
 
