@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from xferlib import _registry
+
+# How fast examples are drawn says how busy the machine is, and nothing about the library.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 PLUGIN_DIR = Path(__file__).parent / "plugin"
 
