@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,19 +158,32 @@ def configure(**settings: Any) -> Config:
     """Change settings for the process, over the environment; returns the configuration before.
 
     Args:
-        **settings: Fields of `Config` by name: ``configure(threads=4)``.
+        **settings: Fields of `Config` by name, as values or as the environment spells them:
+            ``configure(threads=4, pinned_limit="1GiB")``.
 
     Raises:
-        ConfigError: No such setting.
+        ConfigError: No such setting, or a value that it cannot have; nothing has changed.
     """
     global _config
     before = get()
-    known = {setting.name for setting in fields(Config)}
-    if unknown := sorted(set(settings) - known):
+    known = {setting.name: setting for setting in fields(Config)}
+    if unknown := sorted(set(settings) - set(known)):
         raise ConfigError(f"{unknown[0]!r} is no setting; the settings are {', '.join(sorted(known))}")
+    checked = {name: _checked(known[name], value) for name, value in settings.items()}
     with _lock:
-        _config = replace(before, **settings)
+        _config = replace(before, **checked)
     return before
+
+
+def _checked(setting: Field[Any], value: Any) -> Any:
+    """A value by the rules of the variable: the default, or what its text is read as."""
+    if value == setting.default:
+        return value
+    text = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
+    try:
+        return setting.metadata["parse"](text)
+    except ValueError as error:
+        raise ConfigError(f"configure({setting.name}={value!r}): {error}") from None
 
 
 def staging_threads() -> int:

@@ -1,0 +1,126 @@
+"""Configuration: read once, checked as a whole, changed by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import xferlib as xl
+from xferlib import _config
+from xferlib._config import Config, parse_nbytes
+from xferlib.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("1k", 1024),
+        ("256MiB", 256 << 20),
+        ("1.5 GiB", 3 << 29),
+        ("2tb", 2 << 40),
+        (" 8 m ", 8 << 20),
+    ],
+)
+def test_sizes_are_read_in_powers_of_1024(text: str, nbytes: int) -> None:
+    assert parse_nbytes(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "lots", "-1", "1e9", "1 XiB", "1..5k", "MiB"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="256MiB"):
+        parse_nbytes(text)
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert _config._read({}) == Config()
+    assert _config._read({"XFERLIB_THREADS": "", "XFERLIB_DEVICE": "  "}) == Config()
+
+
+def test_every_setting_has_a_variable_that_reaches_it() -> None:
+    given = {
+        "XFERLIB_BACKEND": "torch",
+        "XFERLIB_DEVICE": "torch:cuda:1",
+        "XFERLIB_PINNED_LIMIT": "1GiB",
+        "XFERLIB_HOST_CACHE": "2MiB",
+        "XFERLIB_THREADS": "3",
+        "XFERLIB_STRICT": "pageable",
+        "XFERLIB_CACHE_DIR": "/somewhere",
+    }
+    read = _config._read({**given, "HOME": "/", "XFERLIBRARY": "1"})
+    assert (read.backend, read.device, read.pinned_limit, read.host_cache) == (
+        "torch",
+        "torch:cuda:1",
+        1 << 30,
+        2 << 20,
+    )
+    assert (read.threads, read.strict, read.cache_dir) == (3, frozenset({"pageable"}), Path("/somewhere"))
+    for setting in fields(Config):
+        assert setting.metadata["variable"].startswith("XFERLIB_")
+        assert setting.metadata["doc"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("XFERLIB_BACKEND", "os;rm"),
+        ("XFERLIB_THREADS", "many"),
+        ("XFERLIB_THREADS", "0"),
+        ("XFERLIB_THREADS", "257"),
+        ("XFERLIB_STRICT", "everything"),
+        ("XFERLIB_HOST_CACHE", "-1"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"{variable}='{text}': .*unset {variable}"):
+        _config._read({variable: text})
+
+
+def test_configure_changes_and_returns_what_was() -> None:
+    before = xl.configure(threads=3)
+    try:
+        assert _config.staging_threads() == 3
+        assert xl.configure().threads == 3
+    finally:
+        xl.configure(threads=before.threads)
+    assert xl.configure() == before
+
+
+def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchanged() -> None:
+    before = xl.configure(pinned_limit="1GiB", strict="pageable", threads="2")
+    try:
+        now = xl.configure()
+        assert (now.pinned_limit, now.strict, now.threads) == (1 << 30, frozenset({"pageable"}), 2)
+        for name, value in [
+            ("threads", -1),
+            ("threads", "many"),
+            ("pinned_limit", -5),
+            ("strict", 7),
+            ("backend", "a b"),
+        ]:
+            with pytest.raises(ConfigError, match=f"configure\\({name}={value!r}\\): expected|invalid literal"):
+                xl.configure(host_cache=1, **{name: value})
+        assert xl.configure() == now
+    finally:
+        xl.configure(**{name: getattr(before, name) for name in ("pinned_limit", "strict", "threads")})
+    assert xl.configure() == before
+
+
+def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
+    from xferlib._pinned import PinnedPool
+    from xferlib._registry import get
+
+    before = xl.configure(pinned_limit=1 << 20)
+    try:
+        pool = PinnedPool(get("numpy"), when_full="raise")
+        import numpy as np
+
+        kept = pool.empty((900_000,), np.dtype(np.uint8))
+        with pytest.raises(xl.errors.PinnedMemoryError, match="XFERLIB_PINNED_LIMIT"):
+            pool.empty((900_000,), np.dtype(np.uint8))
+        del kept
+    finally:
+        xl.configure(pinned_limit=before.pinned_limit)

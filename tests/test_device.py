@@ -1,0 +1,112 @@
+"""Devices as values: one object each, read from many spellings, current for a thread."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import pytest
+
+import xferlib as xl
+from xferlib.errors import ConfigError, DeviceNotFoundError
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Any:
+    """The fake's current device, as it was."""
+    before = xl.get_device("fake")
+    yield
+    before.use()
+    xl.use_backend("numpy")
+
+
+def test_every_spelling_gives_the_same_object() -> None:
+    device = xl.Device("fake:sim:1")
+    with xl.use_backend("fake"):
+        for spec in ("fake:sim:1", "sim:1", "1", 1, device):
+            assert xl.get_device(spec) is device
+        assert xl.get_device("fake") is xl.Device("fake:sim:0")
+        assert xl.get_device("sim") is xl.Device("fake:sim:0")
+        assert xl.get_device("cpu") is xl.Device("numpy:cpu")  # the fake has none
+
+
+def test_a_device_survives_copying_and_pickling_as_itself() -> None:
+    device = xl.Device("fake:sim:1")
+    assert copy.copy(device) is device
+    assert copy.deepcopy([device])[0] is device
+    assert pickle.loads(pickle.dumps(device)) is device
+    assert {device: 1}[xl.Device("fake:sim:1")] == 1
+    assert (str(device), repr(device)) == ("fake:sim:1", "Device('fake:sim:1')")
+    assert device != xl.Device("fake:sim:0")
+    assert device != "fake:sim:1"
+
+
+def test_a_device_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError, match="'index' cannot be set"):
+        xl.Device("fake:sim:1").index = 2
+
+
+def test_blocks_nest_restore_and_bring_their_backend() -> None:
+    with xl.use_backend("numpy"):
+        with xl.Device("fake:sim:1") as one:
+            assert xl.get_device() is one
+            assert xl.get_backend().name == "fake"
+            assert xl.device_of(xl.zeros(3)) is one
+            with xl.Device("fake:sim:0"), xl.Device("numpy:cpu"):  # a CPU device does nothing
+                assert xl.get_device() is xl.Device("fake:sim:0")
+            with pytest.raises(KeyError), xl.Device("fake:sim:0"):
+                raise KeyError
+            assert xl.get_device() is one
+        assert xl.get_backend().name == "numpy"
+    assert xl.get_device("fake") is xl.Device("fake:sim:0")
+
+
+def test_use_holds_from_then_on_for_the_thread() -> None:
+    xl.Device("fake:sim:1").use()
+    seen: list[Any] = []
+    thread = threading.Thread(target=lambda: seen.append(xl.get_device("fake")))
+    thread.start()
+    thread.join()
+    assert xl.get_device() is xl.Device("fake:sim:1")
+    assert seen == [xl.Device("fake:sim:0")]
+
+
+def test_streams_of_a_block_belong_to_its_device() -> None:
+    with xl.Device("fake:sim:1") as one:
+        stream = xl.Stream()
+        assert stream.device is one
+    with stream:
+        assert xl.get_device("fake") is one
+        assert xl.current_stream(one) == stream
+    assert xl.get_device("fake") is xl.Device("fake:sim:0")
+
+
+@pytest.mark.parametrize("spec", ["", "gpu:", ":0", "fake:sim:", "fake:sim:0:0", "cuda:99999", "cuda:-1", "0x1", "é:0"])
+def test_what_cannot_be_read_is_refused(spec: str) -> None:
+    with pytest.raises(DeviceNotFoundError, match="cannot be read|does not exist"), xl.use_backend("fake"):
+        xl.Device(spec)
+
+
+def test_the_environments_device_is_taken_at_a_threads_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = xl.configure(device="fake:sim:1")
+    try:
+        seen: list[Any] = []
+        thread = threading.Thread(target=lambda: seen.append(xl.get_device("fake")))
+        thread.start()
+        thread.join()
+        assert seen == [xl.Device("fake:sim:1")]
+    finally:
+        xl.configure(device=before.device)
+
+
+def test_environment_variables_that_disagree_are_an_error() -> None:
+    before = xl.configure(device="fake:sim:1", backend="numpy")
+    try:
+        with pytest.raises(ConfigError, match="names backend 'fake'.*XFERLIB_BACKEND='numpy'"):
+            xl.get_device("fake:sim:1")
+    finally:
+        xl.configure(device=before.device, backend=before.backend)
