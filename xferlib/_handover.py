@@ -6,7 +6,18 @@ here; on real devices nobody listens.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
+
+
+class Postponed(Protocol):
+    """A transfer whose threads have not begun."""
+
+    def begin(self) -> None:
+        """Somebody waits for it."""
+
+    def is_due(self) -> bool:
+        """Somebody asks whether it is done: whether it is time to begin."""
 
 
 class Listener(Protocol):
@@ -20,6 +31,9 @@ class Listener(Protocol):
 
     def taken(self, kept: Any) -> None:
         """The calling thread has taken over the thing beside which ``kept`` lay."""
+
+    def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Postponed | None:
+        """A transfer is to be given to threads that stage it, by ``begin``: at once, or when somebody waits for it."""
 
     def staged(self, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""
@@ -50,3 +64,11 @@ def staged(nbytes: int) -> None:
     """The calling thread has filled or emptied a staging chunk."""
     if listener is not None:
         listener.staged(nbytes)
+
+
+def begun(begin: Callable[[], None], host: Any, *, is_source: bool) -> Postponed | None:
+    """Give a transfer to the threads that stage it, or keep it back until somebody waits for it."""
+    if listener is not None:
+        return listener.postpone(begin, host, is_source=is_source)
+    begin()
+    return None

@@ -5,6 +5,7 @@ Downward and upward staging are the same ring of pinned chunks, filled or draine
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -94,8 +95,8 @@ class Transfer:
     """
 
     __slots__ = (
-        "_backend", "_complete_s", "_device", "_event", "_job", "_keep", "_nbytes", "_path", "_result", "_start_s",
-        "_stream", "is_upload",
+        "_backend", "_complete_s", "_device", "_event", "_job", "_keep", "_later", "_nbytes", "_path", "_result",
+        "_start_s", "_stream", "is_upload",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +112,7 @@ class Transfer:
         self._job: Job | None = None
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
+        self._later: _handover.Postponed | None = None
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
@@ -120,7 +122,9 @@ class Transfer:
         self._job = job
         self._keep = keep
         _stream.add_pending(self._stream, self)
-        workers.submit(job, _pieces.helpers(self._nbytes) + 1)
+        _handover.given(job)
+        begin = functools.partial(workers.submit, job, _pieces.helpers(self._nbytes) + 1)
+        self._later = _handover.begun(begin, keep[0] if self.is_upload else self._result, is_source=self.is_upload)
 
     def finish(self, *keep: Any) -> None:
         """Every copy is enqueued (upward) or drained (a staged one downward)."""
@@ -137,10 +141,18 @@ class Transfer:
 
     def settle(self, timeout_s: float | None = None) -> None:
         """Wait until every copy is enqueued, or the transfer has failed."""
+        self._begin()
         if self._job is not None and not self._job.wait(timeout_s):
             raise TransferTimeoutError(
                 f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
             )
+
+    def _begin(self, *, is_poll: bool = False) -> None:
+        """Give the copy to the workers if that was put off."""
+        later = self._later
+        if later is not None and (not is_poll or later.is_due()):
+            self._later = None
+            later.begin()
 
     def _check(self) -> None:
         error = self._job.error if self._job is not None else None
@@ -151,6 +163,7 @@ class Transfer:
 
     def done(self) -> bool:
         """Whether the copy is complete, or has failed: `result` then returns or raises at once."""
+        self._begin(is_poll=True)
         if self._job is not None and (not self._job.is_over or self._job.error is not None):
             return self._job.is_over
         if self._event is None:
@@ -171,6 +184,7 @@ class Transfer:
         A staged source is free once it has been read, which is before the copy is complete; a
         pinned one when the copy is complete.
         """
+        self._begin(is_poll=True)
         if self._job is not None and self.is_upload:
             return self._job.is_over
         return self._path == Path.SMALL or self.done()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from pathlib import Path
 
@@ -78,6 +79,7 @@ def test_a_random_schedule_prints_its_seed_when_the_block_fails() -> None:
 
 def test_the_same_seed_repeats_the_same_order() -> None:
     def order(seed: int) -> list[float]:
+        gc.collect()  # what dies by itself inside the block would draw from the seed's numbers
         with sim.check("off", schedule="random", seed=seed):
             x = xl.zeros(1)
             xl.synchronize()
@@ -125,6 +127,52 @@ def test_writing_into_a_target_in_flight_is_found_without_being_declared() -> No
         out[5] = 2.0
         transfer.result()
     assert raised.value.race.hazard is sim.Hazard.TARGET_CHANGED
+
+
+def test_changing_an_ordinary_source_before_it_has_been_staged_is_found() -> None:
+    source = np.zeros(N)
+    with pytest.raises(sim.RaceError) as raised, sim.check():
+        transfer = xl.to_device_async(source)
+        source[5] = 1.0
+        transfer.result()
+    assert raised.value.race.hazard is sim.Hazard.SOURCE_CHANGED
+    assert raised.value.race.first.site.file == __file__
+
+
+def test_an_ordinary_source_may_be_changed_when_it_has_been_released() -> None:
+    source = np.zeros(N)
+    with sim.check():
+        transfer = xl.to_device_async(source)
+        polls = 0
+        while not transfer.source_released:
+            polls += 1
+        source[5] = 1.0
+        assert (xl.to_host(transfer.result()) == 0).all()
+    assert polls > 0
+
+
+@pytest.mark.parametrize("out", [np.zeros(N), np.zeros((N, 2))[:, 1], np.zeros(N)[::-1]], ids=["plain", "gaps", "back"])
+def test_an_ordinary_target_read_too_early_shows_nan_and_one_written_too_early_is_found(out: np.ndarray) -> None:
+    d = xl.ones(N)
+    with sim.check():
+        transfer = xl.to_host_async(d, out=out)
+        assert np.isnan(out).all()
+        assert transfer.result() is out
+        assert (out == 1).all()
+    with pytest.raises(sim.RaceError) as raised, sim.check():
+        transfer = xl.to_host_async(d, out=out)
+        out[7] = 3.0
+        transfer.result()
+    assert raised.value.race.hazard is sim.Hazard.TARGET_CHANGED
+
+
+def test_transfers_that_nobody_waits_for_do_not_pile_up() -> None:
+    with sim.check():
+        for _ in range(100):
+            xl.to_device_async(np.zeros(N))
+        from xferlib import _stream
+
+        assert sum(map(len, _stream._pending.values())) < 50
 
 
 def test_a_source_written_after_synchronisation_is_no_fault() -> None:

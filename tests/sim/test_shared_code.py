@@ -90,7 +90,7 @@ def nothing(self: SimBackend, *_: Any, **__: Any) -> None:
         ("event_wait", down_async),
         ("event_wait", between_devices),
         ("event_synchronize", down_async),
-        ("event_synchronize", pinned_there_and_back),
+        ("stream_synchronize", pinned_there_and_back),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -64,11 +63,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         simulated.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
-        if name == "random":
-            if self.seed is None:
-                self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
-            gc.collect()  # what dies later by itself would draw from the seed's numbers
-            simulated.quiesce()
+        if name == "random" and self.seed is None:
+            self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
         simulated.detector = self.detector
         simulated.engine.schedule = schedules.named(name, self.seed or 0)
         self._schedule = name

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xferlib.sim.clocks import Clock, Participant, joined
 from xferlib.sim.operations import Site, inherited, user_site
@@ -47,6 +47,8 @@ class Hosts:
         self._keys = keys
         self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
         """What the machine makes of a staging chunk filled or emptied."""
+        self.put_off: Callable[..., Any] = lambda begin, host, is_source: begin()
+        """What the machine makes of a transfer about to be staged by threads."""
         self.main = HostThread(next(keys), "the host")
         self._own: dict[int, HostThread] = {}
         self._lock = threading.Lock()
@@ -73,6 +75,10 @@ class Hosts:
         if isinstance(before, Handover):
             return Handover(joined(before.clock, host.clock), before.site, max(before.time_s, host.time_s))
         return Handover(dict(host.clock), site, host.time_s)
+
+    def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Any:
+        """A transfer is to be given to threads that stage it."""
+        return self.put_off(begin, host, is_source=is_source)
 
     def staged(self, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""

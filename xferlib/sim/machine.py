@@ -27,6 +27,7 @@ from xferlib.sim.memory import Block, Memory
 from xferlib.sim.operations import Action, Operation, Span, Spans, user_site
 from xferlib.sim.profile import H200, HOST, Lane, Profile
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
+from xferlib.sim.staging import Staging
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Machine:
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
         self.hosts.stage = self._stage
+        self.hosts.put_off = Staging(self).postpone
         self.guard: PageGuard | None = None
         self.faults = Faults()
         self.timeline = Timeline(settings.profile)
