@@ -28,7 +28,7 @@ from xferlib.kernels.ir import (
     is_complex,
     is_float,
 )
-from xferlib.kernels.lower import complex_divide, complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.lower_complex import complex_divide, complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.types import C_TYPES, c_common, c_promoted, fits
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}

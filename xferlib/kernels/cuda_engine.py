@@ -194,6 +194,7 @@ def _kind(
         unroll=UNROLL,
         is_wide=_is_wide(layout),
         accesses=tuple(accesses),
+        tile=_tile(layout, elements, infos),
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
     )
 
@@ -212,6 +213,17 @@ def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo])
     while width > inner:
         width //= 2
     return width
+
+
+def _tile(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Rows of a 32-byte sector of an operand that lies across the rows of a matrix; 0 if there is none."""
+    if len(layout.shape) != 2:
+        return 0
+    for number, strides in zip(elements, layout.strides, strict=True):
+        itemsize = infos[number].dtype.itemsize
+        if strides[0] == itemsize and abs(strides[1]) > 32:
+            return 32 // itemsize
+    return 0
 
 
 def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
@@ -233,7 +245,8 @@ def _is_wide(layout: Layout) -> bool:
         ),
         default=0,
     )
-    return max(reach, layout.size) + 16 * THREADS > _INT_MAX
+    padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
+    return max(reach, padded) + 16 * THREADS > _INT_MAX
 
 
 def _geometry(layout: Layout, kind: Shape, raw_layouts: Sequence[Layout]) -> tuple[bytes, int]:
@@ -241,9 +254,13 @@ def _geometry(layout: Layout, kind: Shape, raw_layouts: Sequence[Layout]) -> tup
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)
     vectors = row_vectors * math.prod(outer)
+    tiles = 0
+    if kind.tile:
+        tiles = -(-row_vectors // (32 // kind.tile))
+        vectors = 32 * tiles * -(-layout.shape[0] // kind.tile)
     values = [layout.size, vectors]
     if kind.rank > 1:
-        values += [*layout.shape, row_vectors]
+        values += [*layout.shape, row_vectors, tiles]
     for strides in layout.strides:
         values += strides
     raw_values: list[int] = []

@@ -35,6 +35,8 @@ class Shape:
     """Offsets need 64 bits."""
     accesses: tuple[Access, ...]
     """For each element-wise operand, in parameter order."""
+    tile: int
+    """Rows that a warp covers, where an operand is contiguous across the rows of a matrix; 0: it covers one."""
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
 
@@ -69,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         rank, operands = self.shape.rank, len(self.elements)
         fields = ["count", "vectors"]
         if rank > 1:
-            fields += [f"extent[{rank}]", "row_vectors"]
+            fields += [f"extent[{rank}]", "row_vectors", "tiles"]
         if operands:
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
@@ -120,6 +122,8 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         if rank <= 1:
             lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
             return lines + [f"  {index} f{number} = 0;" for number in self.elements]
+        if self.shape.tile:
+            return self._tile_offsets()
         lines = [
             f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
             f"  {index} first = row * g.extent[{rank - 1}] + column, left = g.extent[{rank - 1}] - column;",
@@ -134,6 +138,18 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
             steps = [f"f{number} += at * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
             lines.append("    " + " ".join(steps) + " }")
         return lines
+
+    def _tile_offsets(self) -> list[str]:
+        """A warp as a tile: whole sectors of memory for operands along the rows and across them alike."""
+        width, tile, index = self.shape.width, self.shape.tile, self.index
+        lines = [
+            f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles;",
+            f"  {index} row = band * {tile} + lane % {tile};",
+            f"  {index} column = ((warp - band * g.tiles) * {32 // tile} + lane / {tile}) * {width};",
+            "  if (row >= g.extent[0] || column >= g.extent[1]) return;",
+            f"  {index} first = row * g.extent[1] + column, left = g.extent[1] - column;",
+        ]
+        return lines + [f"  {index} f{number} = row * g.stride[{k}][0];" for k, number in enumerate(self.elements)]
 
     def _dtype(self, number: int) -> DType:
         return self.program.params[number].dtype

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels import csnippet, signature, traced, types
+from xferlib.kernels import csnippet, signature, tracing, types
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
 from xferlib.kernels.ir import Builder, DType, Param, Program, is_integer
@@ -72,7 +72,7 @@ class TracedDefinition:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
         names = frozenset(self.names[number] for number in scalars if number < len(self.names))
-        program, outputs = traced.trace(
+        program, outputs = tracing.trace(
             self.function, given[:count], given[count : len(self.names)], scalars=names, math=self.math
         )
         first = len(program.params) - outputs

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import lower
+from xferlib.kernels import lower, lower_complex
 from xferlib.kernels.ir import FLOAT16, FLOAT32, DType
 from xferlib.kernels.lower import Lowering, by_kind, call, call_wide, core, logical
 
@@ -85,20 +85,21 @@ def _add(name: str, arity: int, kinds: str, lowering: Lowering, **options: Any) 
 
 def _define_arithmetic() -> None:
     for name, op, logic in (("add", "add", "or"), ("subtract", "sub", ""), ("multiply", "mul", "and")):
-        product = lower.complex_multiply if op == "mul" else lower.each_part(op)
+        product = lower_complex.complex_multiply if op == "mul" else lower_complex.each_part(op)
         kinds = "biufc" if logic else "iufc"
         _add(name, 2, kinds, by_kind(b=core(logic or "and"), i=core(op), f=core(op), c=product), guarantee=ROUNDED)
-    _add("divide", 2, "fc", by_kind(f=core("div"), c=lower.complex_divide), guarantee=ROUNDED)
+    _add("divide", 2, "fc", by_kind(f=core("div"), c=lower_complex.complex_divide), guarantee=ROUNDED)
     _add("floor_divide", 2, "iuf", by_kind(i=core("floordiv"), f=lower.floor_divide), guarantee=FORMULA)
     _add("remainder", 2, "iuf", by_kind(i=core("floormod"), f=lower.remainder), guarantee=FORMULA)
     _add("fmod", 2, "iuf", by_kind(i=core("imod"), f=core("fmod")))
-    _add("negative", 1, "iufc", by_kind(i=core("neg"), f=core("neg"), c=lower.each_part("neg")))
+    _add("negative", 1, "iufc", by_kind(i=core("neg"), f=core("neg"), c=lower_complex.each_part("neg")))
     _add("positive", 1, "iufc", lower.identity)
-    magnitude = by_kind(b=lower.identity, i=lower.absolute, f=lower.absolute, c=lower.complex_absolute)
+    real_size = lower.absolute
+    magnitude = by_kind(b=lower.identity, i=real_size, f=real_size, c=lower_complex.complex_absolute)
     _add("absolute", 1, "biufc", magnitude)
-    _add("reciprocal", 1, "iufc", by_kind(i=lower.reciprocal, f=lower.reciprocal, c=lower.complex_reciprocal),
+    _add("reciprocal", 1, "iufc", by_kind(i=lower.reciprocal, f=lower.reciprocal, c=lower_complex.complex_reciprocal),
          guarantee=ROUNDED)  # fmt: skip
-    _add("square", 1, "iufc", by_kind(i=lower.square, f=lower.square, c=lower.complex_square), guarantee=ROUNDED)
+    _add("square", 1, "iufc", by_kind(i=lower.square, f=lower.square, c=lower_complex.complex_square), guarantee=ROUNDED)
     _add("sqrt", 1, "f", core("sqrt"), guarantee=ROUNDED)
     _add("fma", 3, "f", core("fma"), guarantee=ROUNDED)
 
@@ -115,15 +116,15 @@ def _define_selection() -> None:
     _add("nextafter", 2, "f", lower.nextafter)
     for name, op in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("rint", "rint")):
         _add(name, 1, "biuf", by_kind(b=lower.identity, i=lower.identity, f=core(op)))
-    _add("conj", 1, "iufc", lower.conjugate)
-    _add("real", 1, "iufc", lower.real)
-    _add("imag", 1, "iufc", lower.imag)
+    _add("conj", 1, "iufc", lower_complex.conjugate)
+    _add("real", 1, "iufc", lower_complex.real)
+    _add("imag", 1, "iufc", lower_complex.imag)
 
 
 def _define_predicates() -> None:
     comparisons = (("equal", "eq"), ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"),
                    ("greater", "gt"), ("greater_equal", "ge"))  # fmt: skip
-    complex_equality = {"eq": lower.complex_equal, "ne": lower.complex_not_equal}
+    complex_equality = {"eq": lower_complex.complex_equal, "ne": lower_complex.complex_not_equal}
     for name, op in comparisons:
         each = {"b": core(op), "i": core(op), "f": core(op)}
         if op in complex_equality:
@@ -135,7 +136,7 @@ def _define_predicates() -> None:
         ("isfinite", lower.isfinite, True, "and"),
     ):
         constant = lower.always(value)
-        _add(name, 1, "biufc", by_kind(b=constant, i=constant, f=lowering, c=lower.any_part(lowering, join)))
+        _add(name, 1, "biufc", by_kind(b=constant, i=constant, f=lowering, c=lower_complex.any_part(lowering, join)))
     _add("signbit", 1, "f", lower.signbit)
     for name, op in (("logical_and", "and"), ("logical_or", "or"), ("logical_xor", "xor"), ("logical_not", "not")):
         _add(name, 1 if op == "not" else 2, "biufc", logical(op))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import lower
+from xferlib.kernels import lower, lower_complex
 from xferlib.kernels.definitions import Kind
 from xferlib.kernels.ir import (
     BOOL,
@@ -103,7 +103,7 @@ def _make_prod(dtypes: tuple[DType, ...]) -> ReductionSpec:
     def times(b: Builder, x: Nodes, y: Nodes) -> Nodes:
         if len(x) == 1:
             return [b.op("mul", x[0], y[0])]
-        return _parts(b, lower.complex_multiply(b, _whole(b, x), _whole(b, y)))
+        return _parts(b, lower_complex.complex_multiply(b, _whole(b, x), _whole(b, y)))
 
     return build(
         [_input(dtype)],
