@@ -32,6 +32,9 @@ class Listener(Protocol):
     def taken(self, kept: Any) -> None:
         """The calling thread has taken over the thing beside which ``kept`` lay."""
 
+    domain: str
+    """The ``pinned_domain`` of the backends that are listened to."""
+
     def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Postponed | None:
         """A transfer is to be given to threads that stage it, by ``begin``: at once, or when somebody waits for it."""
 
@@ -66,9 +69,9 @@ def staged(nbytes: int) -> None:
         listener.staged(nbytes)
 
 
-def begun(begin: Callable[[], None], host: Any, *, is_source: bool) -> Postponed | None:
+def begun(begin: Callable[[], None], host: Any, domain: str, *, is_source: bool) -> Postponed | None:
     """Give a transfer to the threads that stage it, or keep it back until somebody waits for it."""
-    if listener is not None:
+    if listener is not None and listener.domain == domain:
         return listener.postpone(begin, host, is_source=is_source)
     begin()
     return None

@@ -124,7 +124,8 @@ class Transfer:
         _stream.add_pending(self._stream, self)
         _handover.given(job)
         begin = functools.partial(workers.submit, job, _pieces.helpers(self._nbytes) + 1)
-        self._later = _handover.begun(begin, keep[0] if self.is_upload else self._result, is_source=self.is_upload)
+        host = keep[0] if self.is_upload else self._result
+        self._later = _handover.begun(begin, host, self._backend.pinned_domain, is_source=self.is_upload)
 
     def finish(self, *keep: Any) -> None:
         """Every copy is enqueued (upward) or drained (a staged one downward)."""

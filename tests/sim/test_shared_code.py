@@ -105,3 +105,15 @@ def test_a_path_that_loses_a_wait_is_found_out(
         except (sim.RaceError, TransferError):
             is_right = False
     assert not is_right
+
+
+def test_transfers_of_other_backends_are_not_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xferlib import _handover
+
+    with xl.use_backend("sim"):
+        xl.empty(1)
+    begun: list[str] = []
+    assert _handover.begun(lambda: begun.append("now"), X, "cuda", is_source=True) is None
+    assert begun == ["now"]
+    assert _handover.begun(lambda: begun.append("later"), X, "sim", is_source=True) is not None
+    assert begun == ["now"]

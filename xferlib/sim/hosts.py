@@ -43,6 +43,8 @@ class Handover:
 class Hosts:
     """The host threads, by thread."""
 
+    domain = "sim"
+
     def __init__(self, keys: itertools.count[int]) -> None:
         self._keys = keys
         self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None

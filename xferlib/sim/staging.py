@@ -32,7 +32,8 @@ class PostponedStaging:
     def __init__(self, machine: Machine, begin: Callable[[], None], host: HostArray, *, is_source: bool) -> None:
         self._machine = machine
         self._begin: Callable[[], None] | None = begin
-        self._host = host
+        self._host: HostArray | None = host
+        self._nbytes = host.nbytes
         self._is_source = is_source
         self._site = user_site()
         self._polls = 0
@@ -42,10 +43,11 @@ class PostponedStaging:
 
     def begin(self) -> None:
         """Let the threads begin, and report what has happened to the host's side before that."""
-        begin, self._begin = self._begin, None
-        if begin is None:
+        begin, host = self._begin, self._host
+        if begin is None or host is None:
             return
-        is_changed = _sum(self._host) != self._sum
+        self._begin = self._host = None  # the queue of what is put off must not keep the array alive
+        is_changed = _sum(host) != self._sum
         begin()
         if is_changed and self._machine.detector.is_on:
             self._machine.detector.report(self._race())
@@ -63,7 +65,7 @@ class PostponedStaging:
             hazard=Hazard.SOURCE_CHANGED if self._is_source else Hazard.TARGET_CHANGED,
             first=Access(what, "a thread of xferlib", self._site),
             second=Access("a write by the host", "the host", Site(now.file, now.line, f"{now.function}, or before it")),
-            memory=f"{self._host.nbytes} bytes of ordinary host memory",
+            memory=f"{self._nbytes} bytes of ordinary host memory",
             missing=f"the host did not wait for the transfer of {self._site} before it wrote",
             remedy=f"{wait} before the write; to_device and to_host return when they are done with the host's side",
         )
