@@ -337,6 +337,20 @@ def test_pageable_memory_is_staged_at_the_profile_s_speed_and_each_piece_sent_wh
     del kept
 
 
+def test_a_profile_takes_the_link_from_a_calibration_and_the_rest_from_a_machine_like_it() -> None:
+    measured = xl.Calibration(
+        pinned_up_gb_per_s=20.0, pinned_down_gb_per_s=10.0, staged_up_gb_per_s=8.0, staged_down_gb_per_s=7.0,
+        latency_up_us=9.0, latency_down_us=9.0,
+    )  # fmt: skip
+    mine = sim.LAPTOP.calibrated(measured, name="mine")
+    assert (mine.h2d, mine.d2h, mine.staging, mine.memory) == (20e9, 10e9, 8e9, sim.LAPTOP.memory)
+    source, stream = xl.pinned_zeros(1 << 17), xl.Stream()
+    with sim.timeline(mine) as timeline:
+        kept = xl.to_device(source, stream=stream)
+    assert timeline.busy_s(sim.Lane.H2D) == pytest.approx((1 << 20) / 20e9 + mine.latency_s)
+    del kept
+
+
 def test_elapsed_time_between_events_is_virtual_time() -> None:
     stream = xl.Stream()
     start = stream.record()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xferlib._calibration import Calibration
 
 
 class Lane(StrEnum):
@@ -49,6 +53,16 @@ class Profile:
     latency_s: float
     enqueue_s: float
     synchronize_s: float
+
+    def calibrated(self, found: Calibration, *, name: str = "calibrated") -> Profile:
+        """These figures, with the link's from `xferlib.calibrate` of a machine with a GPU."""
+        return replace(
+            self,
+            name=name,
+            h2d=found.pinned_up_gb_per_s * 1e9,
+            d2h=found.pinned_down_gb_per_s * 1e9,
+            staging=max(found.staged_up_gb_per_s, found.staged_down_gb_per_s) * 1e9,
+        )
 
     def duration_s(self, lane: Lane, nbytes: int) -> float:
         """How long an operation occupies its engine."""
