@@ -31,14 +31,14 @@ def assert_same_bits(actual: Any, expected: Any) -> None:
     native = (a.dtype.newbyteorder("="), b.dtype.newbyteorder("="))
     assert native[0] == native[1], f"dtype {a.dtype}, expected {b.dtype}"
     bits, wanted = native_bits(a), native_bits(b)
+    if bits.tobytes() == wanted.tobytes():
+        return
     is_different = (bits != wanted).any(axis=-1)
-    if is_different.any():
-        count = int(is_different.sum())
-        first = tuple(int(i) for i in np.argwhere(is_different)[0])
-        raise AssertionError(
-            f"{count} of {a.size} elements of dtype {a.dtype} differ; the first at {first}: {a[first]!r} "
-            f"({bits[first].tobytes().hex()}), expected {b[first]!r} ({wanted[first].tobytes().hex()})"
-        )
+    first = tuple(int(i) for i in np.argwhere(is_different)[0])
+    raise AssertionError(
+        f"{int(is_different.sum())} of {a.size} elements of dtype {a.dtype} differ; the first at {first}: {a[first]!r} "
+        f"({bits[first].tobytes().hex()}), expected {b[first]!r} ({wanted[first].tobytes().hex()})"
+    )
 
 
 def scribble(array: HostArray) -> None:

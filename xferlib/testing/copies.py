@@ -17,6 +17,8 @@ from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.harness import PATHS, Harness, HostArray, forced
 
+_LARGE_NBYTES = 5 << 18
+"""1.25 MiB: from 1 MiB on, the device may do the converting."""
 TINY_CHUNK = 64
 """Bytes: cuts even a small array into many chunks; every element still fits."""
 
@@ -176,6 +178,18 @@ class Copies(Harness):
 
         self.forall(check, st.data(), strategies.dtypes(), st.sampled_from(PATHS), st.booleans())
 
+    @pytest.mark.parametrize("target", strategies.DTYPES)
+    def test_large_arrays_convert_as_small_ones_do(self, target: str) -> None:
+        wanted = np.dtype(target)
+        for name in strategies.DTYPES if self.is_async else ("int8", "float32"):  # a CPU has no second way
+            few = strategies.bits_of(1024 * np.dtype(name).itemsize, name, seed=11)
+            if few.dtype.kind == "c" and wanted.kind not in "cb":
+                continue
+            times = -(-_LARGE_NBYTES // (1024 * max(few.itemsize, wanted.itemsize)))
+            source, expected = np.tile(few, times), without_payloads(np.tile(converted(few, wanted), times))
+            assert_same_bits(without_payloads(self.down(self.up(source, dtype=wanted))), expected)
+            assert_same_bits(without_payloads(self.down(self.up(source), dtype=wanted)), expected)
+
     def test_a_part_of_a_slab_lies_where_it_was_asked_for(self) -> None:
         slab = self.up(np.zeros(4096, np.uint8))
         expected = self.down(slab)
@@ -234,6 +248,15 @@ def converted(source: HostArray, target: np.dtype[Any]) -> HostArray:
     limits = np.iinfo(target)
     flat = [_truncated(float(value), int(limits.min), int(limits.max)) for value in values]
     return np.array(flat, dtype=object).astype(target).reshape(source.shape)
+
+
+def without_payloads(array: HostArray) -> HostArray:
+    """A copy with every NaN the same one: processors differ in what a conversion leaves of its payload."""
+    plain = array.copy()
+    for part in (plain.real, plain.imag) if plain.dtype.kind == "c" else (plain,):
+        if part.dtype.kind == "f":
+            part[np.isnan(part)] = np.nan
+    return plain
 
 
 def _truncated(value: float, low: int, high: int) -> int:
