@@ -88,6 +88,12 @@ def test_fma_rounds_once(dtype):
         assert r == expected, (a, b, c, r, expected)
 
 
+def test_fma_of_a_product_beyond_the_range():
+    big, inf = np.finfo(np.float64).max, np.inf
+    x, y, z = np.array([[big, 1.5, -inf], [big, 2, -big], [-big, big, inf], [inf, 1, -inf], [inf, 0, 1]]).T.copy()
+    assert same_bits(run("fma", x, y, z), np.array([-inf, big, inf, np.nan, np.nan]))
+
+
 @pytest.mark.parametrize("dtype", FLOATS[1:])
 def test_sqrt(dtype):
     x = np.abs(finite(dtype, 500, 6))

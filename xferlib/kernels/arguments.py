@@ -36,7 +36,12 @@ def _torch_signature(tensor: Any) -> tuple[int, Hashable]:
     return tensor.data_ptr(), (*key, tensor.is_conj(), tensor.is_neg())
 
 
+def _numpy_signature(array: Any) -> tuple[Any, Hashable]:
+    return array, (array.dtype, array.shape, array.strides)
+
+
 READERS: dict[type, Callable[[Any], tuple[Any, Hashable]]] = {
+    np.ndarray: _numpy_signature,
     **dict.fromkeys(SCALARS, _weak),
     **dict.fromkeys((np.dtype(name).type for name in DTYPES), _strong),
 }

@@ -123,7 +123,7 @@ class CudaPlan:
         with self._lock:  # the driver copies the block during the launch
             if pointers != self._last:
                 self._block.patch(pointers)
-                self._last = list(pointers)
+                self._last = pointers
             if scalars:
                 for number, value in enumerate(scalars):
                     self._block.patch_scalar(number, value.tobytes())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, overload
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -13,6 +13,19 @@ from xferlib.kernels.arguments import READERS, SCALARS
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
 
 Run = Callable[[Any, list[Any]], Any]
+
+
+class _Last(NamedTuple):
+    """The last call, if its arguments were arrays of one type: to compare is faster than to look up.
+
+    ``read`` is None for NumPy arrays, which are read in place.
+    """
+
+    positional: int
+    kinds: list[type]
+    read: Callable[[Any], tuple[Any, Hashable]] | None
+    key: Any
+    run: Run
 
 
 class ElementwiseKernel:
@@ -26,7 +39,7 @@ class ElementwiseKernel:
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
         self._runs: dict[tuple[Any, ...], Run] = {}
-        self._last: tuple[list[Any], Run | None] = ([], None)
+        self._last: _Last | None = None
 
     def __repr__(self) -> str:
         return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
@@ -53,25 +66,37 @@ class ElementwiseKernel:
             given: Any = self._caller.arrange(args, out, keywords)
         else:
             given = args if out is None else (*args, *out) if type(out) is tuple else (*args, out)
+        last = self._last
+        if last is not None and last.positional == len(args) and size is None and [*map(type, given)] == last.kinds:
+            if last.read is None:
+                values: Any = given
+                key: Any = [(each.dtype, each.shape, each.strides) for each in given]
+            else:
+                values, key = zip(*map(last.read, given), strict=True)
+            if key == last.key:
+                return last.run(given, values)
+        return self._look_up(args, out, size, keywords, given)
+
+    def _look_up(
+        self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], given: Sequence[Any]
+    ) -> Any:
+        """A call unlike the last one."""
         key: list[Any] = [len(args), size]
         values: list[Any] = []
-        for each in given:
-            kind = type(each)
-            if kind is np.ndarray:
-                key += (each.dtype, each.shape, each.strides)
-                values.append(each)
-            elif (read := READERS.get(kind)) is not None:
-                value, signature = read(each)
-                key.append(signature)
-                values.append(value)
-            else:  # a type not met before, or no array at all
+        kinds = [*map(type, given)]
+        for each, kind in zip(given, kinds, strict=True):
+            if (read := READERS.get(kind)) is None:  # a type not met before, or no array at all
                 return self._first_call(args, out, size, keywords, None)
-        last_key, run = self._last
-        if run is None or key != last_key:  # comparing is faster than hashing
-            run = self._runs.get(tuple(key))
-            if run is None:
-                return self._first_call(args, out, size, keywords, tuple(key))
-            self._last = (key, run)
+            value, signature = read(each)
+            key.append(signature)
+            values.append(value)
+        run = self._runs.get(tuple(key))
+        if run is None:
+            return self._first_call(args, out, size, keywords, tuple(key))
+        if size is None and len(set(kinds)) == 1 and kinds[0] not in SCALARS:
+            self._last = _Last(len(args), kinds, READERS[kinds[0]], tuple(key[2:]), run)
+            if kinds[0] is np.ndarray:
+                self._last = _Last(len(args), kinds, None, key[2:], run)
         return run(given, values)
 
     def _first_call(

@@ -76,8 +76,10 @@ def _fma64(x: A, y: A, z: A) -> A:
 
 def _exact(x: float, y: float, z: float) -> float:
     product = float(np.float64(x) * np.float64(y))
-    if not np.isfinite([x, y, z]).all() or x == 0 or y == 0:
+    if not np.isfinite([x, y]).all() or x == 0 or y == 0:
         return float(np.float64(product) + np.float64(z))
+    if not np.isfinite(z):  # the exact product is finite, even where the rounded one is not
+        return z
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:  # a non-zero product cancelled: +0 in round-to-nearest
         return 0.0
