@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim.clocks import Participant
 from xferlib.sim.hosts import HostThread
 from xferlib.sim.operations import Action, Site
-from xferlib.sim.streams import SimStream
+from xferlib.sim.streams import SimStream, StreamKind
 
 
 class Hazard(StrEnum):
@@ -105,7 +106,12 @@ def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> 
 
 
 def _short(participant: Participant) -> str:
-    return participant.label.partition(", made")[0]
+    """A stream by where it was made: its number means nothing to the program's author."""
+    if not isinstance(participant, SimStream):
+        return participant.label
+    if participant.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD):
+        return f"the {participant.kind.value} stream of {participant.device}"
+    return f"stream {participant.key} (made at {Path(participant.site.file).name}:{participant.site.line})"
 
 
 def _line(site: Site) -> str:
@@ -117,14 +123,14 @@ def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
     if isinstance(one, HostThread):
         return f"let the thread of {_line(first.site)} finish before {_line(second.site)}"
     if isinstance(two, HostThread):
-        return f"stream.synchronize() of {_short(one)}, or the transfer's result(), before {_line(second.site)}"
+        return f"a.synchronize(), or the transfer's result(), before {_line(second.site)}, where a is {_short(one)}"
     if hazard is Hazard.USE_AFTER_FREE:
         return (
-            f"stream.wait(other) on {_short(two)} for {_short(one)} before the array dies, or keep the array until "
-            f"{_short(one)} is synchronised"
+            f"b.wait(a) before the array dies, where a is {_short(one)} and b {_short(two)}; or keep the array until a "
+            "is synchronised"
         )
     where = f"between {_line(first.site)} and {_line(second.site)}"
-    return f"stream.wait(other) on {_short(two)} for {_short(one)}, {where}"
+    return f"b.wait(a) {where}, where a is {_short(one)} and b {_short(two)}"
 
 
 def _hint(first: Action, waiter: Participant) -> str:
