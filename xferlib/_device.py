@@ -87,11 +87,11 @@ class Device:
     @property
     def properties(self) -> DeviceProperties:
         """Name, memory in bytes, compute capability."""
-        return _registry.get(self.backend).device_properties(self)
+        return _registry.get(self.backend).at(self).device_properties(self)
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""
-        _registry.get(self.backend).device_synchronize(self)
+        _registry.get(self.backend).at(self).device_synchronize(self)
 
     def use(self) -> Device:
         """Make this device, and its backend, current for this thread from now on."""

@@ -368,18 +368,18 @@ def _cuda_driver_present() -> bool:
 
 
 def _after_fork_in_child() -> None:
-    """CUDA cannot be used in a forked child: every CUDA backend that was live now says so."""
+    """CUDA cannot be used in a forked child: every backend that was live now says so, or its CUDA part does."""
     global _lock
     _lock = threading.RLock()
     for name, backend in list(_loaded.items()):
-        if backend.capabilities.streams:
+        if backend.capabilities.streams and not backend.survives_fork:
             del _loaded[name]
             _failed[name] = ForkError(
                 f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
                 "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
     for cls, found in list(_by_type.items()):
-        if found is not None and found.capabilities.streams:
+        if found is not None and found.capabilities.streams and not found.survives_fork:
             del _by_type[cls]
 
 

@@ -53,6 +53,7 @@ class Event:
                     "elapsed_ms needs two recorded events made with timing=True; "
                     f"{'the start' if event is start else 'this one'} is not: Event(timing=True), then stream.record()"
                 )
+        start.synchronize()  # it may lie on another stream, and come later
         self.synchronize()
         assert self._backend is not None
         return self._backend.event_elapsed_ms(start._raw, self._raw)

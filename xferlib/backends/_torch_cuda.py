@@ -24,6 +24,7 @@ class TorchCuda(CudaBackend):
 
     name = "torch"
     array_types = ("torch.Tensor",)
+    survives_fork = True  # tensors on the CPU do
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
         peer_copy=True, kernels=True, namespace=True, strided=True,
@@ -45,7 +46,7 @@ class TorchCuda(CudaBackend):
         return (*self._devices, *self._cpu.devices())
 
     def device_current(self) -> Device:
-        if getattr(self._chosen, "is_cpu", False):
+        if getattr(self._chosen, "is_cpu", False) or self.is_forked():
             return self._cpu.device_current()
         return self._devices[int(torch.cuda.current_device())]
 

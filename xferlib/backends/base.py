@@ -115,6 +115,8 @@ class Backend(ABC):
     pinned_domain: str
     """Backends of one domain share pinned memory, pointers, streams and events."""
     capabilities: Capabilities
+    survives_fork: bool = False
+    """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
 
     def at(self, device: Device) -> Backend:
         """The part of the backend that serves ``device``: a library on CPU and GPU has two."""
