@@ -10,7 +10,6 @@ import numpy as np
 from xferlib import _api, _array, _calibration, _plan, _registry, _staging
 from xferlib._device import Device
 from xferlib._plan import Path
-from xferlib._staging import SMALL_NBYTES
 
 _REASONS = {
     Path.EMPTY: "there is nothing to copy",

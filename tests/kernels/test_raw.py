@@ -55,7 +55,7 @@ def test_template_instance(target):
 def test_cuda_header(target):
     if target.name == "torch-cpu":
         pytest.skip("needs a GPU")
-    body = '{ *x = __hmul(*x, __float2half(0.5f)); }'
+    body = "{ *x = __hmul(*x, __float2half(0.5f)); }"
     source = '#include <cuda_fp16.h>\nextern "C" __global__ void half_of(half *x) ' + body
     x = target.put(np.full(1, 3, np.float16))
     raw_module(source).get_function("half_of")(1, 1, (x,))

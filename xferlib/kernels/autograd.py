@@ -48,9 +48,7 @@ class Derivative:
         self.name = name
         self.names = tuple(param.name for param in program.params[:inputs])
         self.positional = list(self.names)
-        self._special = Specialization(
-            program=program, outputs=tuple(range(inputs, len(program.params))), ranges={}
-        )
+        self._special = Specialization(program=program, outputs=tuple(range(inputs, len(program.params))), ranges={})
         self._scalars = scalars
 
     def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:

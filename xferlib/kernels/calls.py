@@ -148,12 +148,8 @@ class Caller:
     def _shape(self, special: Specialization, infos: dict[int, ArrayInfo], size: int | None) -> tuple[int, ...]:
         params = special.program.params
         if max(infos, default=0) >= len(params):
-            raise KernelTypeError(
-                f"{self.name}() has {len(special.outputs)} output(s); out= has more than that"
-            )
-        named = [
-            (self._name(number), info.shape) for number, info in infos.items() if not params[number].is_raw
-        ]
+            raise KernelTypeError(f"{self.name}() has {len(special.outputs)} output(s); out= has more than that")
+        named = [(self._name(number), info.shape) for number, info in infos.items() if not params[number].is_raw]
         if size is not None:
             if named:
                 raise KernelTypeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")

@@ -28,7 +28,6 @@ _COMMON = {"min": "minimum", "max": "maximum", "minimum": "minimum", "maximum": 
 _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
 
-
 def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     """The call of C function ``name``; ``fail`` reports an unknown name, arity or dtype."""
     if name in ("round", "roundf"):

@@ -177,9 +177,7 @@ ENCODED: dict[str, str] = {
         "QsWkN3DzBLW5AACAP1B3b7oEAIA/tsOHugQAgD+SbTa7IACAP4j1Q7smAIA/KJVgvUUxgD++im29HjeAP1T8+8AgWKREe/jLwb5Q"
         "XFErlIjCxaQ3cA=="
     ),
-    "tanh": (
-        "4n3DOtl9wzqRG9Q8cA/UPGYF7j6+PN4+0LSsQFD9fz/ifcO62X3DupEb1LxwD9S8ZgXuvr483r7QtKzAUP1/vw=="
-    ),
+    "tanh": ("4n3DOtl9wzqRG9Q8cA/UPGYF7j6+PN4+0LSsQFD9fz/ifcO62X3DupEb1LxwD9S8ZgXuvr483r7QtKzAUP1/vw=="),
     "arcsinh": (
         "aZfoOWiX6DnIUlM6x1JTOkNIzTo+SM066aj+Ot+o/jo90Ak8088JPIwHoTzkBKE82FUGPa5PBj2h/wk/CxAEPx+p4T9Ziao/m0BB"
         "QAeN6T+XKuZA2fEqQPzS/EFbsYRApX+hQoK0okCyO+tCM72uQA19ckMx5MVApHC3Q1Mk00CNSB9E2M3kQODgtEShDf9A7rPXRAZY"

@@ -38,9 +38,7 @@ class NumpyPlan:
             before all of the block has been read.
     """
 
-    def __init__(
-        self, program: Program, shape: tuple[int, ...], operands: Sequence[A], *, is_aliased: bool
-    ) -> None:
+    def __init__(self, program: Program, shape: tuple[int, ...], operands: Sequence[A], *, is_aliased: bool) -> None:
         self._program = program
         self._shape = shape
         self._size = math.prod(shape)

@@ -210,5 +210,3 @@ def _by_inputs(kept: Layout, arrays: int) -> Layout:
 
 def _not_empty(layout: Layout) -> Layout:
     return layout if layout.shape else Layout((1,), tuple((0,) for _ in layout.strides))
-
-

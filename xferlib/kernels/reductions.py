@@ -118,9 +118,7 @@ def _make_extremum(op: str) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
         dtype = dtypes[0]
         chosen = {"min": "and", "max": "or"}[op] if dtype == BOOL else op
-        return build(
-            [_input(dtype)], lambda b, x: [x[0]], _each(chosen), lambda b, a, n, m: [a[0]], identity=None
-        )
+        return build([_input(dtype)], lambda b, x: [x[0]], _each(chosen), lambda b, a, n, m: [a[0]], identity=None)
 
     return make
 

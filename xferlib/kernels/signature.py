@@ -104,6 +104,4 @@ def _parse_one(piece: str, text: str, column: int, what: str) -> CParam:
         generic = type_name
     if is_raw and is_pointer:
         raise fail("'raw' and '*' are two notations for the same; use one")
-    return CParam(
-        name=name, dtype=dtype, generic=generic, is_raw=is_raw, is_pointer=is_pointer, is_const=is_const
-    )
+    return CParam(name=name, dtype=dtype, generic=generic, is_raw=is_raw, is_pointer=is_pointer, is_const=is_const)

@@ -105,9 +105,7 @@ class SimArray:
         return (12, self.device.index)  # kDLExtDev: a type that no other library claims
 
     def __dlpack__(self, **_: Any) -> NoReturn:
-        raise BufferError(
-            f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)"
-        )
+        raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
 
     # --- what would copy to the host without saying so
 

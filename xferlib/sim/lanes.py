@@ -91,9 +91,7 @@ class Timeline:
 
     def _merged(self, lanes: Iterable[Lane], device: int | None) -> list[tuple[float, float]]:
         wanted = set(lanes)
-        return _union(
-            [(s.start_s, s.end_s) for s in self._slices if s.lane in wanted and device in (None, s.device)]
-        )
+        return _union([(s.start_s, s.end_s) for s in self._slices if s.lane in wanted and device in (None, s.device)])
 
 
 def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -23,9 +23,7 @@ def spans(info: ArrayInfo, block: Block) -> Spans:
     return strided_spans(block, start, info.shape, info.strides, info.dtype.itemsize)
 
 
-def strided_spans(
-    block: Block, start: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> Spans:
+def strided_spans(block: Block, start: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Spans:
     """The bytes of elements ``start + sum(i * stride)`` of a block, as runs."""
     if 0 in shape:
         return ()
