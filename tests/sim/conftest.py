@@ -8,8 +8,9 @@ import pytest
 
 from xferlib._pytest_plugin import xferlib_sim
 from xferlib.sim.detector import Mode
-from xferlib.sim.machine import Machine, Settings
+from xferlib.sim.machine import Machine
 from xferlib.sim.schedules import Lazy, Schedule
+from xferlib.sim.settings import Settings
 
 __all__ = ["make_machine", "xferlib_sim"]
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from xferlib.sim import schedules
 from xferlib.sim.detector import Mode
-from xferlib.sim.machine import Machine, Settings
+from xferlib.sim.machine import Machine
 from xferlib.sim.memory import pages
 from xferlib.sim.operations import Span
 from xferlib.sim.profile import Lane
+from xferlib.sim.settings import Settings
 from xferlib.sim.streams import SimEvent, StreamKind
 
 KINDS = (StreamKind.NON_BLOCKING, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib import _config, _handover, _hostmem
+from xferlib import _handover, _hostmem
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawEvent, RawKernel, RawStream
 from xferlib.errors import StreamError, UnsupportedError
 from xferlib.sim import current, kernels, memory, ranges
 from xferlib.sim.arrays import SimArray
-from xferlib.sim.detector import Mode
 from xferlib.sim.injection import Point
-from xferlib.sim.machine import Machine, Settings
+from xferlib.sim.machine import Machine
 from xferlib.sim.operations import Span
-from xferlib.sim.profile import PROFILES, Lane
+from xferlib.sim.profile import Lane
+from xferlib.sim.settings import Settings
 from xferlib.sim.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
 
 
@@ -71,17 +71,7 @@ class SimBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        config = _config.get()
-        self.machine = Machine(
-            Settings(
-                devices=config.sim_devices,
-                memory_nbytes=config.sim_memory,
-                mode=Mode(config.sim),
-                schedule=config.sim_schedule,
-                seed=config.sim_seed,
-                profile=PROFILES[config.sim_profile],
-            )
-        )
+        self.machine = Machine(Settings.configured())
         self._local = threading.local()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams

@@ -11,7 +11,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xferlib import _device
@@ -25,8 +24,9 @@ from xferlib.sim.lanes import Timeline
 from xferlib.sim.lifetimes import Allocation, Lifetimes
 from xferlib.sim.memory import Block, Memory
 from xferlib.sim.operations import Action, Operation, Span, Spans, user_site
-from xferlib.sim.profile import H200, HOST, Lane, Profile
+from xferlib.sim.profile import HOST, Lane
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
+from xferlib.sim.settings import Settings
 from xferlib.sim.staging import Staging
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
 
@@ -37,18 +37,6 @@ if TYPE_CHECKING:
 
 _POLLS = 64
 """A poll that no synchronisation has answered is False so often: a device may take that long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a machine is made with; the environment variables are in `xferlib._config`."""
-
-    devices: int = 2
-    memory_nbytes: int = 8 << 30
-    mode: Mode = Mode.RAISE
-    schedule: str = "lazy"
-    seed: int = 0
-    profile: Profile = H200
 
 
 class Machine:

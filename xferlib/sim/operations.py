@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from xferlib.sim.clocks import Participant
     from xferlib.sim.memory import Block
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
-_TESTING = _PACKAGE + "testing/"
-_OURS = (_PACKAGE, str(Path(np.__file__).parent) + "/", "<frozen")
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+_TESTING = _PACKAGE + "testing" + os.sep
+_OURS = (_PACKAGE, str(Path(np.__file__).parent) + os.sep, "<frozen")
 _is_ours: dict[str, bool] = {}
 
 
