@@ -1,5 +1,6 @@
 """Reductions: the fixed tree against its definition, every library, and what is refused."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from tests.kernels import targets
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import reduction, reductions
+from xferlib.kernels.reduction_numpy import NumpyReduction
 
 LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 32768, 40961)
 
@@ -58,6 +60,23 @@ def test_exact_ones_agree_with_numpy(name, dtype):
     for axis in (None, 0, 1):
         ours, theirs = getattr(reductions, name)(x, axis=axis), getattr(np, name)(x, axis=axis)
         assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "any", "all", "argmin", "argmax"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float64"])
+def test_shortcuts_of_the_cpu_give_what_the_tree_gives(name, dtype):
+    x = np.concatenate([random_bits(dtype, 9000), random_bits(dtype, 9000)]).reshape(2, 9000)[:, 100:]
+    if np.dtype(dtype).kind == "f":
+        x[:, 5000:] = np.where(np.isnan(x[:, 5000:]), 1, x[:, 5000:])
+    spec = getattr(reductions, name).definition.specialize((x.dtype,), frozenset())
+    if spec.shortcut is None:
+        pytest.skip("the order matters")
+    results = []
+    for each in (spec, dataclasses.replace(spec, shortcut=None)):
+        out = np.empty(2, spec.output_dtypes[0])
+        NumpyReduction(each, 2, x.shape[1]).run([x], [out])
+        results.append(out)
+    assert same_bits(*results)
 
 
 def test_nan_and_ties():

@@ -34,6 +34,7 @@ class ReductionKernel:
         self.name = definition.name
         self._specs: dict[Any, ReductionSpec] = {}
         self._plans: dict[Any, CudaReduction] = {}
+        self._host_plans: dict[tuple[int, int, int], NumpyReduction] = {}
 
     def __repr__(self) -> str:
         return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
@@ -67,7 +68,7 @@ class ReductionKernel:
             raise KernelTypeError(
                 f"{self.name}(): axis {axis} of shape {shape} has no elements, and the reduction no identity; give one"
             )
-        call = _Call(self.name, backend, device, spec, shape, axes, keepdims=keepdims)
+        call = _Call(self.name, backend, device, spec, shape, axes, self._host_plans, keepdims=keepdims)
         results = call.outputs(out)
         if device.kind == "cuda":
             self._run_cuda(call, args, infos, results, count)
@@ -129,9 +130,11 @@ class _Call:
         spec: ReductionSpec,
         shape: tuple[int, ...],
         axes: tuple[int, ...],
+        host_plans: dict[tuple[int, int, int], NumpyReduction],
         *,
         keepdims: bool,
     ) -> None:
+        self._host_plans = host_plans
         self.name = name
         self.backend = backend
         self.device = device
@@ -160,6 +163,16 @@ class _Call:
                 raise KernelTypeError(f"{self.name}(): out must be a {self.backend.name} array on {self.device}")
             checks.check_output(self.name, f"out{number}", infos[0], self.result_shape, dtype)
         return given
+
+    def host_plan(self, rows: int, count: int) -> NumpyReduction:
+        """The reduction on a CPU, remembered: to build it takes longer than to run a small one."""
+        key = (id(self.spec), rows, count)
+        plan = self._host_plans.get(key)
+        if plan is None:
+            if len(self._host_plans) >= _MOST_PLANS:
+                self._host_plans.clear()
+            plan = self._host_plans[key] = NumpyReduction(self.spec, rows, count)
+        return plan
 
     def scalars(self, args: Sequence[Any]) -> list[np.generic]:
         params = self.spec.map_program.params
@@ -227,7 +240,7 @@ def _run_host(
     call.check_overlap([f"argument {n}" for n in infos], arrays, [owner.view(each) for each in results])
     buffers = [np.empty(rows, dtype) for dtype in call.spec.output_dtypes]
     if rows:
-        NumpyReduction(call.spec, rows, count).run(operands, buffers)
+        call.host_plan(rows, count).run(operands, buffers)
     for target, buffer in zip(targets, buffers, strict=True):
         target[...] = buffer.reshape(call.result_shape)
 

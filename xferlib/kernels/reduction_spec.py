@@ -12,7 +12,7 @@ accumulators are combined is fixed, whatever runs it:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,6 +47,8 @@ class ReductionSpec:
     outputs: int
     identity: tuple[Any, ...] | None
     """The accumulator of no elements; None where an empty reduction is an error."""
+    shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
+    """NumPy's own reduction along the last axis, where the result does not depend on the order."""
 
     @property
     def accumulators(self) -> tuple[DType, ...]:
@@ -73,6 +75,7 @@ def build(
     finishing: Any,
     *,
     identity: tuple[Any, ...] | None,
+    shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
     math: str = "exact",
 ) -> ReductionSpec:
     """A specification from functions on nodes.
@@ -83,6 +86,7 @@ def build(
         combining: ``(builder, accumulators a, accumulators b) -> accumulators``.
         finishing: ``(builder, accumulators, in_size, out_size) -> output nodes``.
         identity: The accumulator of no elements, or None.
+        shortcut: NumPy's own reduction along the last axis, where the result does not depend on the order.
         math: ``"exact"`` or ``"fast"``.
     """
     b = Builder(inputs, math=math)
@@ -102,6 +106,7 @@ def build(
         inputs=len(inputs),
         outputs=len(finished),
         identity=identity,
+        shortcut=shortcut,
     )
 
 

@@ -92,6 +92,7 @@ def _make_sum(dtypes: tuple[DType, ...]) -> ReductionSpec:
         _each("add"),
         lambda b, a, n, m: [b.cast(_whole(b, a), result)],
         identity=(0, 0) if is_complex(dtype) else (0,),
+        shortcut=None if dtype.kind in "fc" else lambda x: np.sum(x, axis=-1, dtype=wide),
     )
 
 
@@ -111,6 +112,7 @@ def _make_prod(dtypes: tuple[DType, ...]) -> ReductionSpec:
         times,
         lambda b, a, n, m: [b.cast(_whole(b, a), result)],
         identity=(1, 0) if is_complex(dtype) else (1,),
+        shortcut=None if dtype.kind in "fc" else lambda x: np.prod(x, axis=-1, dtype=wide),
     )
 
 
@@ -118,7 +120,14 @@ def _make_extremum(op: str) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
         dtype = dtypes[0]
         chosen = {"min": "and", "max": "or"}[op] if dtype == BOOL else op
-        return build([_input(dtype)], lambda b, x: [x[0]], _each(chosen), lambda b, a, n, m: [a[0]], identity=None)
+        return build(
+            [_input(dtype)],
+            lambda b, x: [x[0]],
+            _each(chosen),
+            lambda b, a, n, m: [a[0]],
+            identity=None,
+            shortcut=None if is_float(dtype) else lambda x: getattr(np, op)(x, axis=-1),  # NumPy takes either zero
+        )
 
     return make
 
@@ -131,6 +140,7 @@ def _make_logical(op: str) -> Maker:
             _each(op),
             lambda b, a, n, m: [a[0]],
             identity=(op == "and",),
+            shortcut=lambda x: (np.all if op == "and" else np.any)(x, axis=-1),
         )
 
     return make
@@ -157,6 +167,7 @@ def _make_arg(op: str) -> Maker:
             first,
             lambda b, a, n, m: [a[1]],
             identity=None,
+            shortcut=lambda x: getattr(np, f"arg{op}")(x, axis=-1),
         )
 
     return make
