@@ -208,7 +208,14 @@ class CudaCall(Prepared):
         if plan is None or not is_apart or bits & 15:
             plan = self._plan({number: pointers[number] for number in self._arrays}, is_apart=is_apart)
         plan.run(pointers if self._is_ordered else [pointers[number] for number in plan.array_order], (), stream)
+        if stream.handle:
+            self._keep_alive(given, stream)
         return self._returned(given)
+
+    def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
+        """Arrays may have been allocated on another stream, which must not reuse their memory before this one is done."""
+        for number in self._arrays:
+            self.backend.consumed(given[number], stream)
 
     def _run_converted(self, given: Sequence[Any], pointers: list[Any], stream: RawStream, *, is_apart: bool) -> Any:
         results = [*given, *[None] * (len(self._names) - len(given))]
@@ -222,6 +229,8 @@ class CudaCall(Prepared):
         plan = self._plan(places, is_apart=is_apart)
         scalars = [self._scalar(number, given[number]) for number in self._scalars]
         plan.run([places[number] for number in plan.array_order], scalars, stream)
+        if stream.handle:
+            self._keep_alive(given, stream)
         return self._returned(results)
 
     def _plan(self, places: dict[int, int], *, is_apart: bool) -> CudaPlan:

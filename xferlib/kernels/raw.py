@@ -208,7 +208,10 @@ class RawKernel:
         if device.kind != "cuda":
             self._run_on_cpu(owner, device, args, values, infos, stream)
             return
-        self._launch(owner, device, extents, values, self._stream(owner, device, stream), shared_nbytes)
+        target = self._stream(owner, device, stream)
+        self._launch(owner, device, extents, values, target, shared_nbytes)
+        for number in infos:  # arrays allocated on another stream must outlast the work on this one
+            owner.consumed(args[number], target)
 
     def _value(self, number: int, value: Any, info: ArrayInfo | None) -> np.generic:
         """The argument as it is passed: an address of 64 bits, or a number of the declared type."""

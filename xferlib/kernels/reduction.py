@@ -117,6 +117,9 @@ class ReductionKernel:
                 self._plans.clear()
             self._plans[key] = plan
         plan.run([info.pointer for info in everything], call.scalars(args), stream)
+        if stream.handle:  # arrays allocated on another stream must outlast the work on this one
+            for each in (*(args[number] for number in sorted(infos)), *results):
+                backend.consumed(each, stream)
 
 
 class _Call:
