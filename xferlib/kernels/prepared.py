@@ -213,7 +213,7 @@ class CudaCall(Prepared):
         return self._returned(given)
 
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
-        """Arrays may have been allocated on another stream, which must not reuse their memory before this one is done."""
+        """Arrays may be of another stream, which must not reuse their memory before this one has passed."""
         for number in self._arrays:
             self.backend.consumed(given[number], stream)
 
