@@ -153,6 +153,36 @@ def test_empty_zero_dimensional_and_large():
     assert same_bits(softplus(x)[-3:], softplus(x[-3:]))
 
 
+def test_memory_maps_and_other_subclasses(tmp_path):
+    x = np.memmap(tmp_path / "x", np.float32, "w+", shape=(50,))
+    out = np.memmap(tmp_path / "out", np.float32, "w+", shape=(50,))
+    x[:] = np.arange(50)
+    for _ in range(3):  # the first call, the one looked up and the one remembered take different ways
+        out[:] = 0
+        assert softplus(x, out=out) is out
+        assert same_bits(np.asarray(out), softplus(np.arange(50, dtype=np.float32)))
+
+
+def test_every_way_of_a_call_gives_the_same():
+    x, y = np.arange(6, dtype=np.float32), np.ones(6, np.float32)
+    kernel = elementwise(lambda x, y: x - y)
+    expected = x - y
+    for _ in range(4):
+        assert same_bits(kernel(x, y), expected)
+        assert same_bits(kernel(x, 1), expected)
+        assert same_bits(kernel(x[:3], y[:3]), expected[:3])
+        assert same_bits(kernel(torch.from_numpy(x), torch.from_numpy(y)).numpy(), expected)
+        with pytest.raises(KernelTypeError, match="takes 2 argument"):
+            kernel(x, y, np.empty_like(x))
+        out = np.empty_like(x)
+        assert kernel(x, y, out=out) is out
+        out.flags.writeable = False
+        with pytest.raises(LayoutError, match="read-only"):
+            kernel(x, y, out=out)
+        with pytest.raises(KernelTypeError, match="overlaps"):
+            kernel(x[:-1], y[:-1], out=x[1:])
+
+
 def test_byte_swapped_input_and_output():
     x = np.arange(5, dtype=">f4")
     out = np.empty(5, ">f4")

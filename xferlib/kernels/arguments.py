@@ -40,6 +40,10 @@ def _numpy_signature(array: Any) -> tuple[Any, Hashable]:
     return array, (array.dtype, array.shape, array.strides)
 
 
+def _subclass_signature(array: Any) -> tuple[Any, Hashable]:
+    return _numpy_signature(array.view(np.ndarray))  # a memory map is an array like any other here
+
+
 READERS: dict[type, Callable[[Any], tuple[Any, Hashable]]] = {
     np.ndarray: _numpy_signature,
     **dict.fromkeys(SCALARS, _weak),
@@ -86,7 +90,8 @@ def common_device(
             )
         infos[number] = info
         if type(value) is not np.ndarray:
-            READERS.setdefault(type(value), _torch_signature if found.name == "torch" else found.signature)
+            special = {"torch": _torch_signature, "numpy": _subclass_signature}
+            READERS.setdefault(type(value), special.get(found.name, found.signature))
     return backend, infos[first].device if infos else None, infos
 
 
