@@ -47,8 +47,9 @@ class Point:
 
 
 class Event:
-    def __init__(self) -> None:
+    def __init__(self, device: Device) -> None:
         self.point = Point()
+        self.device = device
 
 
 class Work:
@@ -387,7 +388,9 @@ class FakeBackend(Backend):
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> Event:
         with self.machine.lock:
             self.machine.enter()
-            recorded = event if event is not None else Event()
+            recorded = event if event is not None else Event(stream.device)
+            if recorded.device is not stream.device:
+                self.machine.violations.append(f"an event of {recorded.device} was recorded on {stream.device}")
             recorded.point = self.machine.record(stream.handle)
             return recorded
 
