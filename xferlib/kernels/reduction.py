@@ -222,9 +222,7 @@ def _axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     return tuple(sorted(result))
 
 
-def _run_host(
-    call: _Call, args: Sequence[Any], infos: dict[int, ArrayInfo], results: list[Any], count: int
-) -> None:
+def _run_host(call: _Call, args: Sequence[Any], infos: dict[int, ArrayInfo], results: list[Any], count: int) -> None:
     owner = call.backend.at(call.device)
     order = (*call.kept, *call.axes)
     rows = _math.prod(call.kept_shape)
@@ -288,4 +286,3 @@ def reduction(
         math=math,
     )
     return ReductionKernel(definition)
-

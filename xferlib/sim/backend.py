@@ -270,9 +270,7 @@ class SimBackend(Backend):
             axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
         self._copy_strided(dst, src, kernel.itemsize, axes, _stream(stream))
 
-    def _copy_strided(
-        self, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream
-    ) -> None:
+    def _copy_strided(self, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream) -> None:
         shape = tuple(axis[0] for axis in axes)
         to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
         element = np.dtype(f"V{itemsize}")
@@ -304,4 +302,3 @@ def _kind(into: Span, source: Span) -> tuple[str, Lane]:
     if to is None:
         return "copy device to host", Lane.D2H
     return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)
-
