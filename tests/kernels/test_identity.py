@@ -74,6 +74,17 @@ def _ulps(actual, expected):
         return np.max(np.abs(actual[finite] - expected[finite]) / spacing, initial=0)
 
 
+@pytest.mark.parametrize("name", [name for name, function in TABLE.items() if "i" in function.kinds])
+def test_narrow_results_widen_like_any_other(name, target):
+    call = getattr(trace_math, name)
+    shapes = {1: lambda x: call(x).astype("uint64"), 2: lambda x, y: call(x, y).astype("uint64")}
+    kernel = elementwise(shapes[TABLE[name].arity], name=f"wide_{name}")
+    for dtype in ("int8", "int16", "int32"):
+        operands = _operands(dtype, TABLE[name].arity)
+        expected = kernel(*operands)
+        assert same_bits(target.get(kernel(*map(target.put, operands))), expected), dtype
+
+
 @pytest.mark.parametrize("source", DTYPES)
 def test_every_conversion(source, target):
     x = np.concatenate([specials(source), random_bits(source, 5000)])

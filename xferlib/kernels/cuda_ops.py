@@ -131,7 +131,7 @@ def _integer(op: str, dtype: DType, args: list[str]) -> str:
     if op == "neg":
         return f"({ctype})(0 - ({wide}){args[0]})"
     if op == "abs":
-        return args[0] if dtype.kind == "u" else f"({args[0]} < 0 ? ({ctype})(0 - ({wide}){args[0]}) : {args[0]})"
+        return args[0] if dtype.kind == "u" else _integer_abs(args[0], dtype, wide)
     if op in _BITS:
         return f"({ctype})({args[0]} {_BITS[op]} {args[1]})"
     if op == "not":
@@ -139,6 +139,13 @@ def _integer(op: str, dtype: DType, args: list[str]) -> str:
     if op in ("min", "max"):
         return f"({args[0]} {'<' if op == 'min' else '>'} {args[1]} ? {args[0]} : {args[1]})"
     return f"xf_{op}<{ctype}>({', '.join(args)})"
+
+
+def _integer_abs(text: str, dtype: DType, wide: str) -> str:
+    """Computed in 32 bits at least: what CUDA 13 makes of ``abs.s16`` widens -32768 to +32768."""
+    size = f"({text} < 0 ? 0u - ({wide}){text} : ({wide}){text})"
+    narrow = f"(unsigned {c_type(dtype).removeprefix('signed ')})" if dtype.itemsize < 4 else ""
+    return f"({c_type(dtype)}){narrow}{size}"
 
 
 def _cast(text: str, source: DType, target: DType) -> str:
