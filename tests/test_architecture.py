@@ -19,11 +19,12 @@ LAYERS = [
     {"backends.base"},
     {"_registry"},
     {"_device"},
-    {"_stream", "_hostmem", "_workers", "_pinned", "_staging", "_pieces", "_devicecopy"},
+    {"_stream", "_hostmem", "_workers", "_pin", "_pinned", "_staging", "_pieces", "_devicecopy"},
     {"_plan"},
     {"_transfer"},
     {"_move"},
     {"_api"},
+    {"_create"},
 ]
 FOR_BACKENDS = {
     "errors", "_array", "_device", "_registry", "_handover",

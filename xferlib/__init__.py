@@ -4,12 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import errors
 from xferlib._api import (
+    get_array_module,
+    get_backend,
+    to_device,
+    to_device_async,
+    to_host,
+    to_host_async,
+)
+from xferlib._config import configure
+from xferlib._create import (
     empty,
     empty_like,
     full,
     full_like,
-    get_array_module,
-    get_backend,
     ones,
     ones_like,
     pin,
@@ -19,15 +26,10 @@ from xferlib._api import (
     pinned_pool,
     pinned_zeros,
     synchronize,
-    to_device,
-    to_device_async,
-    to_host,
-    to_host_async,
     trim,
     zeros,
     zeros_like,
 )
-from xferlib._config import configure
 from xferlib._device import Device, device_of, get_device
 from xferlib._pinned import PinnedPool, PinnedStats
 from xferlib._registry import BackendStatus, available_backends, use_backend

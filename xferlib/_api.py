@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _array, _convert, _device, _hostmem, _move, _pinned, _registry, _staging, _transfer
+from xferlib import _array, _convert, _device, _hostmem, _move, _registry, _staging, _transfer
 from xferlib._array import Array, ArrayInfo
 from xferlib._stream import Stream
 from xferlib._transfer import Transfer
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib.backends.base import Backend, RawStream
-
-Shape = int | Sequence[int]
 
 _SMALL = _staging.SMALL_NBYTES
 
@@ -89,9 +86,9 @@ def to_device(
     target, place, order, into = target_of(backend, device, stream, out)
     if source is None or source.name == "numpy":
         host = _array.as_host_array(x)
-        return _from_host(x, host, target, place, order, _wanted(dtype, host.dtype), out, into, copy)
+        return _from_host(x, host, target, place, order, wanted_dtype(dtype, host.dtype), out, into, copy)
     info = source.view(x)
-    wanted = _wanted(dtype, info.dtype)
+    wanted = wanted_dtype(dtype, info.dtype)
     if copy is not True and out is None and info.device is place and wanted == info.dtype:
         return x
     if info.device.kind == "cpu":
@@ -185,7 +182,7 @@ def to_device_async(
         host = source.host_view(x)
     else:
         host = _array.as_host_array(x)
-    wanted = _wanted(dtype, host.dtype)
+    wanted = wanted_dtype(dtype, host.dtype)
     if place.kind == "cpu":
         return _complete(
             _from_host(x, host, target, place, order, wanted, out, into, True), target, host.nbytes, is_upload=True
@@ -257,7 +254,7 @@ def _download_arguments(
         d = _array.as_host_array(d, what="d")
         source = _registry.get("numpy")
     info = source.view(d)
-    wanted = _wanted(dtype, _array.check_dtype(info.dtype))
+    wanted = wanted_dtype(dtype, _array.check_dtype(info.dtype))
     if wanted != info.dtype:
         _convert.check_conversion(info.dtype, wanted)
     if out is not None:
@@ -286,7 +283,7 @@ def _on_device(result: Array, backend: Backend, place: Device, order: RawStream 
 # --- the checks
 
 
-def _wanted(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
+def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     if dtype is None:
         return given if given.isnative else given.newbyteorder("=")
     return _array.check_dtype(dtype, what="dtype")
@@ -361,172 +358,3 @@ def _check_fit(
         raise LayoutError(f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert")
     if not is_writable:
         raise LayoutError("out is read-only; pass an array that may be written")
-
-
-# --- making arrays
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    try:
-        extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
-    except (TypeError, AttributeError):
-        raise LayoutError(f"shape={shape!r} is no shape; give an int or a sequence of ints") from None
-    if any(extent < 0 for extent in extents):
-        raise LayoutError(f"shape={extents} has a negative extent; extents are 0 or more")
-    return extents
-
-
-def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
-    """An uninitialised C-contiguous array on a device, from the library's memory pool.
-
-    Args:
-        shape: An int or a sequence of ints.
-        dtype: A supported dtype.
-        device: The device; the current one if omitted.
-
-    Raises:
-        LayoutError: ``shape`` is no shape.
-        DeviceMemoryError: The device has too little memory.
-    """
-    place = _device.resolve(device)
-    backend = _registry.get(place.backend).at(place)
-    backend.attach(place)
-    return backend.empty(
-        _shape(shape), _array.check_dtype(dtype, what="dtype"), device=place, stream=backend.stream_current(place)
-    )
-
-
-def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
-    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
-    value = _array.as_host_array(fill_value, what="fill_value")
-    wanted = _wanted(dtype, value.dtype)
-    _convert.check_conversion(value.dtype, wanted)
-    if value.ndim:
-        raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")
-    array = empty(shape, wanted, device=device)
-    owner = _registry.backend_of(array)
-    assert owner is not None
-    place = owner.view(array).device
-    if place.kind == "cpu":
-        _convert.copy_into(owner.host_view(array), np.broadcast_to(value, owner.host_view(array).shape))
-    else:
-        _move.fill(array, value, owner.at(place))
-    return array
-
-
-def zeros(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
-    """An array of zeros. Arguments as for `empty`."""
-    return full(shape, 0, dtype, device=device)
-
-
-def ones(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
-    """An array of ones. Arguments as for `empty`."""
-    return full(shape, 1, dtype, device=device)
-
-
-def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]:
-    backend = _registry.backend_of(x)
-    if backend is None:
-        raise UnsupportedArrayError(f"{type(x).__name__} is not an array of any backend; pass an array")
-    info = backend.view(x)
-    return info.shape, info.dtype if dtype is None else dtype, info.device if device is None else device
-
-
-def empty_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
-    """An uninitialised array with the shape, dtype and device of another."""
-    shape, dtype, device = _like(x, dtype, device)
-    return empty(shape, dtype, device=device)
-
-
-def zeros_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
-    """Zeros with the shape, dtype and device of another array."""
-    shape, dtype, device = _like(x, dtype, device)
-    return zeros(shape, dtype, device=device)
-
-
-def ones_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
-    """Ones with the shape, dtype and device of another array."""
-    shape, dtype, device = _like(x, dtype, device)
-    return ones(shape, dtype, device=device)
-
-
-def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
-    """One value with the shape, dtype and device of another array."""
-    shape, dtype, device = _like(x, dtype, device)
-    return full(shape, fill_value, dtype, device=device)
-
-
-# --- pinned memory
-
-
-def _pinning_backend(backend: str | None) -> Backend:
-    chosen = _registry.get(backend) if backend is not None else _registry.default_backend()
-    place = _device.current_device(chosen)
-    chosen = chosen.at(place)
-    chosen.attach(place)
-    return chosen
-
-
-def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
-    """An uninitialised NumPy array in page-locked memory, from a pool.
-
-    Copies from and to it run at the speed of the link, and asynchronously. On a CPU backend it is
-    ordinary memory.
-
-    Args:
-        shape: An int or a sequence of ints.
-        dtype: A supported dtype.
-        backend: The backend that will copy it; the default one if omitted.
-
-    Raises:
-        PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
-    """
-    chosen = _pinning_backend(backend)
-    return _pinned.pool_of(chosen).empty(_shape(shape), _array.check_dtype(dtype, what="dtype"))
-
-
-def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
-    """Zeros in page-locked memory. Arguments as for `pinned_empty`."""
-    array = pinned_empty(shape, dtype, backend=backend)
-    array.fill(0)
-    return array
-
-
-def pinned_empty_like(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
-    """An uninitialised pinned array with the shape and dtype of any array."""
-    owner = _registry.backend_of(x)
-    like = owner.view(x) if owner is not None else _array.as_host_array(x)
-    return pinned_empty(like.shape, like.dtype if dtype is None else dtype, backend=backend)
-
-
-def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
-    """A pinned copy of any array: same shape, dtype and contents, C-contiguous."""
-    owner = _registry.backend_of(x)
-    source = x if owner is not None else _array.as_host_array(x)
-    out = pinned_empty_like(source, dtype, backend=backend)
-    return to_host(source, dtype=out.dtype, out=out)
-
-
-def pin(array: HostArray, *, backend: str | None = None) -> _pinned.pin:
-    """Page-lock an existing array in place: ``with pin(x): ...``; see `xferlib._pinned.pin` for the cost."""
-    return _pinned.pin(array, _pinning_backend(backend))
-
-
-def pinned_pool(backend: str | None = None) -> _pinned.PinnedPool:
-    """The pool of page-locked memory: ``stats()``, ``trim()``, ``max_bytes``, ``when_full``."""
-    return _pinned.pool_of(_pinning_backend(backend))
-
-
-def trim() -> int:
-    """Give back all memory that xferlib keeps for speed: pinned blocks, staging chunks, recycled results.
-
-    Returns:
-        Bytes given back to the system.
-    """
-    pooled = sum(pool.trim() for pool in _pinned.pools())
-    return pooled + _staging.trim() + _hostmem.host_cache.trim()
-
-
-def synchronize(device: Any = None) -> None:
-    """Block until all work on a device is done; the current device if omitted."""
-    _device.get_device(device).synchronize()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _config, _device
+from xferlib import _api, _config, _create, _device
 
 _NBYTES = 64 << 20
 _REPEATS = 5
@@ -48,10 +48,10 @@ def calibrate(device: Any = None) -> Calibration:
     """
     place = _device.get_device(device)
     source = np.random.default_rng(0).integers(0, 256, _NBYTES, dtype=np.uint8)
-    pinned = _api.pinned_array(source, backend=place.backend)
-    target = _api.empty(_NBYTES, np.uint8, device=place)
+    pinned = _create.pinned_array(source, backend=place.backend)
+    target = _create.empty(_NBYTES, np.uint8, device=place)
     out = np.zeros_like(source)
-    tiny, tiny_target = source[:64], _api.empty(64, np.uint8, device=place)
+    tiny, tiny_target = source[:64], _create.empty(64, np.uint8, device=place)
 
     def seconds(copy: Any) -> float:
         times = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _pinned
+from xferlib import _config, _pin, _pinned
 from xferlib._layout import HostArray, address, dense_order
 from xferlib._staging import SMALL_NBYTES
 from xferlib.errors import SlowPathError
@@ -106,7 +106,7 @@ def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], .
     pointer, nbytes = address(array), array.nbytes
     if _pinned.pool_of(backend).find(pointer) is not None:
         return ((pointer, nbytes),)
-    spans = _pinned.registrations_of(backend).spans(pointer, nbytes)
+    spans = _pin.registrations_of(backend).spans(pointer, nbytes)
     if spans is not None:
         return tuple(spans)
     if nbytes >= _ASK_DRIVER_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _array, _device, _registry
+from xferlib import _api, _array, _create, _device, _registry
 from xferlib.errors import UnsupportedArrayError
 from xferlib.sim import elementwise as _elementwise
 from xferlib.sim import kernels as _kernels
@@ -65,7 +65,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> SimArray:
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> SimArray:
     """An uninitialised array."""
-    return _kernels.new(_api._shape(shape), np.dtype(dtype or float64), _place(device))
+    return _kernels.new(_create.shape_of(shape), np.dtype(dtype or float64), _place(device))
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> SimArray:
