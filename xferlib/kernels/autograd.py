@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import gradients, reductions
+from xferlib.kernels import gradients
 from xferlib.kernels.definitions import Kind, Specialization
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ class _Summed:
     def of(gradient: Any, axes: tuple[int, ...]) -> Any:
         if needs_gradient((gradient,)):
             return gradient.sum(axes)  # a gradient of a gradient: torch records its own sum
+        from xferlib.kernels import reductions
+
         return reductions.sum(gradient.detach(), axis=axes)
 
 

@@ -7,7 +7,6 @@ IEEE Transactions on Computers 57, 2008), and by exact rational arithmetic where
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -75,6 +74,8 @@ def _fma64(x: A, y: A, z: A) -> A:
 
 
 def _exact(x: float, y: float, z: float) -> float:
+    from fractions import Fraction  # rarely needed, and slow to import
+
     product = float(np.float64(x) * np.float64(y))
     if not np.isfinite([x, y]).all() or x == 0 or y == 0:
         return float(np.float64(product) + np.float64(z))
