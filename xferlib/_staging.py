@@ -96,12 +96,35 @@ class Ring:
 
     def _take(self) -> Chunk | None:
         """A chunk that lies ready or can be made; None when it is worth waiting for those in use."""
+        ready = self._ready()
+        if ready is not None and not self._is_sending(ready):
+            return ready
+        made = self._make()  # rather than wait for a copy: filling and sending would take turns
+        if made is not None and ready is not None:
+            self._free.put(ready)
+        return made or ready
+
+    def _ready(self) -> Chunk | None:
+        """The chunk given back first; None if every chunk is with a thread."""
         try:
             while (free := self._free.get_nowait()) is None:
                 pass
-            return free
         except Empty:
-            pass
+            return None
+        return free
+
+    def _is_sending(self, chunk: Chunk) -> bool:
+        """Whether a copy still uses the chunk, where the ring may grow instead."""
+        if self._count >= RING_CHUNKS or not chunk.is_busy:
+            return False
+        try:
+            return not self.backend.event_done(chunk.event)
+        except BaseException:
+            self.release(chunk)
+            raise
+
+    def _make(self) -> Chunk | None:
+        """Another chunk; None where the ring is full, or pinned memory short and there are others."""
         with self._lock:
             may_grow = self._count < RING_CHUNKS
             self._count += may_grow

@@ -1,0 +1,58 @@
+"""The ring of staging chunks: when it grows, and when a chunk is used again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import _staging
+from xferlib._plan import Path
+from xferlib.testing import assert_same_bits, forced
+
+
+@pytest.fixture
+def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> _staging.Ring:
+    ring = _staging.Ring(fake)
+    monkeypatch.setitem(_staging._rings, fake.pinned_domain, ring)
+    return ring
+
+
+def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
+    source = np.random.default_rng(0).integers(0, 256, nbytes, dtype=np.uint8)
+    before = xl.configure(threads=1)
+    try:
+        with forced(Path.STAGED, chunk_nbytes=64 << 10):
+            return source, xl.to_device(source, backend="fake")
+    finally:
+        xl.configure(threads=before.threads)
+
+
+def test_one_thread_fills_a_new_chunk_while_the_last_one_is_sent(ring: _staging.Ring) -> None:
+    source, sent = _send(1 << 20)
+    assert ring.nbytes > _staging.CHUNK_NBYTES
+    assert ring.nbytes <= _staging.RING_CHUNKS * _staging.CHUNK_NBYTES
+    assert_same_bits(xl.to_host(sent), source)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(
+    ring: _staging.Ring, monkeypatch: pytest.MonkeyPatch, chunks: int
+) -> None:
+    monkeypatch.setattr(_staging, "RING_CHUNKS", chunks)
+    source, sent = _send(2 << 20)
+    assert ring.nbytes == chunks * _staging.CHUNK_NBYTES
+    assert_same_bits(xl.to_host(sent), source)
+
+
+def test_a_chunk_whose_copy_is_done_is_used_again(ring: _staging.Ring, fake: Any) -> None:
+    stream = fake.stream_current(xl.get_device("fake"))
+    target = xl.empty(16, np.uint8, device="fake")
+    first = ring.acquire()
+    first.copy(fake.view(target).pointer, first.pointer, 16, fake, stream)
+    fake.stream_synchronize(stream)
+    ring.release(first)
+    assert ring.acquire() is first
+    assert ring.nbytes == _staging.CHUNK_NBYTES
