@@ -209,9 +209,11 @@ def test_trim_leaves_blocks_that_copies_still_use(late: _Late) -> None:
 
 def test_a_full_pool_that_blocks_waits_for_the_oldest_copy_only(late: _Late) -> None:
     pool = PinnedPool(late, max_bytes=2 * bin_nbytes(5000), when_full="block")  # type: ignore[arg-type]
-    _dropped_under(pool, 5000, "one")
+    first = _dropped_under(pool, 5000, "one")
     _dropped_under(pool, 5000, "two")
-    assert pool.empty((5000,), U8).nbytes == 5000
+    reuses = pool.stats().reuses
+    assert pool.empty((5000,), U8).ctypes.data == first
+    assert pool.stats().reuses == reuses + 1
     assert late.waited == ["one"]
 
 

@@ -117,9 +117,11 @@ class PinnedPool:
         return _hostmem.array_over(lease.block.pointer, shape, dtype, nbytes, lease)
 
     def _lease(self, size: int) -> _Lease | None:
-        block = self._reuse(size)
-        if block is None:
-            if not self._make_room(size):
+        while (block := self._reuse(size)) is None:
+            room = self._make_room(size)
+            if room is None:
+                continue  # waited: a block of this size may have come free
+            if not room:
                 return None
             try:
                 block = self._backend.pinned_alloc(size)  # outside the lock: it takes milliseconds
@@ -128,6 +130,7 @@ class PinnedPool:
                     self._in_use -= size
                 raise
             self._allocations += 1
+            break
         lease = _Lease(self, block, size)
         self._note(lease)
         return lease
@@ -145,28 +148,28 @@ class PinnedPool:
             _handover.taken(drain)
             return drain.block
 
-    def _make_room(self, size: int) -> bool:
-        """Count ``size`` as in use if the limit allows; False: stage instead."""
+    def _make_room(self, size: int) -> bool | None:
+        """Count ``size`` as in use if the limit allows; False: stage instead; None: waited, look again."""
         limit = self.max_bytes if self.max_bytes is not None else _config.get().pinned_limit
-        while True:
-            with self._lock:
-                if limit and self._in_use + self._draining_nbytes + self._free_nbytes + size > limit:
-                    self._drop_free()
-                if not limit or self._in_use + self._draining_nbytes + size <= limit:
-                    self._in_use += size
-                    return True
-                drain = self._draining[0] if self._draining else None
-            if self.when_full == "stage":
-                return False
-            if self.when_full == "raise" or drain is None:
-                raise PinnedMemoryError(
-                    f"{size} pinned bytes do not fit: {self._in_use} of at most {limit} are in use; release pinned "
-                    "arrays, or raise XFERLIB_PINNED_LIMIT (max_bytes of the pool)"
-                )
-            for event in drain.events:
-                self._backend.event_synchronize(event)
-            with self._lock:
-                self._poll()
+        with self._lock:
+            if limit and self._in_use + self._draining_nbytes + self._free_nbytes + size > limit:
+                self._drop_free()
+            if not limit or self._in_use + self._draining_nbytes + size <= limit:
+                self._in_use += size
+                return True
+            drain = self._draining[0] if self._draining else None
+        if self.when_full == "stage":
+            return False
+        if self.when_full == "raise" or drain is None:
+            raise PinnedMemoryError(
+                f"{size} pinned bytes do not fit: {self._in_use} of at most {limit} are in use; release pinned "
+                "arrays, or raise XFERLIB_PINNED_LIMIT (max_bytes of the pool)"
+            )
+        for event in drain.events:
+            self._backend.event_synchronize(event)
+        with self._lock:
+            self._poll()
+        return None
 
     def _note(self, lease: _Lease) -> None:
         import weakref
