@@ -16,6 +16,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,10 +97,14 @@ def entry(name: str, thing: Any) -> str:
     parts = [f"### `{name}`\n"]
     if not callable(thing) and not isinstance(thing, ModuleType):
         return f"{parts[0]}\n`{thing!r}`\n"
-    if not (inspect.isclass(thing) and is_dataclass(thing)) and callable(thing):
+    is_data = inspect.isclass(thing) and (is_dataclass(thing) or issubclass(thing, Enum))
+    if callable(thing) and not is_data:
         parts.append(f"```python\n{signature(name, thing)}\n```\n")
     parts.append(markdown(inspect.getdoc(thing) or "") + "\n")
     if inspect.isclass(thing):
+        values = [f"`{each.name}`" for each in thing] if issubclass(thing, Enum) else []
+        if values:
+            parts.append(f"**Values**: {', '.join(values)}\n")
         members = [*attributes(thing), *methods(thing)]
         if members:
             parts.append("**Members**\n\n" + "\n".join(members) + "\n")

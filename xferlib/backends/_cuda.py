@@ -325,10 +325,6 @@ class CudaBackend(CudaKernels, Backend):
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
         return self.event_record(stream, timing=False, event=event)
 
-    def is_forked(self) -> bool:
-        """Whether this process was forked after CUDA was initialised, so that no device can be used."""
-        return _forked_from is not None
-
     def _refuse_fork(self, doing: str) -> None:
         if _forked_from is not None:
             raise failure(0, doing)

@@ -46,8 +46,9 @@ class TorchCuda(CudaBackend):
         return (*self._devices, *self._cpu.devices())
 
     def device_current(self) -> Device:
-        if getattr(self._chosen, "is_cpu", False) or self.is_forked():
+        if getattr(self._chosen, "is_cpu", False):
             return self._cpu.device_current()
+        self._refuse_fork("asking for the current CUDA device")
         return self._devices[int(torch.cuda.current_device())]
 
     def device_use(self, device: Device) -> None:

@@ -129,9 +129,10 @@ def _integer(op: str, dtype: DType, args: list[str]) -> str:
     if op in _WRAPPING:
         return f"({ctype})(({wide}){args[0]} {_WRAPPING[op]} ({wide}){args[1]})"
     if op == "neg":
-        return f"({ctype})(0 - ({wide}){args[0]})"
+        return _narrow(f"(0 - ({wide}){args[0]})", dtype)
     if op == "abs":
-        return args[0] if dtype.kind == "u" else _integer_abs(args[0], dtype, wide)
+        size = f"({args[0]} < 0 ? 0u - ({wide}){args[0]} : ({wide}){args[0]})"
+        return args[0] if dtype.kind == "u" else _narrow(size, dtype)
     if op in _BITS:
         return f"({ctype})({args[0]} {_BITS[op]} {args[1]})"
     if op == "not":
@@ -141,11 +142,10 @@ def _integer(op: str, dtype: DType, args: list[str]) -> str:
     return f"xf_{op}<{ctype}>({', '.join(args)})"
 
 
-def _integer_abs(text: str, dtype: DType, wide: str) -> str:
-    """Computed in 32 bits at least: what CUDA 13 makes of ``abs.s16`` widens -32768 to +32768."""
-    size = f"({text} < 0 ? 0u - ({wide}){text} : ({wide}){text})"
-    narrow = f"(unsigned {c_type(dtype).removeprefix('signed ')})" if dtype.itemsize < 4 else ""
-    return f"({c_type(dtype)}){narrow}{size}"
+def _narrow(text: str, dtype: DType) -> str:
+    """To int8 and int16 by way of unsigned: CUDA 13 widens what it makes of ``(short)(0 - x)`` to +32768."""
+    unsigned = f"(unsigned {c_type(dtype).removeprefix('signed ')})" if dtype.kind == "i" and dtype.itemsize < 4 else ""
+    return f"({c_type(dtype)}){unsigned}{text}"
 
 
 def _cast(text: str, source: DType, target: DType) -> str:

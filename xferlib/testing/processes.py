@@ -79,6 +79,7 @@ class Processes(Harness):
     def test_a_forked_child_gets_an_error_or_works_and_never_crashes(self) -> None:
         self.passes(
             """
+            xl.Device(PLACE).use()  # what names no device means this one, in the child as well
             x = np.arange(3 << 18).reshape(-1, 3)[:, ::2]
             d = xl.to_device(x, device=PLACE)
             pinned = xl.pinned_array(x, backend=xl.Device(PLACE).backend)
