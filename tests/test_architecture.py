@@ -14,7 +14,8 @@ BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not 
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
-    {"errors"},
+    {"errors", "_site"},
+    {"_recording"},
     {"_config", "_array", "_layout", "_convert", "_handover"},
     {"backends.base"},
     {"_registry"},
@@ -27,7 +28,7 @@ LAYERS = [
     {"_create"},
 ]
 FOR_BACKENDS = {
-    "errors", "_array", "_device", "_registry", "_handover",
+    "errors", "_array", "_device", "_registry", "_handover", "_site",
     "backends.base", "backends._host", "backends._cuda", "backends._cuda_kernels", "backends._cuda_calls",
     "backends._torch_cuda",
 }  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from xferlib import _array, _convert, _device, _hostmem, _move, _registry, _staging, _transfer
 from xferlib._array import Array, ArrayInfo
+from xferlib._recording import Kind
 from xferlib._stream import Stream
 from xferlib._transfer import Transfer
 from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
@@ -132,7 +133,9 @@ def _from_host(
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, host.shape, wanted, place)
         memory = target.host_view(filled)
-        _transfer.copy_on_host(memory, host.copy() if np.may_share_memory(memory, host) else host)
+        if np.may_share_memory(memory, host):
+            host = host.copy()
+        _transfer.copy_on_cpu(Kind.H2D, memory, host, target, place)
         return filled
     target.attach(place)
     return _move.host_to_device(host, target, place, wanted, order, out, into)
@@ -213,7 +216,7 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
     """
     source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host")
     if info.device.kind == "cpu":
-        return _to_host_from_cpu(source.host_view(d), wanted, out)
+        return _to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
     source = source.at(info.device)
     source.attach(info.device)
     if out is None and order is None and wanted == info.dtype and 0 < info.nbytes <= _SMALL and info.is_c_contiguous:
@@ -239,7 +242,7 @@ def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArr
     """
     source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host_async")
     if info.device.kind == "cpu":
-        done = _to_host_from_cpu(source.host_view(d), wanted, out)
+        done = _to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
         return _complete(done, source.at(info.device), done.nbytes, is_upload=False)
     source = source.at(info.device)
     source.attach(info.device)
@@ -263,9 +266,13 @@ def _download_arguments(
     return source, info, wanted, order
 
 
-def _to_host_from_cpu(host: HostArray, wanted: np.dtype[Any], out: HostArray | None) -> HostArray:
+def _to_host_from_cpu(
+    host: HostArray, wanted: np.dtype[Any], out: HostArray | None, source: Backend, place: Device
+) -> HostArray:
     filled = out if out is not None else _hostmem.host_cache.empty(host.shape, wanted)
-    _transfer.copy_on_host(filled, host.copy() if np.may_share_memory(filled, host) else host)
+    if np.may_share_memory(filled, host):
+        host = host.copy()
+    _transfer.copy_on_cpu(Kind.D2H, filled, host, source, place)
     return filled
 
 

@@ -10,6 +10,8 @@ import ctypes
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from xferlib import _recording
+from xferlib._recording import Kind
 from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -112,17 +114,29 @@ def launch(
     args: tuple[int, ...],
     backend: Backend,
     stream: RawStream,
+    *,
+    name: str,
+    nbytes: int,
 ) -> None:
-    """Launch with 64-bit arguments, which the driver copies before it returns."""
+    """Launch with 64-bit arguments, which the driver copies before it returns.
+
+    ``name`` and ``nbytes``, read and written, are for whoever records.
+    """
     values = (ctypes.c_int64 * len(args))(*args)
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
     grid = (min(blocks, _MOST_BLOCKS), 1, 1)
-    backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+    run = lambda: backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+    if (recorder := _recording.active) is None:
+        run()
+    else:
+        recorder.enqueue(Kind.KERNEL, name, nbytes, backend, stream, run)
 
 
-def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream) -> None:
+def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, kind: Kind = Kind.D2D) -> None:
     """Enqueue ``dst[...] = src`` for arrays of equal shape and dtype that do not overlap.
+
+    ``kind`` says what a contiguous copy is, for whoever records: on one device or between two.
 
     Raises:
         LayoutError: More than 16 axes that cannot be merged.
@@ -130,7 +144,7 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream) ->
     if not dst.size:
         return
     if dst.is_c_contiguous and src.is_c_contiguous:
-        backend.copy(dst.pointer, src.pointer, dst.nbytes, stream=stream)
+        _recording.copy(kind, dst.pointer, src.pointer, dst.nbytes, backend, stream)
         return
     axes = collapsed(dst.shape, dst.strides, src.strides)
     if len(axes) > _MAX_AXES:
@@ -165,7 +179,9 @@ def _launch_elements(
     count = math.prod(axis.extent for axis in axes)
     code = kernel("copy_elements", source(itemsize, len(axes)), (itemsize, len(axes)), backend, dst.device)
     args = (dst.pointer, src.pointer, count, *_flat(axes))
-    launch(code, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream)
+    launch(
+        code, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream, name="copy_elements", nbytes=2 * dst.nbytes
+    )
 
 
 def _launch_tiles(
@@ -183,4 +199,4 @@ def _launch_tiles(
     inner = (row.extent, col.extent, row.dst, row.src, col.dst, col.src)
     code = kernel("copy_tiles", source(itemsize, len(outer)), (itemsize, len(outer)), backend, dst.device)
     args = (dst.pointer, src.pointer, tiles, *inner, *_flat(outer))
-    launch(code, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream)
+    launch(code, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream, name="copy_tiles", nbytes=2 * dst.nbytes)

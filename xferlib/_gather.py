@@ -39,4 +39,7 @@ def gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend,
     info = backend.view(on_device)
     _move.host_to_device(table, backend, stream.device, table.dtype, stream, on_device, info)
     code = _devicecopy.kernel("gather_pieces", _SOURCE, (0, 0), backend, stream.device)
-    _devicecopy.launch(code, len(pieces), (_THREADS, 1, 1), (dst.pointer, info.pointer), backend, stream)
+    args = (dst.pointer, info.pointer)
+    _devicecopy.launch(
+        code, len(pieces), (_THREADS, 1, 1), args, backend, stream, name="gather_pieces", nbytes=2 * dst.nbytes
+    )

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _devicecopy, _hostmem, _pinned, _plan, _transfer
+from xferlib import _devicecopy, _hostmem, _pinned, _plan, _recording, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._layout import address
 from xferlib._plan import Path, Plan
+from xferlib._recording import Kind
 from xferlib._transfer import Transfer
 from xferlib.errors import DeviceMemoryError
 
@@ -60,6 +61,8 @@ def host_to_device(
 
     ``into`` describes ``out``; both None for a new array.
     """
+    recorder = _recording.active
+    begun = recorder.begin(backend) if recorder is not None else None
     order = stream if stream is not None else backend.stream_current(device)
     if into is None:
         out = backend.empty(src.shape, dtype, device=device, stream=order)
@@ -83,6 +86,8 @@ def host_to_device(
             _transfer.await_copy(backend, order, src, out)
         else:
             _hold_pinned(src, out, backend, order)
+    if recorder is not None:
+        recorder.called(begun, backend, into.nbytes)
     return out
 
 
@@ -168,6 +173,8 @@ def host_to_device_async(
     src: HostArray, backend: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
 ) -> Transfer:
     """Start an upload; only pinned and staged ones outlast the call."""
+    recorder = _recording.active
+    begun = recorder.begin(backend) if recorder is not None else None
     order = stream
     if order is None:
         order = _copy_stream(backend, device, "up")
@@ -180,14 +187,16 @@ def host_to_device_async(
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     if found.path is Path.STAGED and info.is_c_contiguous:
         transfer.start(_transfer.upload_job(src, info, backend, order, transfer), keep=(src,))
-        return transfer
-    if info.is_c_contiguous:
-        _transfer.upload(src, info, backend, order, found)
     else:
-        _upload_strided(src, info, backend, order, found)
-    if found.path is Path.PINNED:
-        _hold_pinned(src, dst, backend, order)
-    transfer.finish()
+        if info.is_c_contiguous:
+            _transfer.upload(src, info, backend, order, found)
+        else:
+            _upload_strided(src, info, backend, order, found)
+        if found.path is Path.PINNED:
+            _hold_pinned(src, dst, backend, order)
+        transfer.finish()
+    if recorder is not None:
+        recorder.called(begun, backend, info.nbytes)
     return transfer
 
 
@@ -209,7 +218,12 @@ def small_to_host(src: Array, info: ArrayInfo, backend: Backend) -> HostArray | 
     if not backend.takes_pageable(order, idle=False) or backend.resolved(src) is not src:
         return None
     dst = np.empty(info.shape, info.dtype)
-    copied = backend.copy_to_host(address(dst), info.pointer, dst.nbytes, stream=order)
+    if (recorder := _recording.active) is None:
+        copied = backend.copy_to_host(address(dst), info.pointer, dst.nbytes, stream=order)
+    else:
+        begun = recorder.begin(backend)
+        copied = _recording.driver_copy(Kind.D2H, address(dst), info.pointer, dst.nbytes, backend, order)
+        recorder.called(begun, backend, dst.nbytes)
     return dst if copied else None
 
 
@@ -217,6 +231,8 @@ def device_to_host(
     src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
 ) -> HostArray:
     """Blocking download: complete on return."""
+    recorder = _recording.active
+    begun = recorder.begin(backend) if recorder is not None else None
     src, info = _resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
     if dtype != info.dtype and _casts_on_device(dtype, info.dtype, info):
@@ -228,6 +244,8 @@ def device_to_host(
         _plan.refuse_slow(found, dst, "to_host")
     _transfer.download(flat, dst, backend, order, found)
     del temporary
+    if recorder is not None:
+        recorder.called(begun, backend, info.nbytes)
     return dst
 
 
@@ -262,6 +280,8 @@ def device_to_host_async(
     src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete."""
+    recorder = _recording.active
+    begun = recorder.begin(backend) if recorder is not None else None
     src, info = _resolved(src, info, backend)
     order = stream
     if order is None:
@@ -276,6 +296,8 @@ def device_to_host_async(
     else:
         _transfer.enqueue_download(flat, dst, backend, order, found)
         transfer.finish(src, temporary)
+    if recorder is not None:
+        recorder.called(begun, backend, info.nbytes)
     return transfer
 
 
@@ -292,6 +314,8 @@ def device_to_device(
     out: Array,
 ) -> Array:
     """A copy between arrays of one pinned domain, on one device or two."""
+    recorder = _recording.active
+    begun = recorder.begin(target) if recorder is not None else None
     src, info = _resolved(src, source.view(src), source)
     order = stream if stream is not None else target.stream_current(device)
     before = source.stream_current(info.device)
@@ -308,10 +332,13 @@ def device_to_device(
     flat, temporary = _contiguous(src, info, source, order) if needs_room else (info, src)
     if needs_room and not into.is_c_contiguous:
         between = target.empty(info.shape, dtype, device=device, stream=order)
-        target.copy(target.view(between).pointer, flat.pointer, flat.nbytes, stream=order)
+        _recording.copy(Kind.PEER, target.view(between).pointer, flat.pointer, flat.nbytes, target, order)
         flat, temporary = target.view(between), (temporary, between)
-    _devicecopy.copy(into, flat._replace(device=into.device), target, order)
+    kind = Kind.D2D if flat.device.index == into.device.index else Kind.PEER
+    _devicecopy.copy(into, flat._replace(device=into.device), target, order, kind)
     _transfer.in_flight.hold(target, _transfer.record(target, order), src, temporary, dst)
+    if recorder is not None:
+        recorder.called(begun, target, into.nbytes)
     return dst
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _config
+from xferlib import _config, _recording
 from xferlib.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
@@ -111,7 +111,9 @@ def _load(name: str) -> Backend:
             _failed[name] = failure
             raise failure from error
         _loaded[name] = backend
-        return backend
+    if (recorder := _recording.active) is not None:
+        recorder.met(backend)
+    return backend
 
 
 def _factory(name: str) -> Any:

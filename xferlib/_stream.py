@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _device, _registry
+from xferlib import _device, _recording, _registry
 from xferlib._device import Device
 from xferlib.errors import StreamError, UnsupportedError
 
@@ -39,7 +39,11 @@ class Event:
     def synchronize(self) -> None:
         """Block until the recorded work has finished."""
         if self._backend is not None:
+            recorder = _recording.active
+            begun = recorder.begin(self._backend) if recorder is not None else None
             self._backend.event_synchronize(self._raw)
+            if recorder is not None:
+                recorder.called(begun, self._backend)
 
     def elapsed_ms(self, start: Event) -> float:
         """Milliseconds on the device from ``start`` to this event; blocks until both have passed.
@@ -170,8 +174,12 @@ class Stream:
 
     def synchronize(self) -> None:
         """Block until everything enqueued has finished."""
+        recorder = _recording.active
+        begun = recorder.begin(self._backend) if recorder is not None else None
         self._settle()
         self._backend.stream_synchronize(self._raw)
+        if recorder is not None:
+            recorder.called(begun, self._backend)
 
     @property
     def is_done(self) -> bool:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _layout, _pieces, _plan, _staging, _stream
+from xferlib import _handover, _layout, _pieces, _plan, _recording, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
 from xferlib._plan import Path, Plan
+from xferlib._recording import Kind
 from xferlib._staging import Chunk
 from xferlib._workers import Job, workers
 from xferlib.errors import TransferError, TransferTimeoutError
@@ -200,14 +201,17 @@ class Transfer:
             TransferTimeoutError: Not finished in time; call again.
             TransferError: The copy failed.
         """
+        recorder = _recording.active
+        begun = recorder.begin(self._backend) if recorder is not None else None
         self.settle(timeout)
         self._check()
-        if self._event is None:
-            return self._result
-        if self.is_upload:
-            self._order(self._backend.stream_current(self._event_device()))
-        else:
-            self._await_host(timeout)
+        if self._event is not None:
+            if self.is_upload:
+                self._order(self._backend.stream_current(self._event_device()))
+            else:
+                self._await_host(timeout)
+        if recorder is not None:
+            recorder.called(begun, self._backend)
         return self._result
 
     def _event_device(self) -> Device:
@@ -276,24 +280,22 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
 
 def _driver_uploads(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> bool:
     """Let the driver copy, which waits for the stream first: so only where the stream is idle."""
-    return (
-        _plan.suits_driver(found, src, dst.dtype)
-        and backend.takes_pageable(stream, idle=True)
-        and backend.copy_to_device(dst.pointer, address(src), dst.nbytes, stream=stream)
-    )
+    if not (_plan.suits_driver(found, src, dst.dtype) and backend.takes_pageable(stream, idle=True)):
+        return False
+    return _recording.driver_copy(Kind.H2D, dst.pointer, address(src), dst.nbytes, backend, stream)
 
 
 def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
     nbytes = dst.nbytes
     staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
     copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
-    backend.copy(dst.pointer, pointer, nbytes, stream=stream)
+    _recording.copy(Kind.H2D, dst.pointer, pointer, nbytes, backend, stream)
 
 
 def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
     start = src.ctypes.data
     for pointer, nbytes in found.spans:
-        backend.copy(dst.pointer + pointer - start, pointer, nbytes, stream=stream)
+        _recording.copy(Kind.H2D, dst.pointer + pointer - start, pointer, nbytes, backend, stream)
 
 
 def upload_job(
@@ -309,7 +311,9 @@ def upload_job(
         while (index := take()) >= 0:
             chunk = ring.acquire()
             try:
+                begun = _recording.begin(backend)
                 offset, nbytes = pieces.fill(index, chunk)
+                _recording.staged(begun, backend, nbytes)
                 _handover.staged(nbytes)
                 chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
             except BaseException:
@@ -335,7 +339,7 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
     if _plan.suits_driver(found, dst, src.dtype) and backend.takes_pageable(stream, idle=False):
-        if backend.copy_to_host(address(dst), src.pointer, src.nbytes, stream=stream):
+        if _recording.driver_copy(Kind.D2H, address(dst), src.pointer, src.nbytes, backend, stream):
             return
     if found.path is Path.SMALL:
         _download_small(src, dst, backend, stream)
@@ -358,7 +362,7 @@ def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
     staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
-    backend.copy(pointer, src.pointer, nbytes, stream=stream)
+    _recording.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
     backend.stream_synchronize(stream)
     copy_into(dst, np.ndarray(dst.shape, src.dtype, staged))
 
@@ -367,7 +371,7 @@ def enqueue_download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: R
     """Copy straight into pinned memory; returns at once."""
     start = dst.ctypes.data
     for pointer, nbytes in found.spans:
-        backend.copy(pointer, src.pointer + pointer - start, nbytes, stream=stream)
+        _recording.copy(Kind.D2H, pointer, src.pointer + pointer - start, nbytes, backend, stream)
 
 
 def download_job(
@@ -402,7 +406,9 @@ def download_job(
                 idle = ring.acquire_idle() if following >= 0 else None
                 ahead = receive(idle, following) if idle is not None else None
                 chunk.wait(backend)
+                begun = _recording.begin(backend)
                 pieces.drain(index, chunk)
+                _recording.staged(begun, backend, pieces.span(index)[1])
                 _handover.staged(pieces.span(index)[1])
             except BaseException:
                 ring.abandon(chunk, stream)
@@ -418,6 +424,14 @@ def download_job(
 
 
 # --- on the host
+
+
+def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
+    """What a copy to or from a CPU device is: filling one host array from another."""
+    if (recorder := _recording.active) is None:
+        copy_on_host(dst, src)
+    else:
+        recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
 
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from xferlib import _handover
+from xferlib import _handover, _recording, _site
 
 
 class Job:
@@ -22,7 +22,19 @@ class Job:
     ``finish`` runs once, when the last thread has left.
     """
 
-    __slots__ = ("_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "steps")
+    __slots__ = (
+        "_active",
+        "_finish",
+        "_is_over",
+        "_latch",
+        "_lock",
+        "_next",
+        "_work",
+        "error",
+        "handover",
+        "site",
+        "steps",
+    )
 
     def __init__(
         self, steps: int, work: Callable[[Callable[[], int]], None], *, finish: Callable[[], None] | None = None
@@ -30,6 +42,7 @@ class Job:
         self.steps = steps
         self.error: BaseException | None = None
         self.handover: object = None
+        self.site = _recording.site()
         self._work = work
         self._finish = finish
         self._next = itertools.count().__next__
@@ -51,6 +64,8 @@ class Job:
                 return
             self._active += 1
         _handover.taken(self)
+        if self.site is not None:
+            _site.inherited.site = self.site
         try:
             self._work(self.take)
         except BaseException as error:

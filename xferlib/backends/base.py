@@ -8,6 +8,7 @@ the library calls an array. `xferlib.backends` explains how to add one.
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from xferlib._array import Array, ArrayInfo
     from xferlib._device import Device
+    from xferlib._site import Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,33 @@ class Capabilities:
     def reason(self, ability: str) -> str:
         """Why ``ability`` is missing, in one sentence."""
         return self.why.get(ability, f"the backend has no {ability.replace('_', ' ')}")
+
+
+class Listener(Protocol):
+    """Is told what a backend's devices do, by a backend that knows without asking events."""
+
+    def __call__(
+        self,
+        kind: str,
+        name: str,
+        nbytes: int,
+        device: str,
+        stream: int | str,
+        start_s: float,
+        end_s: float,
+        site: Site,
+    ) -> None:
+        """One operation.
+
+        Args:
+            kind: A value of `xferlib._recording.Kind`.
+            name: What it is.
+            nbytes: Bytes moved; for a kernel those of its arrays.
+            device: Where, such as ``"sim:0"``.
+            stream: The stream's handle; for a staging step the name of the thread.
+            start_s, end_s: On the clock of `Backend.host_s`.
+            site: The line of the program that asked for it.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +333,20 @@ class Backend(ABC):
     ) -> None:
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
         raise self._unsupported("kernels")
+
+    # --- recording
+
+    def report_to(self, listener: Listener | None) -> bool:
+        """Tell ``listener`` what the devices do from now on; None: nobody any more.
+
+        Returns:
+            False if the backend does not know by itself, as usual: events on its streams tell.
+        """
+        return False
+
+    def host_s(self) -> float:
+        """The time on the host's clock, in seconds; of a simulated machine on its own clock."""
+        return time.perf_counter()
 
     def _unsupported(self, ability: str) -> UnsupportedError:
         return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib import _recording
 from xferlib._array import ArrayInfo
+from xferlib._recording import Kind
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import cache
 from xferlib.kernels.cuda_prelude import OPTIONS
@@ -83,6 +85,7 @@ class CudaPlan:
         shape: The common shape of the element-wise operands.
         infos: The arrays, by parameter.
         is_aliased: Whether an output shares memory with an input.
+        name: The kernel's, for whoever records.
     """
 
     def __init__(
@@ -94,7 +97,11 @@ class CudaPlan:
         infos: dict[int, ArrayInfo],
         *,
         is_aliased: bool,
+        name: str,
     ) -> None:
+        self.name = name
+        self._backend = backend
+        self._nbytes = sum(info.nbytes for info in infos.values())
         params = list(enumerate(program.params))
         elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
         raw = [number for number, param in params if param.is_raw]
@@ -127,7 +134,11 @@ class CudaPlan:
             if scalars:
                 for number, value in enumerate(scalars):
                     self._block.patch_scalar(number, value.tobytes())
-            self._launch(stream)
+            if (recorder := _recording.active) is None:
+                self._launch(stream)
+            else:
+                run = lambda: self._launch(stream)
+                recorder.enqueue(Kind.KERNEL, self.name, self._nbytes, self._backend, stream, run)
 
 
 def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:

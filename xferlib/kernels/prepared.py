@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib import _recording
 from xferlib._array import ArrayInfo
+from xferlib._recording import Kind
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.definitions import Specialization
@@ -138,7 +140,7 @@ class HostCall(Prepared):
                 is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
                 break
         if self._is_plain:
-            self._plan(is_aliased, values).run(values)
+            self._compute(is_aliased, values)
             return self._returned(given)
         return self._run_converted(given, values, is_aliased=is_aliased)
 
@@ -151,11 +153,20 @@ class HostCall(Prepared):
             operands[number], results[number] = self._new_output(number)
         for number in self._swapped:
             operands[number] = operands[number].astype(operands[number].dtype.newbyteorder("="))
-        self._plan(is_aliased, operands).run(operands)
+        self._compute(is_aliased, operands)
         for number in self._swapped:
             if number in self.program.writes:
                 values[number][...] = operands[number]
         return self._returned(results)
+
+    def _compute(self, is_aliased: bool, operands: list[Any]) -> None:
+        plan = self._plan(is_aliased, operands)
+        if (recorder := _recording.active) is None:
+            plan.run(operands)
+        else:
+            nbytes = sum(each.nbytes for each in operands)
+            run = lambda: plan.run(operands)
+            recorder.on_host(Kind.KERNEL, self.name, nbytes, self.backend, self.device, run)
 
     def _plan(self, is_aliased: bool, operands: list[Any]) -> NumpyPlan:
         plan = self._plans.get(is_aliased)
@@ -245,7 +256,9 @@ class CudaCall(Prepared):
             from xferlib.kernels.cuda_engine import CudaPlan
 
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
-            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased)
+            plan = CudaPlan(
+                self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased, name=self.name
+            )
             self._plans[key] = plan
             if not any(key):
                 self._aligned = plan

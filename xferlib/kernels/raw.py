@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _registry
+from xferlib import _recording, _registry
+from xferlib._recording import Kind
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import cache
@@ -271,7 +272,11 @@ class RawKernel:
             written = [args[number] for number in infos if not self.parameters[number].is_const]
             stand_in(self.name, self._cpu, args, values, written, self._stream(owner, device, stream))
             return
-        self._cpu(*(owner.host_view(args[n]) if n in infos else values[n] for n in range(len(args))))
+        function, operands = self._cpu, [owner.host_view(args[n]) if n in infos else v for n, v in enumerate(values)]
+        if (recorder := _recording.active) is None:
+            function(*operands)
+        else:
+            recorder.on_host(Kind.KERNEL, self.name, 0, owner, device, lambda: function(*operands))
 
     def _launch(
         self,
@@ -297,7 +302,12 @@ class RawKernel:
                 self._block = ParameterBlock(0, self._sizes)
             for number, value in enumerate(values):
                 self._block.patch_scalar(number, value.tobytes())
-            owner.launch(kernel, grid, block, self._block.address, stream=stream, shared_nbytes=shared_nbytes)
+            params = self._block.address
+            run = lambda: owner.launch(kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes)
+            if (recorder := _recording.active) is None:
+                run()
+            else:
+                recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)
 
 
 def _extents(kernel: str, what: str, given: Any) -> tuple[int, int, int]:

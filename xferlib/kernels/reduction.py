@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib import _recording
 from xferlib._array import ArrayInfo
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
@@ -76,8 +77,12 @@ class ReductionKernel:
             from xferlib.sim.calls import reduce
 
             reduce(self.name, lambda given, into: _run_host(call, given, infos, into, count), args, results)
-        else:
+        elif (recorder := _recording.active) is None:
             _run_host(call, args, infos, results, count)
+        else:
+            nbytes = sum(info.nbytes for info in infos.values())
+            run = lambda: _run_host(call, args, infos, results, count)
+            recorder.on_host(_recording.Kind.KERNEL, self.name, nbytes, backend.at(device), device, run)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
@@ -116,7 +121,13 @@ class ReductionKernel:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
-        plan.run([info.pointer for info in everything], call.scalars(args), stream)
+        pointers, scalars = [info.pointer for info in everything], call.scalars(args)
+        if (recorder := _recording.active) is None:
+            plan.run(pointers, scalars, stream)
+        else:
+            nbytes = sum(info.nbytes for info in everything)
+            run = lambda: plan.run(pointers, scalars, stream)
+            recorder.enqueue(_recording.Kind.KERNEL, self.name, nbytes, backend, stream, run)
         if stream.handle:  # arrays allocated on another stream must outlast the work on this one
             for each in (*(args[number] for number in sorted(infos)), *results):
                 backend.consumed(each, stream)

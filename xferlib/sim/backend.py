@@ -14,7 +14,7 @@ import numpy as np
 from xferlib import _handover, _hostmem
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._device import Device
-from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawEvent, RawKernel, RawStream
+from xferlib.backends.base import Backend, Capabilities, DeviceProperties, Listener, RawEvent, RawKernel, RawStream
 from xferlib.errors import StreamError, UnsupportedError
 from xferlib.sim import current, kernels, memory, ranges
 from xferlib.sim.arrays import SimArray
@@ -269,6 +269,15 @@ class SimBackend(Backend):
             _, rows, cols, row_dst, row_src, col_dst, col_src = numbers[:7]
             axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
         self._copy_strided(dst, src, kernel.itemsize, axes, _stream(stream))
+
+    # --- recording
+
+    def report_to(self, listener: Listener | None) -> bool:
+        self.machine.listener = listener
+        return True
+
+    def host_s(self) -> float:
+        return self.machine.hosts.current().time_s
 
     def _copy_strided(self, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream) -> None:
         shape = tuple(axis[0] for axis in axes)

@@ -14,8 +14,9 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xferlib._site import Site, user_site
 from xferlib.errors import UnsupportedError
-from xferlib.sim.operations import Operation, Site, Span, user_site
+from xferlib.sim.operations import Operation, Span
 
 if TYPE_CHECKING:
     from types import TracebackType

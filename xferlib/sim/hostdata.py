@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xferlib._site import Site, user_site
 from xferlib.sim.memory import POISON, poison
-from xferlib.sim.operations import Action, Operation, Site, Span, user_site
+from xferlib.sim.operations import Action, Operation, Span
 from xferlib.sim.reports import Access, Hazard, Race
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from xferlib._site import Site, inherited, user_site
 from xferlib.sim.clocks import Clock, Participant, joined
-from xferlib.sim.operations import Site, inherited, user_site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

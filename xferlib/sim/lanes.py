@@ -43,6 +43,11 @@ class Timeline:
     def __iter__(self) -> Iterator[Slice]:
         return iter(self._slices)
 
+    @property
+    def last(self) -> Slice:
+        """What was enqueued last."""
+        return self._slices[-1]
+
     def clear(self) -> None:
         """Forget what was done; engines stay busy as they are."""
         self._slices.clear()

@@ -10,9 +10,10 @@ import functools
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from xferlib._site import Site, user_site
 from xferlib.sim.clocks import joined
 from xferlib.sim.memory import Block, poison
-from xferlib.sim.operations import Action, Operation, Site, user_site
+from xferlib.sim.operations import Action, Operation
 from xferlib.sim.streams import SimEvent, SimStream
 
 if TYPE_CHECKING:

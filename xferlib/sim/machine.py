@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from xferlib import _device
+from xferlib._site import user_site
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim import hostdata, schedules
 from xferlib.sim.detector import Detector, Mode
@@ -23,7 +24,7 @@ from xferlib.sim.injection import Fault, Faults, Point
 from xferlib.sim.lanes import Timeline
 from xferlib.sim.lifetimes import Allocation, Lifetimes
 from xferlib.sim.memory import Block, Memory
-from xferlib.sim.operations import Action, Operation, Span, Spans, user_site
+from xferlib.sim.operations import Action, Operation, Span, Spans
 from xferlib.sim.profile import HOST, Lane
 from xferlib.sim.reports import UNRECORDED, Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.settings import Settings
@@ -33,6 +34,7 @@ from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, 
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._layout import HostArray
+    from xferlib.backends.base import Listener
     from xferlib.sim.guard import PageGuard
 
 _POLLS = 64
@@ -61,6 +63,8 @@ class Machine:
         self.guard: PageGuard | None = None
         self.faults = Faults()
         self.timeline = Timeline(settings.profile)
+        self.listener: Listener | None = None
+        """Who is told of every operation and when it would run."""
         self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
             device: DeviceStreams(SimStream(next(self.keys), device, StreamKind.LEGACY, user_site()))
@@ -177,6 +181,11 @@ class Machine:
                 hostdata.watch(self, operation)
             stream.tail = operation
             stream.time_s = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)
+            if self.listener is not None and lane is not Lane.NONE:
+                kind = "kernel" if lane is Lane.KERNELS else lane.value
+                device = f"sim:{stream.device.index}"
+                start_s = self.timeline.last.start_s
+                self.listener(kind, name, nbytes, device, stream.handle, start_s, stream.time_s, operation.site)
             self.engine.add(operation, after)
             return operation
 
@@ -365,6 +374,9 @@ class Machine:
     def _stage(self, host: HostThread, nbytes: int) -> None:
         with self.lock:
             host.time_s = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)
+            if self.listener is not None:
+                start_s = self.timeline.last.start_s
+                self.listener("staging", "stage", nbytes, "host", host.label, start_s, host.time_s, user_site())
 
     def slow(self, stream: SimStream) -> None:
         """Let operations on a stream take longer on the virtual clock."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib._site import Site
 from xferlib.sim.intervals import IntervalMap
-from xferlib.sim.operations import Action, Operation, Site, Span
+from xferlib.sim.operations import Action, Operation, Span
 
 if TYPE_CHECKING:
     from xferlib._device import Device

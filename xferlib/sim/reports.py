@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from xferlib._site import Site
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim.clocks import Participant
 from xferlib.sim.hosts import HostThread
-from xferlib.sim.operations import Action, Site
+from xferlib.sim.operations import Action
 from xferlib.sim.streams import SimStream, StreamKind
 
 

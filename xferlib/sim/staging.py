@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xferlib._site import Site, user_site
 from xferlib.sim.memory import POISON
-from xferlib.sim.operations import Site, user_site
 from xferlib.sim.reports import Access, Hazard, Race
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from xferlib._site import Site
 from xferlib.backends.base import RawStream
 from xferlib.sim.clocks import Clock, Participant
-from xferlib.sim.operations import Operation, Site
+from xferlib.sim.operations import Operation
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -49,6 +50,11 @@ class SimStream(Participant):
         self.time_s = 0.0
         self.waited: dict[int, Waited] = {}
         self.is_ended = False
+
+    @property
+    def handle(self) -> int:
+        """The handle that CUDA would give it."""
+        return {StreamKind.LEGACY: LEGACY, StreamKind.PER_THREAD: PER_THREAD}.get(self.kind, self.key)
 
 
 class Waited:

@@ -1,0 +1,58 @@
+"""Lines of the user's program: where what xferlib does was asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import numpy as np
+
+_PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+_TESTING = _PACKAGE + "testing" + os.sep
+_OURS = (_PACKAGE, str(Path(np.__file__).parent) + os.sep, "<frozen")
+_is_ours: dict[str, bool] = {}
+
+
+class Site(NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+NOWHERE = Site("<outside the program>", 0, "?")
+inherited = threading.local()
+"""``inherited.site``: for a thread of xferlib's own, the line whose work it does."""
+
+
+def user_site() -> Site:
+    """The innermost line outside xferlib and NumPy; in a thread of xferlib's own, the line it works for."""
+    return user_call()[0]
+
+
+def user_call() -> tuple[Site, str]:
+    """`user_site`, and the name of the function of xferlib's that was called there."""
+    frame: FrameType | None = sys._getframe(1)
+    called = ""
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        ours = _is_ours.get(file)
+        if ours is None:
+            ours = _is_ours[file] = file.startswith(_OURS) and not file.startswith(_TESTING)
+        if not ours:
+            if file == threading.__file__:
+                break
+            return Site(file, frame.f_lineno, code.co_qualname), called
+        called = code.co_name
+        frame = frame.f_back
+    site: Site = getattr(inherited, "site", NOWHERE)
+    return site, called
