@@ -126,10 +126,10 @@ def launch(
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
     grid = (min(blocks, _MOST_BLOCKS), 1, 1)
-    run = lambda: backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
     if (recorder := _recording.active) is None:
-        run()
+        backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
     else:
+        run = lambda: backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
         recorder.enqueue(Kind.KERNEL, name, nbytes, backend, stream, run)
 
 

@@ -23,18 +23,8 @@ class Job:
     """
 
     __slots__ = (
-        "_active",
-        "_finish",
-        "_is_over",
-        "_latch",
-        "_lock",
-        "_next",
-        "_work",
-        "error",
-        "handover",
-        "site",
-        "steps",
-    )
+        "_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "site", "steps",
+    )  # fmt: skip
 
     def __init__(
         self, steps: int, work: Callable[[Callable[[], int]], None], *, finish: Callable[[], None] | None = None

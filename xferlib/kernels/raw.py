@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -303,7 +304,9 @@ class RawKernel:
             for number, value in enumerate(values):
                 self._block.patch_scalar(number, value.tobytes())
             params = self._block.address
-            run = lambda: owner.launch(kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes)
+            run = functools.partial(
+                owner.launch, kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes
+            )
             if (recorder := _recording.active) is None:
                 run()
             else:
