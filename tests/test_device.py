@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
+from xferlib import _registry
 from xferlib.errors import ConfigError, DeviceNotFoundError
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -17,11 +18,13 @@ pytestmark = pytest.mark.usefixtures("fake")
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Any:
-    """The fake's current device, as it was."""
-    before = xl.get_device("fake")
+    """The fake's current device, and the default backend, as they were; the environment's names neither."""
+    environment = xl.configure(backend=None, device=None)
+    before, choice = xl.get_device("fake"), _registry._process_choice
     yield
     before.use()
-    xl.use_backend("numpy")
+    _registry._process_choice = choice
+    xl.configure(backend=environment.backend, device=environment.device)
 
 
 def test_every_spelling_gives_the_same_object() -> None:
