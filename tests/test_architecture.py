@@ -16,7 +16,7 @@ LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
     {"errors", "_site"},
     {"_recording"},
-    {"_config", "_array", "_layout", "_convert", "_handover"},
+    {"_config", "_array", "_layout", "_convert", "_handover", "_leaves"},
     {"backends.base"},
     {"_registry"},
     {"_device"},
@@ -24,8 +24,12 @@ LAYERS = [
     {"_plan"},
     {"_transfer"},
     {"_move"},
+    {"_packing"},
     {"_api"},
-    {"_create"},
+    {"_create", "_arriving"},
+    {"_batch"},
+    {"_pipeline"},
+    {"_prefetch"},
 ]
 FOR_BACKENDS = {
     "errors", "_array", "_device", "_registry", "_handover", "_site",

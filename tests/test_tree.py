@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _tree
+from xferlib import _packing
 from xferlib.testing import assert_same_bits
 
 DTYPES = ["bool", "int8", "uint16", "int32", "float16", "float32", "float64", "complex128"]
@@ -126,11 +126,11 @@ def test_a_registered_class_is_a_node() -> None:
 
 def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
     kinds = [
-        _tree._Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
+        _packing.Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
         for shape in ((3,), (4,), (5, 7))
         for name in ("int8", "float32", "complex128")
     ]
-    groups, nbytes = _tree._layout_of(kinds)
+    groups, nbytes = _packing._layout_of(kinds)
     ends = []
     for group in groups:
         size = int(np.prod(group.kind.shape)) * group.kind.wanted.itemsize

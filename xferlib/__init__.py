@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from xferlib import sim
     from xferlib._calibration import Calibration, calibrate
     from xferlib._explain import Explanation, explain
+    from xferlib._prefetch import Prefetcher, prefetch
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
     from xferlib.kernels.raw import RawKernel, RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
@@ -56,6 +57,7 @@ __all__ = [
     "Explanation",
     "PinnedPool",
     "PinnedStats",
+    "Prefetcher",
     "RawKernel",
     "RawModule",
     "ReductionKernel",
@@ -85,6 +87,7 @@ __all__ = [
     "pinned_empty_like",
     "pinned_pool",
     "pinned_zeros",
+    "prefetch",
     "raw_module",
     "reduction",
     "sim",
@@ -106,12 +109,14 @@ _LAZY = {
     "Calibration": "_calibration",
     "ElementwiseKernel": "kernels",
     "Explanation": "_explain",
+    "Prefetcher": "_prefetch",
     "RawKernel": "kernels",
     "RawModule": "kernels",
     "ReductionKernel": "kernels",
     "calibrate": "_calibration",
     "elementwise": "kernels",
     "explain": "_explain",
+    "prefetch": "_prefetch",
     "raw_module": "kernels",
     "reduction": "kernels",
     "sim": "sim",

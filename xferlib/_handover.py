@@ -19,12 +19,18 @@ class Postponed(Protocol):
     def is_due(self) -> bool:
         """Somebody asks whether it is done: whether it is time to begin."""
 
+    def drop(self) -> None:
+        """Nobody wants it any more."""
+
 
 class Listener(Protocol):
     """Follows what is ordered behind what between host threads."""
 
     def began(self) -> None:
         """The calling thread is one of xferlib's own."""
+
+    def ended(self) -> None:
+        """The calling thread, one of xferlib's own, is about to end."""
 
     def given(self, before: Any) -> Any:
         """What to keep beside a thing given away; ``before``: what is kept there already."""
@@ -49,6 +55,12 @@ def began() -> None:
     """The calling thread does work that other threads give it."""
     if listener is not None:
         listener.began()
+
+
+def ended() -> None:
+    """The calling thread, which has said that it `began`, is about to end."""
+    if listener is not None:
+        listener.ended()
 
 
 def given(thing: Any) -> None:

@@ -141,6 +141,12 @@ class Transfer:
             self._keep = ()
             _stream.remove_pending(self._stream, self)
 
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+        self.settle()
+        if self._job is None and self._event is not None and self._path != Path.SMALL:
+            self._backend.event_synchronize(self._event)
+
     def settle(self, timeout_s: float | None = None) -> None:
         """Wait until every copy is enqueued, or the transfer has failed."""
         self._begin()
@@ -148,6 +154,23 @@ class Transfer:
             raise TransferTimeoutError(
                 f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
             )
+
+    def cancel(self) -> None:
+        """Copy no more than has been begun; the destination holds nothing of use."""
+        later, self._later = self._later, None
+        if later is not None:
+            later.drop()
+        if self._job is not None:
+            self._job.cancel(TransferError(f"the transfer of {self._nbytes} bytes was cancelled"))
+
+    def await_end(self) -> None:
+        """Wait until nothing of the copy is under way, whether it succeeded or not."""
+        self.release()
+
+    def precede(self, stream: RawStream) -> None:
+        """Let ``stream`` come after the copies, if they are all enqueued."""
+        if self._event is not None:
+            self._backend.event_wait(stream, self._event)
 
     def _begin(self, *, is_poll: bool = False) -> None:
         """Give the copy to the workers if that was put off."""

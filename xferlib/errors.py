@@ -2,6 +2,7 @@
 
     XferError
     ├── ConfigError (ValueError)                 an XFERLIB_* variable or a use_*() argument
+    ├── ArgumentError (ValueError)               an argument out of its range
     ├── BackendError
     │   ├── BackendNotFoundError (ValueError)        no backend of that name
     │   ├── BackendUnavailableError (ImportError)    it exists, but cannot run here
@@ -21,6 +22,7 @@
     ├── OutOfMemoryError (MemoryError)
     │   ├── DeviceMemoryError
     │   └── PinnedMemoryError
+    ├── ClosedError (RuntimeError)               more was asked of something that was closed
     ├── TransferError (RuntimeError)             a copy failed after it was accepted
     │   ├── TransferTimeoutError (TimeoutError)
     │   └── SlowPathError                        refused by XFERLIB_STRICT
@@ -41,6 +43,10 @@ class XferError(Exception):
 
 class ConfigError(XferError, ValueError):
     """A configuration value that xferlib cannot use."""
+
+
+class ArgumentError(XferError, ValueError):
+    """An argument out of its range."""
 
 
 class BackendError(XferError):
@@ -117,6 +123,10 @@ class DeviceMemoryError(OutOfMemoryError):
 
 class PinnedMemoryError(OutOfMemoryError):
     """The host has too little page-lockable memory, or the pinned pool is at its limit."""
+
+
+class ClosedError(XferError, RuntimeError):
+    """More was asked of something that was closed."""
 
 
 class TransferError(XferError, RuntimeError):

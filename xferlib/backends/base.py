@@ -210,6 +210,10 @@ class Backend(ABC):
     def consumed(self, array: Array, stream: RawStream) -> None:
         """``array``, allocated on another stream, is used on ``stream``: its memory must outlast that."""
 
+    def guarded(self, array: Array, stream: RawStream) -> Array:
+        """``array``, made by the library itself on ``stream``, such that its memory outlasts what `consumed` says."""
+        return array
+
     def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
         """What of ``objects`` shared code must hold until ``event`` has passed; usually all.
 

@@ -54,9 +54,15 @@ class CupyBackend(CudaBackend):
             inner = cupy.empty(shape, dtype)
         finally:
             self.stream_use(current)
-        guard = Guard(self, inner, stream)
-        memory = cupy.cuda.UnownedMemory(inner.data.ptr, inner.nbytes, guard, device.index)
-        return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
+        return self.guarded(inner, stream)
+
+    def guarded(self, array: Array, stream: RawStream) -> Array:
+        held = array.data.mem
+        if isinstance(getattr(held, "_owner", None), Guard):
+            return array
+        memory = cupy.cuda.UnownedMemory(held.ptr, held.size, Guard(self, array, stream), stream.device.index)
+        pointer = cupy.cuda.MemoryPointer(memory, array.data.ptr - held.ptr)
+        return cupy.ndarray(array.shape, array.dtype, pointer, array.strides)
 
     def view(self, array: Array) -> ArrayInfo:
         device = self._devices[array.data.device_id]

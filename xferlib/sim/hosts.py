@@ -53,10 +53,12 @@ class Hosts:
         """What the machine makes of a transfer about to be staged by threads."""
         self.main = HostThread(next(keys), "the host")
         self._own: dict[int, HostThread] = {}
+        self._ended = HostThread(next(keys), "host threads that have ended")
         self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[HostThread]:
         yield self.main
+        yield self._ended
         yield from tuple(self._own.values())
 
     def current(self) -> HostThread:
@@ -69,6 +71,13 @@ class Hosts:
             ident = threading.get_ident()
             if ident not in self._own:
                 self._own[ident] = HostThread(next(self._keys), f"host thread {threading.current_thread().name}")
+
+    def ended(self) -> None:
+        """The calling thread is about to end; the next one may have its number, and not be xferlib's."""
+        with self._lock:
+            over = self._own.pop(threading.get_ident(), None)
+            if over is not None:
+                self._ended.learn(over.clock)
 
     def given(self, before: object) -> Handover:
         """What the calling thread did so far comes before whatever takes the thing over."""

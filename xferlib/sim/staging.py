@@ -52,6 +52,10 @@ class PostponedStaging:
         if is_changed and self._machine.detector.is_on:
             self._machine.detector.report(self._race())
 
+    def drop(self) -> None:
+        """Nobody wants the transfer any more: what happens to its source is nobody's fault."""
+        self._begin = self._host = None
+
     def is_due(self) -> bool:
         """A program that polls gets a thread in the end."""
         self._polls += 1

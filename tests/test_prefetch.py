@@ -1,0 +1,394 @@
+"""Prefetching: order, contents, errors in their place, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib import _registry
+from xferlib import errors as e
+from xferlib.testing import assert_same_bits
+
+DTYPES = ["bool", "int8", "uint16", "int32", "float16", "float32", "float64", "complex128", ">f4"]
+
+
+@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"], autouse=True)
+def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield name
+    if name == "fake":
+        machine = _registry.get("fake").machine
+        machine.finish()
+        violations, machine.violations = machine.violations, []
+        assert not violations
+
+
+def array(number: int, shape: tuple[int, ...] = (3, 5), dtype: str = "float32") -> np.ndarray[Any, Any]:
+    """Values that tell batches apart."""
+    size = int(np.prod(shape))
+    return (np.arange(size) * 7 + number).astype(np.uint8).astype(dtype).reshape(shape)
+
+
+def listed(batches: Any, **options: Any) -> list[Any]:
+    return [xl.tree.to_host(batch) for batch in xl.prefetch(batches, **options)]
+
+
+SOURCES: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "iterator": iter,
+    "generator": lambda items: (item for item in items),
+    "map": lambda items: map(dict, items),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_batches_come_in_order_whatever_the_source_and_the_depth(kind: str, depth: int) -> None:
+    items = [{"x": array(n, (n + 1, 300)), "t": array(n, (n,), "int32"), "n": n, "no": None} for n in range(9)]
+    for item, found in zip(items, listed(SOURCES[kind](items), depth=depth), strict=True):
+        assert found["n"] == item["n"]
+        assert found["no"] is None
+        assert_same_bits(found["x"], item["x"])
+        assert_same_bits(found["t"], item["t"])
+
+
+@given(
+    shapes=st.lists(st.lists(st.integers(0, 40), max_size=3).map(tuple), max_size=7),
+    dtypes=st.lists(st.sampled_from(DTYPES), min_size=7, max_size=7),
+    depth=st.integers(1, 4),
+    is_read_ahead=st.booleans(),
+    is_kept=st.booleans(),
+)
+def test_shapes_and_dtypes_may_change_from_batch_to_batch(
+    shapes: list[tuple[int, ...]], dtypes: list[str], depth: int, is_read_ahead: bool, is_kept: bool
+) -> None:
+    items = [array(n, shape, dtype) for n, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=False))]
+    prefetcher = xl.prefetch(iter(items) if is_read_ahead else items, depth=depth)
+    found = list(prefetcher) if is_kept else [xl.to_host(batch) for batch in prefetcher]
+    for item, batch in zip(items, found, strict=True):
+        assert_same_bits(xl.to_host(batch), item.astype(item.dtype.newbyteorder("=")))
+
+
+@pytest.mark.parametrize("nbytes", [64, 100 << 10, 3 << 20])
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_generator_may_fill_the_same_array_again(nbytes: int, is_pinned: bool) -> None:
+    def source() -> Iterator[Any]:
+        memory = xl.pinned_zeros(nbytes, "uint8") if is_pinned else np.zeros(nbytes, np.uint8)
+        for number in range(6):
+            memory[:] = number
+            yield memory
+        memory[:] = 99
+
+    for number, batch in enumerate(xl.prefetch(source())):
+        assert_same_bits(xl.to_host(batch), np.full(nbytes, number, np.uint8))
+
+
+@pytest.mark.parametrize("nbytes", [64, 3 << 20])
+def test_batches_may_be_kept_for_ever_and_belong_to_the_consumer(nbytes: int) -> None:
+    items = [np.full(nbytes, number, np.uint8) for number in range(7)]
+    kept = list(xl.prefetch(items))
+    for item in items:
+        item[:] = 77
+    for number, batch in enumerate(kept):
+        assert_same_bits(xl.to_host(batch), np.full(nbytes, number, np.uint8))
+
+
+def test_iter_is_called_once_and_the_source_is_not_read_beyond_its_depth() -> None:
+    class Source:
+        iterations = 0
+        given = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.iterations += 1
+            return self
+
+        def __next__(self) -> Any:
+            self.given += 1
+            return array(self.given)
+
+    source = Source()
+    with xl.prefetch(source, depth=2) as prefetcher:
+        for number in range(1, 6):
+            next(prefetcher)
+            assert source.given <= number + 2
+        assert iter(prefetcher) is prefetcher
+    assert source.iterations == 1
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 5])
+def test_an_error_of_the_source_comes_after_every_batch_before_it_and_again(after: int) -> None:
+    def source() -> Iterator[Any]:
+        yield from (array(number) for number in range(after))
+        raise KeyError("the file is gone")
+
+    prefetcher = xl.prefetch(source())
+    for number in range(after):
+        assert_same_bits(xl.to_host(next(prefetcher)), array(number))
+    for _ in range(3):
+        with pytest.raises(KeyError, match="the file is gone"):
+            next(prefetcher)
+
+
+def test_an_ended_source_stays_ended() -> None:
+    prefetcher = xl.prefetch(iter([array(0)]))
+    next(prefetcher)
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            next(prefetcher)
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator"])
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_a_batch_that_no_device_holds_is_an_error_in_its_turn_and_again(kind: str, after: int) -> None:
+    items = [array(number) for number in range(after)]
+    prefetcher = xl.prefetch(SOURCES[kind]([*items, np.array([{}]), array(9)]))
+    for item in items:
+        assert_same_bits(xl.to_host(next(prefetcher)), item)
+    for _ in range(3):
+        with pytest.raises(e.UnsupportedDTypeError, match="object"):
+            next(prefetcher)
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator"])
+def test_a_transform_that_fails_once_loses_no_batch(kind: str) -> None:
+    calls = itertools.count()
+
+    def fails_at_the_third(batch: Any) -> Any:
+        if next(calls) == 2:
+            raise ZeroDivisionError("not this time")
+        return batch
+
+    prefetcher = xl.prefetch(SOURCES[kind]([array(n) for n in range(5)]), transform=fails_at_the_third)
+    found = [xl.to_host(next(prefetcher)) for _ in range(2)]
+    with pytest.raises(ZeroDivisionError, match="not this time"):
+        next(prefetcher)
+    found += [xl.to_host(batch) for batch in prefetcher]
+    for number, batch in enumerate(found):
+        assert_same_bits(batch, array(number))
+    assert len(found) == 5
+
+
+# --- the end
+
+
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "xferlib-feed"}
+
+
+def ends(prefetcher: xl.Prefetcher) -> None:
+    """The thread that reads for a prefetcher ends."""
+    thread = prefetcher._feed._thread
+    assert thread is not None
+    thread.join(60.0)
+    assert not thread.is_alive()
+
+
+def test_close_ends_an_endless_source_and_lets_its_clean_up_run() -> None:
+    ended = threading.Event()
+
+    def source() -> Iterator[Any]:
+        try:
+            for number in itertools.count():
+                yield array(number, (100, 999))
+        finally:
+            ended.set()
+
+    with xl.prefetch(source()) as prefetcher:
+        for number, batch in zip(range(5), prefetcher, strict=False):
+            assert_same_bits(xl.to_host(batch), array(number, (100, 999)))
+    ends(prefetcher)
+    assert ended.is_set()
+    prefetcher.close()
+    for _ in range(2):
+        with pytest.raises(e.ClosedError, match="closed after 5 batches"):
+            next(prefetcher)
+
+
+@pytest.mark.parametrize("how", ["break", "error", "unused"])
+def test_a_dropped_prefetcher_ends_its_thread_and_its_source(how: str) -> None:
+    ended = threading.Event()
+
+    def source() -> Iterator[Any]:
+        try:
+            for number in itertools.count():
+                yield array(number)
+        finally:
+            ended.set()
+
+    def consume() -> weakref.ref[Any]:
+        prefetcher = xl.prefetch(source())
+        if how != "unused":
+            for number, _ in enumerate(prefetcher):
+                if number == 3 and how == "break":
+                    break
+                if number == 3:
+                    raise ZeroDivisionError
+        return weakref.ref(prefetcher._feed)
+
+    try:
+        consume()
+    except ZeroDivisionError:
+        pass
+    gc.collect()
+    assert ended.wait(60.0)
+
+
+def test_close_does_not_wait_for_a_source_that_waits_itself() -> None:
+    release = threading.Event()
+
+    def source() -> Iterator[Any]:
+        yield array(0)
+        release.wait()
+        yield array(1)
+
+    prefetcher = xl.prefetch(source())
+    assert_same_bits(xl.to_host(next(prefetcher)), array(0))  # the first comes although the second does not
+    prefetcher.close()
+    release.set()
+    ends(prefetcher)
+
+
+def test_a_consumer_that_waits_learns_of_a_close() -> None:
+    release = threading.Event()
+
+    def source() -> Iterator[Any]:
+        release.wait()
+        yield array(0)
+
+    prefetcher = xl.prefetch(source())
+    found: list[BaseException] = []
+
+    def consume() -> None:
+        try:
+            next(prefetcher)
+        except e.ClosedError as error:
+            found.append(error)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    prefetcher.close()
+    consumer.join(60.0)
+    release.set()
+    assert len(found) == 1
+    ends(prefetcher)
+
+
+def test_two_at_once_and_in_threads_of_the_user() -> None:
+    wrong: list[object] = []
+
+    def consume(start: int) -> None:
+        try:
+            items = [array(start + n, (50, 997)) for n in range(8)]
+            one, two = xl.prefetch(iter(items)), xl.prefetch(items)
+            for item, a, b in zip(items, one, two, strict=True):
+                assert_same_bits(xl.to_host(a), item)
+                assert_same_bits(xl.to_host(b), item)
+        except BaseException as error:
+            wrong.append(error)
+
+    consumers = [threading.Thread(target=consume, args=(100 * n,)) for n in range(4)]
+    with_default = xl.get_backend().name
+    assert with_default
+    for consumer in consumers:
+        consumer.start()
+    for consumer in consumers:
+        consumer.join()
+    assert not wrong
+
+
+def test_the_source_sees_the_defaults_of_whoever_made_the_prefetcher(backend: str) -> None:
+    seen: list[str] = []
+
+    def source() -> Iterator[Any]:
+        seen.append(xl.get_backend().name)
+        yield array(0)
+
+    list(xl.prefetch(source()))
+    assert seen == [backend]
+
+
+# --- transform and stream
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator"])
+def test_a_transform_sees_batches_on_the_device_and_gives_what_is_handed_out(kind: str) -> None:
+    def copied(batch: Any) -> Any:
+        assert xl.device_of(batch["x"]) is xl.get_device()
+        return xl.to_device(batch["x"]), "beside", batch["x"]
+
+    items = [{"x": array(n, (40, 1000))} for n in range(7)]
+    for item, (copy, beside, same) in zip(items, xl.prefetch(SOURCES[kind](items), transform=copied), strict=True):
+        assert beside == "beside"
+        assert_same_bits(xl.to_host(copy), item["x"])
+        assert_same_bits(xl.to_host(same), item["x"])
+
+
+def test_the_copies_go_on_the_stream_that_is_given() -> None:
+    stream = xl.Stream()
+    items = [array(n, (40, 1000)) for n in range(7)]
+    for item, batch in zip(items, xl.prefetch(items, stream=stream), strict=True):
+        assert_same_bits(xl.to_host(batch), item)
+
+
+def test_batches_are_ordered_on_whatever_stream_is_current() -> None:
+    streams = [xl.Stream(), xl.Stream()]
+    items = [array(n, (40, 1000)) for n in range(8)]
+    prefetcher = xl.prefetch(items)
+    for number, item in enumerate(items):
+        with streams[number % 2] as stream:
+            batch = next(prefetcher)
+            copied = xl.to_device(batch)
+            assert_same_bits(xl.to_host(copied, stream=stream), item)
+
+
+def test_batches_on_the_device_already_are_copied_too() -> None:
+    items = [xl.to_device(array(n)) for n in range(5)]
+    for number, batch in enumerate(xl.prefetch(items)):
+        assert_same_bits(xl.to_host(batch), array(number))
+
+
+# --- arguments
+
+
+@pytest.mark.parametrize("depth", [0, -1, 1.0, True, None, "2"])
+def test_a_depth_that_is_no_count_is_refused_before_the_source_is_touched(depth: Any) -> None:
+    source = iter([array(0)])
+    with pytest.raises(e.ArgumentError, match="depth=.*2 suits"):
+        xl.prefetch(source, depth=depth)
+    assert next(source) is not None
+
+
+@pytest.mark.parametrize("batches", [{"x": array(0)}, "x.npy", 5, None, np.array(1.0)])
+def test_what_is_no_iterable_of_batches_is_refused(batches: Any) -> None:
+    with pytest.raises(e.UnsupportedArrayError, match="batches is"):
+        xl.prefetch(batches)
+
+
+def test_a_transform_that_is_no_function_is_refused() -> None:
+    with pytest.raises(e.ArgumentError, match="transform is str"):
+        xl.prefetch([], transform="float32")
+
+
+def test_a_stream_or_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(e.DeviceNotFoundError):
+        xl.prefetch([], device="cuda:99")
+    with pytest.raises(e.StreamError):
+        xl.prefetch([], stream="fast")

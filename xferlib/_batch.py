@@ -1,0 +1,147 @@
+"""One batch of a pipeline: copied, transformed, handed out; what failed can be tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _registry, _transfer
+from xferlib._arriving import Arriving
+from xferlib._leaves import flatten
+from xferlib._stream import Stream
+from xferlib.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from xferlib._array import Array
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend, RawEvent, RawStream
+
+
+class Lane:
+    """Where batches go: a device, and what is done to them there.
+
+    Args:
+        backend: Serves ``place``.
+        place: The device.
+        transform: What each batch is passed through on the device.
+    """
+
+    __slots__ = ("backend", "place", "transform")
+
+    def __init__(self, backend: Backend, place: Device, transform: Callable[[Any], Any] | None) -> None:
+        self.backend = backend
+        self.place = place
+        self.transform = transform
+
+    @property
+    def transforms_ahead(self) -> bool:
+        """Whether the library's operations follow the stream of the copies, so that they need not wait."""
+        abilities = self.backend.capabilities
+        return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+class Batch:
+    """One item of the source, kept until it has been handed out: what failed can be tried again."""
+
+    __slots__ = ("_arriving", "_error", "_event", "_host", "_lane", "_made", "_stream", "_value", "handover")
+
+    def __init__(self, host: Any, lane: Lane, stream: RawStream) -> None:
+        self._host = host
+        self._lane = lane
+        self._stream = stream
+        self._arriving: Arriving | None = None
+        self._error: BaseException | None = None
+        self._value: Any = None
+        self._made: list[Array] | None = None
+        """Arrays that the transform made; None before it ran."""
+        self._event: RawEvent | None = None
+        self.handover: object = None
+
+    def try_begin(self, before: Batch | None) -> bool:
+        """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
+        try:
+            if before is not None and before._arriving is not None:
+                before._arriving.precede(self._stream)
+            self._begin()
+        except BaseException as error:
+            self._error = error
+            return False
+        return True
+
+    def try_prepare(self) -> bool:
+        """Begin, wait until the source may be changed, and transform."""
+        try:
+            self._begin()
+            self._transform_ahead()
+            assert self._arriving is not None
+            self._arriving.release()
+        except BaseException as error:
+            self._error = error
+            return False
+        return True
+
+    def _begin(self) -> None:
+        if self._arriving is None:
+            self._arriving = Arriving(self._host, self._lane.backend, self._lane.place, self._stream)
+
+    def _transform_ahead(self) -> None:
+        lane = self._lane
+        if self._made is not None or lane.transform is None or not lane.transforms_ahead:
+            return
+        assert self._arriving is not None
+        with Stream._of(self._stream, lane.backend):
+            value = lane.transform(self._arriving.result())
+        leaves, rebuild = flatten(value)
+        made = []
+        for number, leaf in enumerate(leaves):
+            owner = _registry.backend_of(leaf)
+            if owner is not None and owner.view(leaf).device is lane.place:
+                leaves[number] = lane.backend.guarded(leaf, self._stream)
+                made.append(leaves[number])
+        self._value = rebuild(leaves)
+        self._event = _transfer.record(lane.backend, self._stream)
+        self._made = made
+
+    def hand_over(self) -> Any:
+        """The batch, ordered on the calling thread's current stream; may be called again after an error."""
+        error, self._error = self._error, None
+        if error is not None:
+            self._restart()
+            if not isinstance(error, (OutOfMemoryError, KeyboardInterrupt)):  # those may have passed meanwhile
+                raise error
+        try:
+            self._begin()
+            return self._ordered()
+        except Exception:
+            self._restart()
+            raise
+
+    def _ordered(self) -> Any:
+        lane = self._lane
+        assert self._arriving is not None
+        if lane.transform is None:
+            return self._arriving.result()
+        if not lane.transforms_ahead:
+            return lane.transform(self._arriving.result())
+        self._transform_ahead()
+        assert self._made is not None
+        current = lane.backend.stream_current(lane.place)
+        if current.handle != self._stream.handle:
+            lane.backend.event_wait(current, self._event)
+            for array in self._made:
+                lane.backend.consumed(array, current)
+        return self._value
+
+    def _restart(self) -> None:
+        self.cancel()
+        self._arriving = self._made = self._value = None
+
+    def cancel(self) -> None:
+        """Nobody wants it."""
+        if self._arriving is not None:
+            self._arriving.cancel()
+
+    def await_end(self) -> None:
+        """After `cancel`: wait until no copy reads the source; how a copy ended is nobody's concern any more."""
+        if self._arriving is not None:
+            self._arriving.await_end()

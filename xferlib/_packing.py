@@ -1,0 +1,153 @@
+"""Small leaves of a tree, packed: one pinned slab, one DMA, one device slab, cut into views."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib import _array, _convert, _gather, _move, _pinned, _registry
+from xferlib._array import Array, ArrayInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xferlib._device import Device
+    from xferlib._layout import HostArray
+    from xferlib.backends.base import Backend, RawStream
+
+SMALL_NBYTES = 256 << 10
+"""Leaves of up to this size travel together."""
+_ALIGNMENT = 256
+_VECTOR_NBYTES = 16
+_BYTE = np.dtype(np.uint8)
+
+
+def check_leaf(dtype_given: Any, dtype: Any) -> np.dtype[Any]:
+    """The dtype that a leaf arrives in."""
+    given = _array.check_dtype(dtype_given)
+    if dtype is None:
+        return given
+    wanted = _array.check_dtype(dtype, what="dtype")
+    _convert.check_conversion(given, wanted)
+    return wanted
+
+
+# --- upward
+
+
+class Kind(NamedTuple):
+    """Leaves of one shape and dtype."""
+
+    shape: tuple[int, ...]
+    given: np.dtype[Any]
+    wanted: np.dtype[Any]
+    members: list[int]
+
+
+class _Group(NamedTuple):
+    """Leaves that lie one behind the other in the slab."""
+
+    offset: int
+    kind: Kind
+    members: list[int]
+
+
+def _layout_of(kinds: list[Kind]) -> tuple[list[_Group], int]:
+    """Places in a slab, and the slab's size in bytes.
+
+    Every leaf is aligned for 16-byte loads: one whose size is no multiple of that is a group of its own.
+    """
+    groups: list[_Group] = []
+    offset = 0
+    for kind in kinds:
+        nbytes = math.prod(kind.shape) * kind.wanted.itemsize
+        is_aligned = nbytes % _VECTOR_NBYTES == 0
+        for part in [kind.members] if is_aligned else [[member] for member in kind.members]:
+            groups.append(_Group(offset, kind, part))
+            offset += -(-nbytes * len(part) // _ALIGNMENT) * _ALIGNMENT
+    return groups, offset
+
+
+def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind], list[int]]:
+    """Which leaves travel together, and the numbers of those that go their own way; others are no arrays.
+
+    Raises:
+        UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
+    """
+    kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    alone: list[int] = []
+    for number, leaf in enumerate(leaves):
+        if type(leaf) is np.ndarray:
+            kinds.setdefault((leaf.shape, leaf.dtype), []).append(number)
+        elif _registry.backend_of(leaf) is not None:
+            check_leaf(leaf.dtype, dtype)
+            alone.append(number)
+    packed: list[Kind] = []
+    for (shape, given), members in kinds.items():
+        wanted = check_leaf(given, dtype)
+        if place.kind != "cpu" and 0 < math.prod(shape) * wanted.itemsize <= SMALL_NBYTES:
+            packed.append(Kind(shape, given, wanted, members))
+        else:
+            alone += members
+    if sum(len(kind.members) for kind in packed) > 1:
+        return packed, alone
+    return [], alone + [member for kind in packed for member in kind.members]
+
+
+def send(
+    leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream
+) -> tuple[Array, int]:
+    """Copy leaves as one, and put views of it into ``results``; returns the device slab and its size."""
+    groups, nbytes = _layout_of(kinds)
+    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+    staged = _pinned.pool_of(backend).empty((nbytes,), _BYTE)
+    for group in groups:
+        _fill(_block(staged, group), group, leaves)
+    _move.host_to_device(staged, backend, stream.device, _BYTE, stream, slab, backend.view(slab))
+    for group in groups:
+        arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
+        for number, array in zip(group.members, arrays, strict=True):
+            results[number] = array
+    return slab, nbytes
+
+
+def _fill(block: HostArray, group: _Group, leaves: Sequence[Any]) -> None:
+    shape, given, wanted, _ = group.kind
+    if shape and given == wanted and len(group.members) > 1:
+        np.concatenate([leaves[member] for member in group.members], axis=0, out=block.reshape(-1, *shape[1:]))
+        return
+    for index, member in enumerate(group.members):
+        _convert.copy_into(block[index, ...], leaves[member])
+
+
+def _block(slab: HostArray, group: _Group) -> HostArray:
+    """A group's bytes in a host slab as an array of shape (members, *shape)."""
+    return np.ndarray((len(group.members), *group.kind.shape), group.kind.wanted, slab, group.offset)
+
+
+# --- downward
+
+
+def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
+    """Arrays of one device on the host, copied as one."""
+    by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    for number, info in enumerate(infos):
+        by_kind.setdefault((info.shape, info.dtype), []).append(number)
+    groups, nbytes = _layout_of([Kind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
+    backend.attach(stream.device)
+    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+    pieces = [
+        (infos[member].pointer, group.offset + index * infos[member].nbytes, infos[member].nbytes)
+        for group in groups
+        for index, member in enumerate(group.members)
+    ]
+    _gather.gather(backend.view(slab), pieces, backend, stream)
+    host = _move.device_to_host(slab, backend.view(slab), backend, _BYTE, stream, None)
+    results: list[Any] = [None] * len(infos)
+    for group in groups:
+        block = _block(host, group)
+        for index, member in enumerate(group.members):
+            results[member] = block[index, ...]
+    return results

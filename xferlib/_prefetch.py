@@ -1,0 +1,129 @@
+"""`prefetch`: the next batches are copied while the consumer works on the one before."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _api, _device, _registry
+from xferlib._batch import Lane
+from xferlib._pipeline import Feed
+from xferlib._stream import Stream
+from xferlib.errors import ArgumentError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend, RawStream
+
+
+def prefetch(
+    batches: Iterable[Any],
+    *,
+    depth: int = 2,
+    device: Any = None,
+    transform: Callable[[Any], Any] | None = None,
+    stream: Any = None,
+) -> Prefetcher:
+    """Iterate over batches as device arrays; the next ones are copied while you work on this one.
+
+    Each batch is ordered on the stream that is current where it is asked for: that stream waits for the
+    copy, the host does not. The order is the source's. An error of the source is raised after every batch
+    that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
+    or because no device holds its dtype) is tried again then, so that none is lost.
+
+    A list or tuple is read where it is consumed, and must not be changed up to ``depth`` batches ahead. Any
+    other iterable is read ahead by a thread, one item after the other: each has been copied before the next
+    is asked for, so that a generator may fill the same array again and again.
+
+    Args:
+        batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
+            in any host memory, of any shapes and dtypes; what is no array stays as it is. A torch
+            ``DataLoader`` is one. ``iter`` is called once.
+        depth: Batches ahead of the one that you work on; at least 1. The device holds ``depth + 1``
+            batches, and one more while a loop variable still holds the one before.
+        device: Where they go; the current device if omitted.
+        transform: Called with each batch *on the device*, and gives what is handed out: for instance
+            ``uint8`` to ``float32``, so that the link carries the smaller type. It runs ahead as well, on
+            the stream of the copies and in the thread that reads, where the library's operations follow a
+            stream; on PyCUDA it runs when the batch is handed out. For work on the host give
+            ``map(function, batches)``.
+        stream: Carries the copies; streams of the prefetcher's own if omitted.
+
+    Returns:
+        An iterator that is also a context manager: `Prefetcher.close` ends it early.
+
+    Raises:
+        ArgumentError: ``depth`` is no whole number from 1, or ``transform`` no function.
+        UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several.
+        DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
+    """
+    if type(depth) is not int or depth < 1:
+        raise ArgumentError(f"prefetch: depth={depth!r} is not a whole number from 1; 2 suits most loops")
+    if transform is not None and not callable(transform):
+        raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
+    _refuse_single(batches)
+    place = stream.device if device is None and isinstance(stream, Stream) else _device.resolve(device)
+    backend = _registry.get(place.backend).at(place)
+    backend.attach(place)
+    given = _api.raw_stream(stream, place) if stream is not None else None
+    streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
+    is_still = type(batches) in (list, tuple)
+    source = iter(batches)
+    return Prefetcher(
+        Feed(source, Lane(backend, place, transform), streams, is_threaded=not is_still, is_stable=is_still)
+    )
+
+
+def _refuse_single(batches: Any) -> None:
+    if isinstance(batches, (str, bytes, Mapping)):
+        raise UnsupportedArrayError(
+            f"prefetch: batches is {type(batches).__name__}, which is one batch at most; give an iterable of batches, "
+            "for instance [batch]"
+        )
+    is_scalar = isinstance(batches, np.ndarray) and not batches.ndim
+    if is_scalar or not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise UnsupportedArrayError(
+            f"prefetch: batches is {type(batches).__name__}, not an iterable of batches; a list, a generator or a "
+            "DataLoader is one"
+        )
+
+
+def _copy_stream(backend: Backend, place: Device) -> RawStream:
+    return backend.stream_create(place, non_blocking=True, priority=0)
+
+
+class Prefetcher(Iterator[Any]):
+    """Batches on a device, made by `prefetch`: an iterator, to be used once, and a context manager.
+
+    Dropping it ends it, too.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        weakref.finalize(self, feed.close, waits=False).atexit = False
+
+    def __iter__(self) -> Prefetcher:
+        return self
+
+    def __next__(self) -> Any:
+        return self._feed.next()
+
+    def close(self) -> None:
+        """Take nothing more from the source, and drop what is on its way.
+
+        When it returns no copy reads the source's arrays, and the thread that read ahead has ended. Where
+        that waits inside the source, or for the device to finish your work, it ends as soon as it comes back.
+        """
+        self._feed.close(waits=True)
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
