@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,9 @@ class Site(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.line} in {self.function}"
 
+
+Place = Site | tuple[CodeType, int]
+"""A line not yet looked up: a code object and an offset in its instructions."""
 
 NOWHERE = Site("<outside the program>", 0, "?")
 inherited = threading.local()
@@ -56,3 +59,30 @@ def user_call() -> tuple[Site, str]:
         frame = frame.f_back
     site: Site = getattr(inherited, "site", NOWHERE)
     return site, called
+
+
+def place() -> Place:
+    """`user_site`, of which `site_of` makes a line when somebody asks: looking one up costs more than an operation."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        ours = _is_ours.get(file)
+        if ours is None:
+            ours = _is_ours[file] = file.startswith(_OURS) and not file.startswith(_TESTING)
+        if not ours:
+            if file == threading.__file__:
+                break
+            return code, frame.f_lasti
+        frame = frame.f_back
+    site: Site = getattr(inherited, "site", NOWHERE)
+    return site
+
+
+def site_of(place: Place) -> Site:
+    """The line that a place is in."""
+    if isinstance(place, Site):
+        return place
+    code, offset = place
+    line = next((line for start, stop, line in code.co_lines() if start <= offset < stop), None)
+    return Site(code.co_filename, line or code.co_firstlineno, code.co_qualname)

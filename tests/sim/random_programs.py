@@ -62,7 +62,7 @@ class Run:
         state = self.machine.streams[device]
         self._streams = {-1: state.legacy, **{n: self.machine.stream(device, kind) for n, kind in enumerate(KINDS)}}
         self._allocations = [self.machine.allocate(8 * WORDS, self._streams[n]) for n in (-1, 0)]
-        self._host = self.machine.memory.track(pages(8 * WORDS), self._allocations[0].block.site)
+        self._host = self.machine.memory.track(pages(8 * WORDS), self._allocations[0].block.place)
         self._blocks = [*(each.block for each in self._allocations), self._host]
         for block in self._blocks:
             block.data[:] = 0
@@ -70,7 +70,7 @@ class Run:
         self.seen: dict[int, object] = {}
         for number, step in enumerate(steps):
             getattr(self, f"_{step.call}")(number, step)
-        self.machine.quiesce()
+        self.machine.waits.quiesce()
         self.remains = tuple(self._values(block, 0, WORDS) for block in self._blocks)
         self.trace = (tuple(sorted(self.seen.items())), self.remains)
 
@@ -113,11 +113,11 @@ class Run:
         self.machine.wait(self._streams[step.stream], self.machine.record(self._streams[step.other]))
 
     def _synchronize(self, number: int, step: Step) -> None:
-        self.machine.synchronize_stream(self._streams[step.stream])
+        self.machine.waits.synchronize_stream(self._streams[step.stream])
 
     def _synchronize_event(self, number: int, step: Step) -> None:
         if step.other in self._events:
-            self.machine.synchronize(self._events[step.other])
+            self.machine.waits.synchronize(self._events[step.other])
 
     def _free(self, number: int, step: Step) -> None:
         """An array dies, and the pool of its stream gives its memory to the next one, which is set to a value."""

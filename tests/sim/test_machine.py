@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from xferlib.errors import DeviceMemoryError
+from xferlib.sim import addresses
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import POISON
 from xferlib.sim.operations import Span
@@ -74,7 +75,7 @@ def test_one_stream_is_ordered(program: Program) -> None:
 def test_reads_do_not_collide(program: Program) -> None:
     stream = program.stream()
     program.write(stream)
-    program.machine.synchronize_stream(stream)
+    program.machine.waits.synchronize_stream(stream)
     program.read(program.stream())
     program.read(program.stream())
     assert program.hazards == []
@@ -176,11 +177,11 @@ def test_waits_are_transitive(program: Program) -> None:
 def test_a_synchronised_host_orders_all_that_follows(program: Program) -> None:
     one, two = program.stream(), program.stream()
     program.write(one)
-    program.machine.synchronize_stream(one)
+    program.machine.waits.synchronize_stream(one)
     program.write(two)
-    program.machine.synchronize(program.machine.record(two))
+    program.machine.waits.synchronize(program.machine.record(two))
     program.write(one)
-    program.machine.synchronize_device(program.device)
+    program.machine.waits.synchronize_device(program.device)
     program.write(two)
     assert program.hazards == []
 
@@ -188,7 +189,7 @@ def test_a_synchronised_host_orders_all_that_follows(program: Program) -> None:
 def test_synchronising_another_stream_orders_nothing(program: Program) -> None:
     one, two = program.stream(), program.stream()
     program.write(one)
-    program.machine.synchronize_stream(two)
+    program.machine.waits.synchronize_stream(two)
     program.write(two)
     assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
 
@@ -196,7 +197,7 @@ def test_synchronising_another_stream_orders_nothing(program: Program) -> None:
 def test_synchronising_the_legacy_stream_is_no_barrier_by_itself(program: Program) -> None:
     blocking = program.stream(BLOCKING)
     program.write(blocking)
-    program.machine.synchronize_stream(program.legacy)
+    program.machine.waits.synchronize_stream(program.legacy)
     assert program.log == []
 
 
@@ -204,9 +205,9 @@ def test_a_poll_that_says_done_orders_the_host_and_comes_in_the_end(program: Pro
     one, two = program.stream(), program.stream()
     program.write(one)
     event = program.machine.record(one)
-    assert not program.machine.is_done(event)
+    assert not program.machine.waits.is_done(event)
     polls = 1
-    while not program.machine.is_done(event):
+    while not program.machine.waits.is_done(event):
         polls += 1
     assert 1 < polls < 1000
     program.write(two)
@@ -227,7 +228,7 @@ def test_lazily_nothing_happens_until_the_host_waits(program: Program) -> None:
     stream = program.stream()
     program.write(stream)
     assert program.log == []
-    program.machine.synchronize_stream(stream)
+    program.machine.waits.synchronize_stream(stream)
     assert program.log == ["write"]
 
 
@@ -261,7 +262,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
     program.memory = program.machine.allocate(8, stream)
     program.machine.settle()
     with pytest.raises(SimError):
-        program.machine.span(pointer, 8, "copy", stream)
+        addresses.span(program.machine, pointer, 8, "copy", stream)
     (race,) = program.machine.detector.races
     assert race.hazard is Hazard.USE_AFTER_FREE
     assert race.first.what == "free"
@@ -269,7 +270,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
 
 def test_an_address_beyond_the_end_is_an_error(program: Program) -> None:
     with pytest.raises(SimError, match="beyond the end"):
-        program.machine.span(program.memory.block.pointer, 9, "copy", program.legacy)
+        addresses.span(program.machine, program.memory.block.pointer, 9, "copy", program.legacy)
 
 
 def test_devices_have_limits_of_their_own(make_machine: Make) -> None:
@@ -313,7 +314,7 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
             machine.enqueue(stream, "k", lambda: None, reads=(Span(block, start, start + 100),))
             machine.allocate(64, stream)
             if number % 50 == 0:
-                machine.synchronize_device(device)
+                machine.waits.synchronize_device(device)
             machine.lifetimes.ended.append(stream)
 
     work(3000)

@@ -16,7 +16,7 @@ from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.backends.base import Backend, Capabilities, DeviceProperties, Listener, RawEvent, RawKernel, RawStream
 from xferlib.errors import StreamError, UnsupportedError
-from xferlib.sim import current, kernels, memory, ranges
+from xferlib.sim import addresses, current, kernels, memory, ranges
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.injection import Point
 from xferlib.sim.machine import Machine
@@ -104,7 +104,7 @@ class SimBackend(Backend):
         self._local.device = device
 
     def device_synchronize(self, device: Device) -> None:
-        self.machine.synchronize_device(device)
+        self.machine.waits.synchronize_device(device)
 
     def attach(self, device: Device) -> None:
         """A simulated device is there from every thread."""
@@ -163,8 +163,8 @@ class SimBackend(Backend):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         order = _stream(stream)
         with self.machine.lock:
-            into = self.machine.span(dst, nbytes, "copy", order)
-            source = self.machine.span(src, nbytes, "copy", order)
+            into = addresses.span(self.machine, dst, nbytes, "copy", order)
+            source = addresses.span(self.machine, src, nbytes, "copy", order)
             name, lane = _kind(into, source)
             target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
 
@@ -209,10 +209,10 @@ class SimBackend(Backend):
         self._streams()[stream.device] = stream
 
     def stream_synchronize(self, stream: RawStream) -> None:
-        self.machine.synchronize_stream(_stream(stream))
+        self.machine.waits.synchronize_stream(_stream(stream))
 
     def stream_done(self, stream: RawStream) -> bool:
-        return self.machine.is_stream_done(_stream(stream))
+        return self.machine.waits.is_stream_done(_stream(stream))
 
     # --- events
 
@@ -226,10 +226,10 @@ class SimBackend(Backend):
         self.machine.wait_unrecorded(_stream(stream))
 
     def event_done(self, event: Any) -> bool:
-        return self.machine.is_done(event)
+        return self.machine.waits.is_done(event)
 
     def event_synchronize(self, event: Any) -> None:
-        self.machine.synchronize(event)
+        self.machine.waits.synchronize(event)
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
         return float(end.time_s - start.time_s) * 1e3
@@ -284,7 +284,7 @@ class SimBackend(Backend):
         to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
         element = np.dtype(f"V{itemsize}")
         with self.machine.lock:
-            into, source = (self.machine.span(each, itemsize, "strided copy", stream) for each in (dst, src))
+            into, source = (addresses.span(self.machine, each, itemsize, "strided copy", stream) for each in (dst, src))
             target = np.ndarray(shape, element, into.block.data, into.start, to)
             values = np.ndarray(shape, element, source.block.data, source.start, come)
 

@@ -60,7 +60,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     def __enter__(self) -> Self:
         simulated = machine()
         _finish_transfers()
-        simulated.quiesce()
+        simulated.waits.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
         if name == "random" and self.seed is None:
@@ -80,7 +80,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             _finish_transfers()
             if error is None:
                 simulated.settle()
-                simulated.quiesce()
+                simulated.waits.quiesce()
         except Exception as found:
             error = found
             raise
@@ -90,7 +90,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
                 simulated.guard = self._outer_guard
                 self._guard.__exit__(None, None, None)
             if error is not None:
-                simulated.abandon()
+                simulated.waits.abandon()
                 if self._schedule == "random":
                     error.add_note(f"to repeat: XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED={self.seed}")
 
@@ -140,7 +140,7 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
     def __enter__(self) -> Timeline:
         simulated = machine()
         self._before = simulated.timeline
-        simulated.quiesce()
+        simulated.waits.quiesce()
         simulated.timeline = Timeline(self._profile or self._before.profile, start_s=simulated.hosts.current().time_s)
         return simulated.timeline
 

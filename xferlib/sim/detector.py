@@ -10,7 +10,7 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from xferlib.sim.clocks import Clock
+from xferlib.sim.clocks import Clock, Joined
 from xferlib.sim.hosts import HostThread
 from xferlib.sim.memory import UNTOUCHED, Block, Shadow
 from xferlib.sim.operations import Action, Span, Spans
@@ -36,21 +36,25 @@ class Detector:
     Attributes:
         mode: Raise at the second access, write to the log ``xferlib.sim``, or do not look.
         races: What was found, each fault once.
+        postponed: What was found where nothing could be raised, and is to be.
     """
 
     def __init__(self, mode: Mode) -> None:
-        self.mode = mode
+        self._mode = mode
+        self.is_on = mode is not Mode.OFF
         self.races: list[Race] = []
         self._known: set[tuple[object, ...]] = set()
-        self._postponed: list[Race] = []
+        self.postponed: list[Race] = []
         self._found: list[tuple[Hazard, Action]] = []
 
     @property
-    def is_on(self) -> bool:
-        return self.mode is not Mode.OFF
+    def mode(self) -> Mode:
+        return self._mode
 
-    def clear_postponed(self) -> None:
-        self._postponed = []
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._mode = mode
+        self.is_on = mode is not Mode.OFF
 
     # --- accesses
 
@@ -64,12 +68,16 @@ class Detector:
         """
         found = self._found
         where: Span | None = None
-        for span in reads:
-            span.block.shadow.update(span.start, span.stop, self._reading(action, clock))
-            if found and where is None:
-                where = span
+        if reads:
+            change = self._reading(action, clock)
+            for span in reads:
+                if span not in writes:  # what is read and written is looked at once, below
+                    span.block.shadow.update(span.start, span.stop, change)
+                    if found and where is None:
+                        where = span
         for span in writes:
-            span.block.shadow.update(span.start, span.stop, self._writing(action, clock))
+            hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
+            span.block.shadow.update(span.start, span.stop, self._writing(action, clock, hazard))
             if found and where is None:
                 where = span
         if where is not None:
@@ -79,7 +87,7 @@ class Detector:
             memory = f"bytes {where.start} to {where.stop} of {where.block.where}"
             self.report(race_between(hazard, first, action, memory))
 
-    def check_free(self, action: Action, clock: Clock, block: Block) -> Race | None:
+    def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """The end of a block, as a write of all of it; the report is for the caller to place."""
         block.shadow.update(0, block.shadow.nbytes, self._writing(action, clock))
         if not self._found:
@@ -89,27 +97,37 @@ class Detector:
         return race_between(Hazard.USE_AFTER_FREE, first, action, block.where)
 
     def _reading(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
+        get, own = clock.get, action.participant
+        alone = (action,)
+
         def change(shadow: Shadow) -> Shadow:
             write, reads = shadow
-            get = clock.get
-            if write is not None and get(write.participant.key, 0) < write.tick and not write.participant.is_retired:
-                self._found.append((_reading_hazard(action), write))
-            if reads:  # a read ordered behind another one stands for both
-                reads = tuple([each for each in reads if get(each.participant.key, 0) < each.tick])
-            return Shadow(write, (*reads, action))
+            if write is not None:
+                writer = write.participant
+                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
+                    self._found.append((_reading_hazard(action), write))
+            if not reads or (len(reads) == 1 and reads[0].participant is own):
+                return write, alone
+            # A read ordered behind another one stands for both.
+            return write, (*[each for each in reads if get(each.participant.key, 0) < each.tick], action)
 
         return change
 
-    def _writing(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
-        after = Shadow(action, ())
+    def _writing(
+        self, action: Action, clock: Clock | Joined, hazard: Hazard = Hazard.WRITE_AFTER_WRITE
+    ) -> Callable[[Shadow], Shadow]:
+        get, own = clock.get, action.participant
+        after = (action, ())
 
         def change(shadow: Shadow) -> Shadow:
             write, reads = shadow
-            get = clock.get
-            if write is not None and get(write.participant.key, 0) < write.tick and not write.participant.is_retired:
-                self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_WRITE), write))
+            if write is not None:
+                writer = write.participant
+                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
+                    self._found.append((_writing_hazard(action, hazard), write))
             for read in reads:
-                if get(read.participant.key, 0) < read.tick and not read.participant.is_retired:
+                reader = read.participant
+                if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
                     self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
             return after
 
@@ -119,9 +137,10 @@ class Detector:
         """Forget accesses that everything still to come is ordered behind."""
 
         def change(shadow: Shadow) -> Shadow:
-            reads = tuple([each for each in shadow.reads if not known(each)])
-            write = None if shadow.write is None or known(shadow.write) else shadow.write
-            return Shadow(write, reads) if reads or write is not None else UNTOUCHED
+            write, reads = shadow
+            reads = tuple([each for each in reads if not known(each)])
+            write = None if write is None or known(write) else write
+            return (write, reads) if reads or write is not None else UNTOUCHED
 
         block.shadow.rewrite(change)
 
@@ -135,12 +154,12 @@ class Detector:
     def postpone(self, race: Race) -> None:
         """A fault found where nothing can be raised: the next call into the simulator raises it."""
         if self._note(race) and self.mode is Mode.RAISE:
-            self._postponed.append(race)
+            self.postponed.append(race)
 
     def raise_postponed(self) -> None:
-        if self._postponed:
-            race = self._postponed[0]
-            self._postponed = []
+        if self.postponed:
+            race = self.postponed[0]
+            self.postponed = []
             raise RaceError(race)
 
     def _note(self, race: Race) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from xferlib.sim.operations import Operation
 from xferlib.sim.schedules import Schedule
 
 MOST_PENDING = 256
 """A device that never had to finish anything would hold all memory it was ever given."""
+_AT_ONCE = 32
 
 
 class Engine:
@@ -25,31 +28,45 @@ class Engine:
         self._serial += 1
         operation.serial = self._serial
         self.pending += 1
+        unmet: list[Operation] = []
         for before in after:
             if before is not None and not before.is_done:
-                before.followers.append(operation)
-                operation.before.append(before)
-        operation.unmet = len(operation.before)
-        if not operation.unmet:
-            self._offer(operation)
+                unmet.append(before)
+                if before.followers:
+                    before.followers.append(operation)
+                else:
+                    before.followers = [operation]
+        if unmet:
+            operation.before = tuple(unmet)
+            operation.unmet = len(unmet)
+        elif operation.run is None:  # a record or a wait: done as soon as it can be
+            self._finish(operation)
+        else:
+            self._ready[operation] = None
         if self.schedule.is_eager:
-            while not operation.is_done:
-                self._carry_out(self.schedule.pick(self._ready, operation))
+            with np.errstate(all="ignore"):
+                while not operation.is_done:
+                    self._carry_out(self.schedule.pick(self._ready, operation))
         elif self.pending > MOST_PENDING:
-            self._carry_out(next(iter(self._ready)))
+            with np.errstate(all="ignore"):
+                while self.pending > MOST_PENDING - _AT_ONCE:
+                    self._carry_out(next(iter(self._ready)))
 
     def force(self, target: Operation) -> None:
         """Carry out operations until ``target`` is done."""
-        if not target.is_done:
+        if target.is_done:
+            return
+        with np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
             for operation in self.schedule.plan(target):
                 self._carry_out(operation)
-        while not target.is_done:
-            self._carry_out(self.schedule.pick(self._ready, target))
+            while not target.is_done:
+                self._carry_out(self.schedule.pick(self._ready, target))
 
     def linger(self) -> None:
         """The host is about to look at memory: the schedule may let the devices go on first."""
-        while self._ready and (operation := self.schedule.linger(self._ready)) is not None:
-            self._carry_out(operation)
+        with np.errstate(all="ignore"):
+            while self._ready and (operation := self.schedule.linger(self._ready)) is not None:
+                self._carry_out(operation)
 
     def _carry_out(self, operation: Operation) -> None:
         del self._ready[operation]
@@ -59,16 +76,9 @@ class Engine:
         finally:
             self._finish(operation)
 
-    def _offer(self, operation: Operation) -> None:
-        if operation.run is None:  # a record or a wait: done as soon as it can be
-            self._finish(operation)
-        else:
-            self._ready[operation] = None
-
     def _finish(self, operation: Operation) -> None:
         finished = [operation]
-        while finished:
-            done = finished.pop()
+        for done in finished:  # which grows by records and waits that this lets pass
             done.is_done = True
             self.pending -= 1
             for follower in done.followers:
@@ -79,5 +89,5 @@ class Engine:
                     else:
                         self._ready[follower] = None
             # Shadows remember operations for long: what those held must not live as long.
-            done.followers, done.before, done.run = [], [], None
-            done.reads = done.writes = ()
+            done.followers = done.before = done.reads = done.writes = ()
+            done.run = None

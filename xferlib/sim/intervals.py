@@ -17,10 +17,12 @@ class IntervalMap(Generic[S]):
         initial: The state of every byte.
     """
 
-    __slots__ = ("_starts", "_states", "nbytes")
+    __slots__ = ("_starts", "_states", "is_cut", "nbytes")
 
     def __init__(self, nbytes: int, initial: S) -> None:
         self.nbytes = nbytes
+        self.is_cut = False
+        """Whether there may be more than one segment."""
         self._starts = [0]
         self._states: list[S] = [initial]
 
@@ -43,11 +45,15 @@ class IntervalMap(Generic[S]):
         object become one segment.
         """
         starts, states = self._starts, self._states
+        if not self.is_cut and stop - start == self.nbytes:
+            states[0] = change(states[0])
+            return
         first = bisect_right(starts, start) - 1
         end = starts[first + 1] if first + 1 < len(starts) else self.nbytes
         if starts[first] == start and end == stop:  # the whole of one segment: by far the most common
             states[first] = change(states[first])
             return
+        self.is_cut = True
         first = self._cut(start)
         last = self._cut(stop) if stop < self.nbytes else len(starts)
         changed: dict[int, S] = {}
@@ -90,3 +96,4 @@ class IntervalMap(Generic[S]):
             if id(state) not in changed:
                 changed[id(state)] = change(state)
         self._replace(0, len(self._states), [changed[id(state)] for state in self._states])
+        self.is_cut = len(self._states) > 1

@@ -140,7 +140,7 @@ def immediate(
         operation = simulated.enqueue(stream, name, _quietly(run), reads=spans(*arrays), nbytes=nbytes)
         simulated.engine.force(operation)
     if waits:
-        simulated.synchronize_stream(stream)
+        simulated.waits.synchronize_stream(stream)
     outputs = tuple([_stored(name, result, device) for result in results])
     return outputs if len(outputs) > 1 else outputs[0]
 

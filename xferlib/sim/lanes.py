@@ -9,6 +9,8 @@ from typing import NamedTuple
 from xferlib.sim.profile import Lane, Profile
 
 _MOST_KEPT = 1 << 17
+_OPPOSITE = {Lane.H2D: Lane.D2H, Lane.D2H: Lane.H2D}
+"""The two directions of the link share a little of it while both are busy."""
 
 
 class Slice(NamedTuple):
@@ -27,11 +29,19 @@ class Timeline:
     """Engines, each busy until a moment, and what they did; the latest operations are kept.
 
     ``len(timeline)`` operations, in the order in which they were enqueued.
+
+    Args:
+        profile: What things cost.
+        start_s: The moment at which it begins.
+        keeps: Keep what was done; False: tell the time only.
     """
 
-    def __init__(self, profile: Profile, *, start_s: float = 0.0) -> None:
+    def __init__(self, profile: Profile, *, start_s: float = 0.0, keeps: bool = True) -> None:
         self.profile = profile
+        self.enqueue_s = profile.enqueue_s
         self.start_s = start_s
+        self._costs = profile.costs()
+        self._keeps = keeps
         self._busy_until_s: dict[tuple[int, Lane], float] = {}
         self._slices: deque[Slice] = deque(maxlen=_MOST_KEPT)
         self.slowed: dict[int, float] = {}
@@ -43,34 +53,27 @@ class Timeline:
     def __iter__(self) -> Iterator[Slice]:
         return iter(self._slices)
 
-    @property
-    def last(self) -> Slice:
-        """What was enqueued last."""
-        return self._slices[-1]
-
     def clear(self) -> None:
         """Forget what was done; engines stay busy as they are."""
         self._slices.clear()
 
-    def add(self, lane: Lane, device: int, stream: int, name: str, nbytes: int, after_s: float) -> float:
-        """Let an engine do something as soon as it and its predecessors are free; returns the end."""
-        if lane is Lane.NONE:
-            return after_s
+    def add(self, lane: Lane, device: int, stream: int, name: str, nbytes: int, after_s: float) -> tuple[float, float]:
+        """Let an engine do something as soon as it and its predecessors are free; returns its start and end."""
         key = (device, lane)
-        start_s = max(after_s, self._busy_until_s.get(key, 0.0))
-        duration_s = self.profile.duration_s(lane, nbytes) * self.slowed.get(stream, 1.0)
-        duration_s *= self._sharing(key, start_s)
-        end_s = start_s + duration_s
-        self._busy_until_s[key] = end_s
-        self._slices.append(Slice(lane, device, stream, name, start_s, end_s, nbytes))
-        return end_s
-
-    def _sharing(self, key: tuple[int, Lane], start_s: float) -> float:
-        """The two directions of the link share a little of it while both are busy."""
-        other = {Lane.H2D: Lane.D2H, Lane.D2H: Lane.H2D}.get(key[1])
-        if other is None or self._busy_until_s.get((key[0], other), 0.0) <= start_s:
-            return 1.0
-        return 1.0 / self.profile.duplex
+        start_s = self._busy_until_s.get(key, 0.0)
+        if start_s < after_s:
+            start_s = after_s
+        bytes_per_s, latency_s = self._costs[lane]
+        duration_s = nbytes / bytes_per_s + latency_s
+        if self.slowed:
+            duration_s *= self.slowed.get(stream, 1.0)
+        other = _OPPOSITE.get(lane)
+        if other is not None and self._busy_until_s.get((device, other), 0.0) > start_s:
+            duration_s /= self.profile.duplex
+        end_s = self._busy_until_s[key] = start_s + duration_s
+        if self._keeps:
+            self._slices.append(Slice(lane, device, stream, name, start_s, end_s, nbytes))
+        return start_s, end_s
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
         """Seconds in which at least one of the engines was busy."""

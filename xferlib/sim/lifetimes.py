@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from xferlib._site import Site, user_site
-from xferlib.sim.clocks import joined
+from xferlib._site import Place
+from xferlib._site import place as here
+from xferlib.sim.clocks import Joined
 from xferlib.sim.memory import Block, poison
 from xferlib.sim.operations import Action, Operation
 from xferlib.sim.streams import SimEvent, SimStream
@@ -42,18 +43,13 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._machine.lifetimes.deaths.append(Death(self.block, self.users, self.events, user_site()))
+            self._machine.lifetimes.deaths.append((self.block, self.users, self.events, here()))
         except Exception:  # the interpreter is going away
             return
 
 
-class Death(NamedTuple):
-    """An array's memory that nobody holds any more."""
-
-    block: Block
-    users: dict[int, SimStream]
-    events: dict[int, SimEvent]
-    site: Site
+Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], Place]
+"""An array's memory that nobody holds any more, as its `Allocation` had it, and where that died."""
 
 
 class Lifetimes:
@@ -62,48 +58,43 @@ class Lifetimes:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.deaths: deque[Death] = deque()
-        self.released: deque[tuple[int, HostThread, Site]] = deque()
+        self.released: deque[tuple[int, HostThread, Place]] = deque()
         self.ended: deque[SimStream] = deque()
         self._retiring: list[SimStream] = []
 
-    @property
-    def has_news(self) -> bool:
-        return bool(self.deaths or self.released)
-
     def release_host(self, pointer: int) -> None:
         """Host memory that devices could reach is let go; may be called at any moment."""
-        self.released.append((pointer, self._machine.hosts.current(), user_site()))
+        self.released.append((pointer, self._machine.hosts.current(), here()))
 
     def bury(self) -> None:
         """What has died since the last call: arrays, and page-locked memory."""
         machine = self._machine
         self._bury_arrays()
         while self.released:
-            pointer, host, site = self.released.popleft()
+            pointer, host, place = self.released.popleft()
             block = machine.memory.untrack(pointer)
-            action = Action("release of page-locked memory", host, site)
-            clock = joined(*(each.clock for each in machine.hosts))  # whoever let go first comes before, as above
+            action = Action("release of page-locked memory", host, place)
+            clock = Joined(*(each.clock for each in machine.hosts))  # whoever let go first comes before, as above
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
     def _bury_arrays(self) -> None:
         machine = self._machine
         while self.deaths:
-            dead = self.deaths.popleft()
-            stream = dead.block.stream
+            block, users, events, place = self.deaths.popleft()
+            stream = block.stream
             assert stream is not None
-            before = (stream, *dead.users.values(), *machine.streams[stream.device].before(stream))
+            before = (stream, *users.values(), *machine.streams[stream.device].before(stream))
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = joined(*(each.clock for each in (*before, *machine.hosts, *dead.events.values())))
-            free = Operation("free", stream, dead.site, (), (), None)
-            clock[stream.key] = free.tick
-            machine.memory.free(dead.block, free)
-            if machine.detector.is_on and (race := machine.detector.check_free(free, clock, dead.block)) is not None:
+            clock = Joined(*[each.clock for each in (*before, *machine.hosts, *events.values())])
+            free = Operation("free", stream, place, (), (), None)
+            machine.memory.free(block, free)
+            if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
                 machine.detector.postpone(race)
             if machine.engine.schedule.reuses_memory:
-                free.run = functools.partial(poison, dead.block.data)
+                free.run = functools.partial(poison, block.data)
                 tails = [each.tail for each in before]
-                machine.engine.add(free, [*tails, *(event.operation for event in dead.events.values())])
+                machine.engine.add(free, [*tails, *(event.operation for event in events.values())])
 
     def retire_ended(self) -> None:
         """Forget streams whose handles are gone and whose work the host has waited for."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._site import Site
+from xferlib._site import Place, site_of
 from xferlib.sim.intervals import IntervalMap
 from xferlib.sim.operations import Action, Operation, Span
 
@@ -30,26 +30,21 @@ POISON = 0xFFFB
 """Uninitialised memory, 16 bits at a time: a quiet NaN in every floating type, -5 in int16."""
 
 
-class Shadow(NamedTuple):
-    """Who last wrote some bytes, and who has read them since without being ordered among themselves."""
-
-    write: Action | None
-    reads: tuple[Action, ...]
-
-
-UNTOUCHED = Shadow(None, ())
+Shadow = tuple[Action | None, tuple[Action, ...]]
+"""Who last wrote some bytes, and who has read them since without being ordered among themselves."""
+UNTOUCHED: Shadow = (None, ())
 
 
 class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
     __slots__ = (
-        "data", "device", "nbytes", "pending_reads", "pending_writes", "pointer", "prune_at", "shadow", "site",
+        "data", "device", "nbytes", "pending_reads", "pending_writes", "place", "pointer", "prune_at", "shadow",
         "stream",
     )  # fmt: skip
 
     def __init__(
-        self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, site: Site
+        self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, place: Place
     ) -> None:
         self.data = data
         self.nbytes = data.nbytes
@@ -58,7 +53,7 @@ class Block:
         """None: host memory."""
         self.stream = stream
         """The stream in whose order it was allocated, and is freed."""
-        self.site = site
+        self.place = place
         self.prune_at = _PRUNE_FROM
         """Segments of the shadow at which it is pruned next."""
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
@@ -68,8 +63,7 @@ class Block:
 
     @property
     def where(self) -> str:
-        place = "pinned host memory" if self.device is None else f"memory of {self.device}"
-        return f"{self.nbytes} bytes of {place} allocated at {self.site}"
+        return _where(self.nbytes, self.device, self.place)
 
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))
@@ -78,8 +72,19 @@ class Block:
 class Freed(NamedTuple):
     """What is remembered of a block that is gone."""
 
-    where: str
+    nbytes: int
+    device: Device
+    place: Place
     action: Action
+
+    @property
+    def where(self) -> str:
+        return _where(self.nbytes, self.device, self.place)
+
+
+def _where(nbytes: int, device: Device | None, place: Place) -> str:
+    memory = "pinned host memory" if device is None else f"memory of {device}"
+    return f"{nbytes} bytes of {memory} allocated at {site_of(place)}"
 
 
 def poison(data: np.ndarray[Any, Any]) -> None:
@@ -107,12 +112,12 @@ class Memory:
 
     # --- devices
 
-    def allocate(self, nbytes: int, device: Device, stream: SimStream, site: Site) -> Block:
+    def allocate(self, nbytes: int, device: Device, stream: SimStream, place: Place) -> Block:
         words = np.empty((nbytes + 1) // 2, np.uint16)
         words.fill(POISON)
         data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT
-        block = Block(data, pointer, device=device, stream=stream, site=site)
+        block = Block(data, pointer, device=device, stream=stream, place=place)
         self._blocks[pointer >> SLOT] = block
         self.used[device.index] = self.used.get(device.index, 0) + nbytes
         return block
@@ -121,7 +126,7 @@ class Memory:
         assert block.device is not None
         number = block.pointer >> SLOT
         del self._blocks[number]
-        self._freed[number] = Freed(block.where, action)
+        self._freed[number] = Freed(block.nbytes, block.device, block.place, action)
         if len(self._freed) > _FREED_REMEMBERED:
             self._freed.popitem(last=False)
         self.used[block.device.index] -= block.nbytes
@@ -146,9 +151,9 @@ class Memory:
 
     # --- the host
 
-    def track(self, data: np.ndarray[Any, Any], site: Site) -> Block:
+    def track(self, data: np.ndarray[Any, Any], place: Place) -> Block:
         """Follow accesses to host memory that a device may reach."""
-        block = Block(data, data.ctypes.data, device=None, stream=None, site=site)
+        block = Block(data, data.ctypes.data, device=None, stream=None, place=place)
         insort(self._host_starts, block.pointer)
         self._host[block.pointer] = block
         return block

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from xferlib._site import Site
+from xferlib._site import Place, Site, site_of
 
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Participant
@@ -26,13 +26,17 @@ Spans = tuple[Span, ...]
 class Action:
     """Something that touched memory: ordered behind what its participant's clock held then."""
 
-    __slots__ = ("name", "participant", "site", "tick")
+    __slots__ = ("name", "participant", "place", "tick")
 
-    def __init__(self, name: str, participant: Participant, site: Site) -> None:
+    def __init__(self, name: str, participant: Participant, place: Place) -> None:
         self.name = name
         self.participant = participant
-        self.site = site
+        self.place = place
         self.tick = participant.tick()
+
+    @property
+    def site(self) -> Site:
+        return site_of(self.place)
 
 
 class Operation(Action):
@@ -48,15 +52,18 @@ class Operation(Action):
     __slots__ = ("before", "followers", "is_done", "reads", "run", "serial", "unmet", "writes")
 
     def __init__(
-        self, name: str, participant: Participant, site: Site, reads: Spans, writes: Spans,
-        run: Callable[[], None] | None,
+        self, name: str, participant: Participant, place: Place, reads: Spans, writes: Spans,
+        run: Callable[[], object] | None,
     ) -> None:  # fmt: skip
-        super().__init__(name, participant, site)
+        self.name = name
+        self.participant = participant
+        self.place = place
+        self.tick = participant.tick()
         self.reads = reads
         self.writes = writes
         self.run = run
         self.serial = 0
-        self.before: list[Operation] = []
+        self.before: tuple[Operation, ...] = ()
         self.unmet = 0
         self.is_done = False
-        self.followers: list[Operation] = []
+        self.followers: list[Operation] | tuple[()] = ()

@@ -64,14 +64,11 @@ class Profile:
             staging=max(found.staged_up_gb_per_s, found.staged_down_gb_per_s) * 1e9,
         )
 
-    def duration_s(self, lane: Lane, nbytes: int) -> float:
-        """How long an operation occupies its engine."""
+    def costs(self) -> dict[Lane, tuple[float, float]]:
+        """By engine, its bytes a second and the seconds before the first of them."""
         speeds = {Lane.H2D: self.h2d, Lane.D2H: self.d2h, Lane.PEER: self.peer, Lane.KERNELS: self.memory,
-                  Lane.D2D: self.memory / 2, Lane.STAGING: self.staging}  # fmt: skip
-        speed = speeds.get(lane)
-        if speed is None:
-            return 0.0
-        return nbytes / speed + (0.0 if lane is Lane.STAGING else self.latency_s)
+                  Lane.D2D: self.memory / 2}  # fmt: skip
+        return {Lane.STAGING: (self.staging, 0.0), **{lane: (speed, self.latency_s) for lane, speed in speeds.items()}}
 
 
 H200 = Profile(

@@ -6,7 +6,7 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from xferlib._site import Site
+from xferlib._site import Place, Site, site_of
 from xferlib.backends.base import RawStream
 from xferlib.sim.clocks import Clock, Participant
 from xferlib.sim.operations import Operation
@@ -60,26 +60,33 @@ class SimStream(Participant):
 class Waited:
     """One stream's wait for an event of another; ``event`` None: an event that was never recorded."""
 
-    __slots__ = ("event", "site")
+    __slots__ = ("event", "place")
 
-    def __init__(self, event: SimEvent | None, site: Site) -> None:
+    def __init__(self, event: SimEvent | None, place: Place) -> None:
         self.event = event
-        self.site = site
+        self.place = place
+
+    @property
+    def site(self) -> Site:
+        return site_of(self.place)
 
 
 class SimEvent:
     """A record: the work before it, as a clock and as the operation to carry out."""
 
-    __slots__ = ("clock", "operation", "polls", "site", "stream", "time_s", "timing")
+    __slots__ = ("clock", "operation", "polls", "stream", "time_s", "timing")
 
     def __init__(self, stream: SimStream, operation: Operation, *, timing: bool) -> None:
         self.stream = stream
         self.operation = operation
         self.clock: Clock = dict(stream.clock)
-        self.site = operation.site
         self.time_s = stream.time_s
         self.timing = timing
         self.polls = 0
+
+    @property
+    def site(self) -> Site:
+        return self.operation.site
 
 
 class StreamHandle(RawStream):

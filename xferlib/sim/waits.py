@@ -1,0 +1,114 @@
+"""How the host waits for the devices, and asks whether they are done: what it knows afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from xferlib.sim.detector import Mode
+from xferlib.sim.injection import Point
+from xferlib.sim.streams import SimEvent, SimStream
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.sim.hosts import HostThread
+    from xferlib.sim.machine import Machine
+
+_POLLS = 64
+"""A poll that no synchronisation has answered is False so often: a device may take that long."""
+
+
+class Waits:
+    """The host's waits for one machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._polled: SimEvent | None = None
+
+    def is_done(self, event: SimEvent) -> bool:
+        """Whether the work before an event has finished; if so the host is ordered behind it.
+
+        True where the host has synchronised with it already. Else the device takes its time: False
+        for a number of polls, so that no program's correctness rests on a device being fast.
+        """
+        machine = self._machine
+        with machine.lock:
+            machine.lifetimes.bury()
+            host = machine.hosts.current()
+            if _knows(host, event):
+                return True
+            event.polls += 1
+            if event.polls <= _POLLS and not machine.engine.schedule.is_eager:
+                return False
+            self._reach(host, event)
+            return True
+
+    def is_stream_done(self, stream: SimStream) -> bool:
+        """Whether all work on a stream has finished, as `is_done` has it."""
+        with self._machine.lock:
+            tail = stream.tail
+            if tail is None:
+                return True
+            if self._polled is None or self._polled.operation is not tail:
+                self._polled = SimEvent(stream, tail, timing=False)
+            return self.is_done(self._polled)
+
+    def _reach(self, host: HostThread, event: SimEvent) -> None:
+        self._machine.engine.force(event.operation)
+        host.learn(event.clock)
+        host.time_s = max(host.time_s, event.time_s)
+
+    def synchronize(self, event: SimEvent) -> None:
+        """Block until the work before an event has finished."""
+        machine = self._machine
+        with machine.lock:
+            host = machine.enter(Point.SYNCHRONIZE, event.stream.device)
+            host.time_s += machine.timeline.profile.synchronize_s
+            self._reach(host, event)
+            machine.lifetimes.retire_ended()
+
+    def synchronize_stream(self, stream: SimStream) -> None:
+        """Block until the work on a stream has finished."""
+        with self._machine.lock:
+            host = self._machine.enter(Point.SYNCHRONIZE, stream.device)
+            self._drain(host, (stream,))
+
+    def synchronize_device(self, device: Device) -> None:
+        """Block until all work on a device has finished."""
+        with self._machine.lock:
+            host = self._machine.enter(Point.SYNCHRONIZE, device)
+            self._drain(host, self._machine.streams[device].every)
+
+    def quiesce(self) -> None:
+        """Finish everything, as if every stream of every device had been synchronised."""
+        machine = self._machine
+        with machine.lock:
+            machine.lifetimes.bury()
+            for each in machine.streams.values():
+                self._drain(machine.hosts.current(), each.every)
+
+    def abandon(self) -> None:
+        """Finish everything without looking, so that nothing of it is found later."""
+        detector, faults = self._machine.detector, self._machine.faults
+        mode, detector.mode = detector.mode, Mode.OFF
+        plan, faults.plan = faults.plan, None
+        try:
+            self.quiesce()
+            detector.postponed = []
+        finally:
+            detector.mode, faults.plan = mode, plan
+
+    def _drain(self, host: HostThread, streams: Collection[SimStream]) -> None:
+        machine = self._machine
+        host.time_s += machine.timeline.profile.synchronize_s
+        for stream in streams:
+            if stream.tail is not None:
+                machine.engine.force(stream.tail)
+            host.join(stream)
+            host.time_s = max(host.time_s, stream.time_s)
+        machine.lifetimes.retire_ended()
+
+
+def _knows(host: HostThread, event: SimEvent) -> bool:
+    known = host.clock.get(event.stream.key, 0) >= event.operation.tick
+    return (known or event.stream.is_retired) and event.operation.is_done
