@@ -38,7 +38,7 @@ class Device:
         DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.
     """
 
-    __slots__ = ("_hash", "backend", "index", "kind")
+    __slots__ = ("backend", "index", "kind")
 
     backend: str
     kind: str
@@ -56,7 +56,6 @@ class Device:
             object.__setattr__(device, "backend", backend)
             object.__setattr__(device, "kind", kind)
             object.__setattr__(device, "index", index)
-            object.__setattr__(device, "_hash", hash(key))
             device = _interned.setdefault(key, device)
         return device
 
@@ -71,12 +70,6 @@ class Device:
 
     def __deepcopy__(self, memo: Any) -> Device:
         return self
-
-    def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined,no-any-return]
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
 
     def __str__(self) -> str:
         return f"{self.backend}:{self.kind}" if self.kind == "cpu" else f"{self.backend}:{self.kind}:{self.index}"

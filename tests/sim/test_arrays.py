@@ -179,7 +179,6 @@ def test_division_by_zero_gives_infinity_and_no_warning() -> None:
 @given(st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_the_bytes_of_a_view_are_the_bytes_that_its_elements_are_in(data: st.DataObject) -> None:
-    from xferlib.sim import kernels
 
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     d = xl.empty(shape, "int16")
@@ -191,7 +190,7 @@ def test_the_bytes_of_a_view_are_the_bytes_that_its_elements_are_in(data: st.Dat
     marked[...] = 0
     view.memory()[...] = 1
     touched = np.zeros(d.nbytes, bool)
-    for _, start, stop in kernels.spans(view):
+    for _, start, stop in view.spans():
         assert not touched[start:stop].any()
         touched[start:stop] = True
     np.testing.assert_array_equal(touched[::2], marked.reshape(-1) == 1)

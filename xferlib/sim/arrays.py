@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._array import ArrayInfo
+from xferlib.sim import ranges
+from xferlib.sim.operations import Spans
 from xferlib.sim.reports import SimError
 
 if TYPE_CHECKING:
@@ -29,11 +31,13 @@ class SimArray:
     Made by `xferlib.to_device`, `xferlib.empty` and the functions of its namespace.
     """
 
-    __slots__ = ("__weakref__", "allocation", "info")
+    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
 
-    def __init__(self, allocation: Allocation, info: ArrayInfo) -> None:
+    def __init__(self, allocation: Allocation, info: ArrayInfo, spans: Spans | None = None) -> None:
         self.allocation = allocation
         self.info = info
+        self._memory: HostArray | None = None
+        self._spans = spans
 
     # --- what it is
 
@@ -87,8 +91,19 @@ class SimArray:
 
     def memory(self) -> HostArray:
         """The simulated device's own memory: for operations to run on, not to look at."""
-        info, block = self.info, self.allocation.block
-        return np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+        found = self._memory
+        if found is None:
+            info, block = self.info, self.allocation.block
+            found = np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+            self._memory = found
+        return found
+
+    def spans(self) -> Spans:
+        """The bytes that it occupies."""
+        found = self._spans
+        if found is None:
+            found = self._spans = ranges.spans(self.info, self.allocation.block)
+        return found
 
     # --- interfaces
 
@@ -157,14 +172,10 @@ class SimArray:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 
-    # --- operators
+    # --- operators: see `xferlib.sim.operators` for the others
 
     def _do(self, name: str, *args: Any) -> SimArray:
         result: SimArray = getattr(_namespace(), name)(self, *args)
-        return result
-
-    def _reversed(self, name: str, other: Any) -> SimArray:
-        result: SimArray = getattr(_namespace(), name)(other, self)
         return result
 
     def __getitem__(self, key: Any) -> SimArray:
@@ -177,17 +188,9 @@ class SimArray:
 
         indexing.put(self, key, value)
 
-    def __neg__(self) -> SimArray:
-        return self._do("negative")
-
-    def __pos__(self) -> SimArray:
-        return self._do("positive")
-
-    def __abs__(self) -> SimArray:
-        return self._do("abs")
-
-    def __invert__(self) -> SimArray:
-        return self._do("bitwise_invert")
+    def __imatmul__(self, other: Any) -> SimArray:
+        self[...] = self._do("matmul", other)
+        return self
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element
 
@@ -197,39 +200,3 @@ def _namespace() -> ModuleType:
     from xferlib.sim import namespace  # which is built of this class
 
     return namespace
-
-
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-    "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
-    "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}  # fmt: skip
-_COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
-
-
-def _binary(name: str) -> Any:
-    return lambda self, other: self._do(name, other)
-
-
-def _swapped(name: str) -> Any:
-    return lambda self, other: self._reversed(name, other)
-
-
-def _in_place(name: str) -> Any:
-    def operate(self: SimArray, other: Any) -> SimArray:
-        from xferlib.sim import elementwise
-
-        elementwise.into(name, self, other)
-        return self
-
-    return operate
-
-
-for _operator, _function in _BINARY.items():
-    setattr(SimArray, f"__{_operator}__", _binary(_function))
-    setattr(SimArray, f"__r{_operator}__", _swapped(_function))
-    setattr(SimArray, f"__i{_operator}__", _in_place(_function))
-for _operator, _function in _COMPARISONS.items():
-    setattr(SimArray, f"__{_operator}__", _binary(_function))

@@ -16,7 +16,7 @@ from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.backends.base import Backend, Capabilities, DeviceProperties, Listener, RawEvent, RawKernel, RawStream
 from xferlib.errors import StreamError, UnsupportedError
-from xferlib.sim import addresses, current, kernels, memory, ranges
+from xferlib.sim import addresses, current, kernels, memory, operators, ranges
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.injection import Point
 from xferlib.sim.machine import Machine
@@ -59,6 +59,14 @@ class _CopyKernel(NamedTuple):
 _ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
 
+class _Thread(threading.local):
+    """What is current for a thread."""
+
+    def __init__(self) -> None:
+        self.device: Device | None = None
+        self.streams: dict[Device, StreamHandle] = {}
+
+
 class SimBackend(Backend):
     """Simulated devices: separate memory, real streams, and a detector that watches."""
 
@@ -72,12 +80,13 @@ class SimBackend(Backend):
 
     def __init__(self) -> None:
         self.machine = Machine(Settings.configured())
-        self._local = threading.local()
+        self._local = _Thread()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         _handover.listener = self.machine.hosts
         current.install(self)
+        operators.install()
 
     # --- devices
 
@@ -97,8 +106,8 @@ class SimBackend(Backend):
         )  # fmt: skip
 
     def device_current(self) -> Device:
-        device: Device = getattr(self._local, "device", self.machine.devices[0])
-        return device
+        device = self._local.device
+        return device if device is not None else self.machine.devices[0]
 
     def device_use(self, device: Device) -> None:
         self._local.device = device
@@ -193,20 +202,17 @@ class SimBackend(Backend):
         raise StreamError(f"{handle:#x} is no stream of {device}; make one with xferlib.Stream({str(device)!r})")
 
     def stream_current(self, device: Device) -> StreamHandle:
-        stream: StreamHandle | None = self._streams().get(device)
+        stream = self._local.streams.get(device)
         return stream if stream is not None else self._legacy[device]
-
-    def _streams(self) -> dict[Device, StreamHandle]:
-        streams: dict[Device, StreamHandle] = self._local.__dict__.setdefault("streams", {})
-        return streams
 
     def current(self, device: Device) -> SimStream:
         """The calling thread's current stream, as the machine has it."""
-        return self.stream_current(device).stream
+        handle = self._local.streams.get(device)
+        return (handle if handle is not None else self._legacy[device]).stream
 
     def stream_use(self, stream: RawStream) -> None:
         assert isinstance(stream, StreamHandle)
-        self._streams()[stream.device] = stream
+        self._local.streams[stream.device] = stream
 
     def stream_synchronize(self, stream: RawStream) -> None:
         self.machine.waits.synchronize_stream(_stream(stream))

@@ -7,8 +7,17 @@ whose clock has reached that tick (the epochs of Flanagan and Freund's FastTrack
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 Clock = dict[int, int]
 """Participant to the last of its ticks that is known to have passed; a missing one is 0."""
+
+
+class HasClock(Protocol):
+    """A participant, or an event."""
+
+    clock: Clock
 
 
 def covers(clock: Clock, other: Clock) -> bool:
@@ -28,15 +37,15 @@ def joined(*clocks: Clock) -> Clock:
 
 
 class Joined:
-    """Several clocks as one: what any of them knows. Made often and seldom asked."""
+    """Several participants and events as one: what the clock of any of them holds. Made often and seldom asked."""
 
-    __slots__ = ("_clocks",)
+    __slots__ = ("_holders",)
 
-    def __init__(self, *clocks: Clock) -> None:
-        self._clocks = clocks
+    def __init__(self, *holders: Iterable[HasClock]) -> None:
+        self._holders = holders
 
     def get(self, key: int, default: int) -> int:
-        return max([clock.get(key, default) for clock in self._clocks])
+        return max(each.clock.get(key, default) for holders in self._holders for each in holders)
 
 
 class Participant:

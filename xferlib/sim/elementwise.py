@@ -1,7 +1,11 @@
-"""Element-wise functions and reductions of the Array API, each one operation."""
+"""Element-wise functions and reductions of the Array API, each one operation.
+
+What dtypes decide is asked of NumPy once a function, with arrays of no elements, and remembered.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,39 +15,90 @@ from xferlib.errors import LayoutError
 from xferlib.sim import kernels
 from xferlib.sim.arrays import SimArray
 
-ELEMENTWISE: tuple[str, ...] = (
-    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert",
-    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "conj", "copysign", "cos",
-    "cosh", "divide", "equal", "exp", "expm1", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag",
-    "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "nextafter",
-    "not_equal", "positive", "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit", "sin", "sinh",
-    "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where",
+UNARY: tuple[str, ...] = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
+    "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "negative",
+    "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "trunc",
+)  # fmt: skip
+BINARY: tuple[str, ...] = (
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal",
+    "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
+    "not_equal", "pow", "remainder", "subtract",
 )  # fmt: skip
 REDUCTIONS: tuple[str, ...] = (
     "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var",
 )  # fmt: skip
 
 
-_dtypes: dict[tuple[Any, ...], np.dtype[Any]] = {}
+def _run(function: Callable[..., Any], *operands: Any, out: Any) -> Callable[[], object]:
+    if isinstance(function, np.ufunc):
+        return functools.partial(function, *operands, out=out, casting="same_kind")
+
+    def run() -> None:
+        out[...] = function(*operands)
+
+    return run
 
 
-def _dtype(name: str, function: Callable[..., Any], operands: tuple[Any, ...]) -> np.dtype[Any]:
-    """The dtype of the result: what NumPy makes of operands of the same dtypes and no elements."""
-    key = (name, *(each.info.dtype if isinstance(each, SimArray) else each for each in operands))
-    found = _dtypes.get(key)
-    if found is None:
-        empties = [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
-        found = function(*empties).dtype
-        if all(isinstance(each, SimArray) for each in operands):  # True == 1 == 1.0 as keys, but not as operands
-            _dtypes[key] = found
-    return found
+def unary(name: str) -> Callable[[SimArray], SimArray]:
+    """The function of that name, of one array."""
+    function = getattr(np, name)
+    known: dict[np.dtype[Any], np.dtype[Any]] = {}
+
+    def operate(x: SimArray, /) -> SimArray:
+        if type(x) is not SimArray:
+            kernels.common_device(name, (x,))
+        info = x.info
+        dtype = known.get(info.dtype)
+        if dtype is None:
+            dtype = known[info.dtype] = function(np.empty(0, info.dtype)).dtype
+        out = kernels.new(info.shape, dtype, info.device)
+        kernels.launch(name, _run(function, x.memory(), out=out.memory()), (x,), (out,))
+        return out
+
+    operate.__name__ = operate.__qualname__ = name
+    operate.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
+    return operate
 
 
-def _shape(name: str, operands: tuple[Any, ...]) -> tuple[int, ...]:
-    shapes = [each.info.shape for each in operands if isinstance(each, SimArray)]
-    if shapes.count(shapes[0]) == len(shapes):
-        return shapes[0]
+class _Pair:
+    """A function of two operands, at least one of them an array: what their dtypes and shapes decide."""
+
+    __slots__ = ("_known", "function", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.function: Callable[..., Any] = getattr(np, name)
+        self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
+
+    def dtype(self, one: Any, two: Any) -> np.dtype[Any]:
+        """The dtype of the result; refuses what does not mix."""
+        kinds = (
+            one.info.dtype if type(one) is SimArray else type(one),
+            two.info.dtype if type(two) is SimArray else type(two),
+        )
+        found = self._known.get(kinds)
+        if found is None or (kinds[0] is int and not 0 <= one < 128) or (kinds[1] is int and not 0 <= two < 128):
+            kernels.common_device(self.name, (one, two))
+            empties = [np.empty(0, each.info.dtype) if type(each) is SimArray else each for each in (one, two)]
+            found = self.function(*empties).dtype  # which refuses a number that the dtype cannot hold: few do below 128
+            self._known[kinds] = found
+        return found
+
+    def shape(self, one: SimArray, two: SimArray) -> tuple[int, ...]:
+        """The common shape of two arrays of one device."""
+        if one.info.device is not two.info.device:
+            kernels.common_device(self.name, (one, two))
+        if one.info.shape == two.info.shape:
+            return one.info.shape
+        return common_shape(self.name, one, two)
+
+
+def common_shape(name: str, *arrays: SimArray) -> tuple[int, ...]:
+    """The shape to which arrays broadcast."""
+    shapes = [each.info.shape for each in arrays]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -51,36 +106,70 @@ def _shape(name: str, operands: tuple[Any, ...]) -> tuple[int, ...]:
         raise LayoutError(f"{name}: shapes {listed} do not broadcast; reshape one of them") from None
 
 
-def elementwise(name: str) -> Callable[..., SimArray]:
-    """The function of that name, over arrays and Python scalars."""
-    function = getattr(np, name)
+def binary(name: str) -> Callable[[Any, Any], SimArray]:
+    """The function of that name, of two arrays or an array and a Python number."""
+    pair = _Pair(name)
 
-    def operate(*operands: Any) -> SimArray:
-        kernels.common_device(name, operands)
-        dtype = _dtype(name, function, operands)
-        return kernels.deferred(name, function, operands, _shape(name, operands), dtype)
+    def operate(x1: Any, x2: Any, /) -> SimArray:
+        dtype = pair.dtype(x1, x2)
+        if type(x1) is not SimArray:
+            one, two, shape = x1, x2.memory(), x2.info.shape
+            arrays: tuple[SimArray, ...] = (x2,)
+        elif type(x2) is not SimArray:
+            one, two, shape = x1.memory(), x2, x1.info.shape
+            arrays = (x1,)
+        else:
+            one, two, shape = x1.memory(), x2.memory(), pair.shape(x1, x2)
+            arrays = (x1, x2)
+        out = kernels.new(shape, dtype, arrays[0].info.device)
+        kernels.launch(name, _run(pair.function, one, two, out=out.memory()), arrays, (out,))
+        return out
 
     operate.__name__ = operate.__qualname__ = name
     operate.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
     return operate
 
 
-def into(name: str, target: SimArray, other: Any) -> None:
+def in_place(name: str) -> Callable[[SimArray, Any], SimArray]:
     """``target = name(target, other)`` in place."""
-    kernels.common_device(name, (target, other))
-    function = getattr(np, name)
-    dtype = _dtype(name, function, (target, other))
-    if not np.can_cast(dtype, target.dtype, "same_kind"):
-        raise TypeError(f"{name} in place: {dtype} does not fit into {target.dtype}; write x = {name}(x, y)")
-    if _shape(name, (target, other)) != target.shape:
-        raise LayoutError(f"{name} in place: the result does not fit into shape {target.shape}; write x = {name}(x, y)")
-    first, second = kernels.memories((target, other))
+    pair = _Pair(name)
+    fits: set[tuple[np.dtype[Any], np.dtype[Any]]] = set()
 
-    def run() -> None:
-        first[...] = function(first, second)
+    def operate(target: SimArray, other: Any, /) -> SimArray:
+        info = target.info
+        dtype = pair.dtype(target, other)
+        if dtype is not info.dtype and (dtype, info.dtype) not in fits:
+            if not np.can_cast(dtype, info.dtype, "same_kind"):
+                raise TypeError(f"{name} in place: {dtype} does not fit into {info.dtype}; write x = {name}(x, y)")
+            fits.add((dtype, info.dtype))
+        kernels.check_writable(name, target)
+        first = second = target.memory()
+        reads: tuple[SimArray, ...] = (target,)
+        if type(other) is not SimArray:
+            second = other
+        elif other is not target:
+            if pair.shape(target, other) != info.shape:
+                raise LayoutError(
+                    f"{name} in place: the result does not fit into shape {info.shape}; write x = {name}(x, y)"
+                )
+            second = other.memory()
+            reads = (target, other)
+        kernels.launch(name, _run(pair.function, first, second, out=first), reads, (target,))
+        return target
 
-    operands = [each for each in (target, other) if isinstance(each, SimArray)]
-    kernels.launch(name, run, operands, [target])
+    return operate
+
+
+def where(condition: SimArray, x1: Any, x2: Any, /) -> SimArray:
+    """``x1`` where ``condition`` holds, else ``x2``."""
+    operands = (condition, x1, x2)
+    device = kernels.common_device("where", operands)
+    arrays = [each for each in operands if isinstance(each, SimArray)]
+    empties = [np.empty(0, each.dtype) if isinstance(each, SimArray) else each for each in operands]
+    dtype = np.where(*empties).dtype
+    out = kernels.new(common_shape("where", *arrays), dtype, device)
+    kernels.launch("where", _run(np.where, *kernels.memories(operands), out=out.memory()), arrays, (out,))
+    return out
 
 
 def reduction(name: str) -> Callable[..., SimArray]:
@@ -112,4 +201,5 @@ def clip(x: SimArray, /, min: Any = None, max: Any = None) -> SimArray:  # noqa:
     """Values limited to ``min .. max``; None: no limit."""
     limits = tuple(each for each in (min, max) if each is not None)
     bound = lambda a, *ends: np.clip(a, ends[0] if min is not None else None, ends[-1] if max is not None else None)
-    return kernels.deferred("clip", bound, (x, *limits), _shape("clip", (x, *limits)), x.dtype)
+    arrays = [each for each in (x, *limits) if isinstance(each, SimArray)]
+    return kernels.deferred("clip", bound, (x, *limits), common_shape("clip", *arrays), x.dtype)

@@ -11,10 +11,10 @@ import numpy as np
 from xferlib import _registry
 from xferlib._array import ArrayInfo, c_strides
 from xferlib._device import Device
-from xferlib.errors import MixedBackendsError, UnsupportedArrayError
-from xferlib.sim import current, ranges
+from xferlib.errors import LayoutError, MixedBackendsError, UnsupportedArrayError
+from xferlib.sim import current
 from xferlib.sim.arrays import HostArray, SimArray
-from xferlib.sim.operations import Spans
+from xferlib.sim.operations import Span, Spans
 from xferlib.sim.streams import SimStream
 
 Scalar = bool | int | float | complex
@@ -26,15 +26,19 @@ def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: Si
     order = stream if stream is not None else current.stream(device)
     nbytes = math.prod(shape) * dtype.itemsize
     allocation = current.machine().allocate(nbytes, order)
-    info = ArrayInfo(allocation.block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
-    return SimArray(allocation, info)
+    block = allocation.block
+    info = ArrayInfo(block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
+    return SimArray(allocation, info, (Span(block, 0, nbytes),) if nbytes else ())
 
 
-def spans(*arrays: SimArray) -> Spans:
-    """The bytes of arrays."""
-    if len(arrays) == 1:
-        return ranges.spans(arrays[0].info, arrays[0].allocation.block)
-    return tuple([span for array in arrays for span in ranges.spans(array.info, array.allocation.block)])
+def check_writable(name: str, array: SimArray) -> None:
+    """Refuse to write what another view repeats.
+
+    Raises:
+        LayoutError: Several elements of ``array`` share their memory, as after ``broadcast_to``.
+    """
+    if not array.info.is_writable:
+        raise LayoutError(f"{name}: elements of the array share their memory (broadcast_to); write into a copy of it")
 
 
 def common_device(name: str, operands: Sequence[Any]) -> Device:
@@ -79,24 +83,29 @@ def memories(operands: Sequence[Any]) -> list[Any]:
 
 def launch(
     name: str,
-    run: Callable[[], None],
+    run: Callable[[], object],
     reads: Sequence[SimArray],
     writes: Sequence[SimArray],
     on: SimStream | None = None,
 ) -> None:
     """Enqueue an operation; on the current stream of its arrays' device if none is named."""
-    device = (writes[0] if writes else reads[0]).info.device
-    nbytes = sum(each.info.nbytes for each in (*reads, *writes))
-    stream = on if on is not None else current.stream(device)
-    current.machine().enqueue(stream, name, _quietly(run), reads=spans(*reads), writes=spans(*writes), nbytes=nbytes)
+    simulator = current.simulator()
+    stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
+    read, written = _bytes(reads), _bytes(writes)
+    nbytes = 0
+    for array in (*reads, *writes):
+        nbytes += array.memory().nbytes
+    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes)
 
 
-def _quietly(run: Callable[[], None]) -> Callable[[], None]:
-    def quiet() -> None:
-        with np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
-            run()
-
-    return quiet
+def _bytes(arrays: Sequence[SimArray]) -> Spans:
+    """The bytes of arrays."""
+    if len(arrays) == 1:
+        return arrays[0].spans()
+    found: Spans = ()
+    for each in arrays:
+        found += each.spans()
+    return found
 
 
 def deferred(
@@ -137,7 +146,7 @@ def immediate(
     simulated, stream = current.machine(), current.stream(device)
     nbytes = sum(each.info.nbytes for each in arrays)
     with simulated.lock:
-        operation = simulated.enqueue(stream, name, _quietly(run), reads=spans(*arrays), nbytes=nbytes)
+        operation = simulated.enqueue(stream, name, run, reads=_bytes(arrays), nbytes=nbytes)
         simulated.engine.force(operation)
     if waits:
         simulated.waits.synchronize_stream(stream)
@@ -160,7 +169,8 @@ def viewed(array: SimArray, view: HostArray) -> SimArray:
     """An array over a view that NumPy made of ``array.memory()``."""
     block = array.allocation.block
     pointer = block.pointer + view.ctypes.data - block.data.ctypes.data if view.size else array.info.pointer
-    info = ArrayInfo(pointer, view.shape, view.strides, view.dtype, array.info.device, array.info.is_writable)
+    is_writable = array.info.is_writable and view.flags.writeable
+    info = ArrayInfo(pointer, view.shape, view.strides, view.dtype, array.info.device, is_writable)
     return SimArray(array.allocation, info)
 
 

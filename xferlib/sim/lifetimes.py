@@ -74,7 +74,7 @@ class Lifetimes:
             pointer, host, place = self.released.popleft()
             block = machine.memory.untrack(pointer)
             action = Action("release of page-locked memory", host, place)
-            clock = Joined(*(each.clock for each in machine.hosts))  # whoever let go first comes before, as above
+            clock = Joined(machine.hosts)  # whoever let go first comes before, as above
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
@@ -84,9 +84,9 @@ class Lifetimes:
             block, users, events, place = self.deaths.popleft()
             stream = block.stream
             assert stream is not None
-            before = (stream, *users.values(), *machine.streams[stream.device].before(stream))
+            before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(*[each.clock for each in (*before, *machine.hosts, *events.values())])
+            clock = Joined(before, machine.hosts, events.values())
             free = Operation("free", stream, place, (), (), None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:

@@ -23,11 +23,13 @@ float16, float32, float64 = (np.dtype(f"float{bits}") for bits in (16, 32, 64))
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
 
-for _name in _elementwise.ELEMENTWISE:
-    globals()[_name] = _elementwise.elementwise(_name)
+for _name in _elementwise.UNARY:
+    globals()[_name] = _elementwise.unary(_name)
+for _name in _elementwise.BINARY:
+    globals()[_name] = _elementwise.binary(_name)
 for _name in _elementwise.REDUCTIONS:
     globals()[_name] = _elementwise.reduction(_name)
-clip = _elementwise.clip
+clip, where = _elementwise.clip, _elementwise.where
 
 
 # --- making arrays

@@ -92,21 +92,17 @@ class SimEvent:
 class StreamHandle(RawStream):
     """What shared code holds of a stream; tells the machine when the last holder lets go."""
 
-    __slots__ = ("_ended", "_stream")
+    __slots__ = ("_ended", "stream")
 
     def __init__(self, handle: int, stream: SimStream, ended: deque[SimStream] | None) -> None:
         super().__init__(handle, stream.device, native=None)
-        self._stream = stream
+        self.stream = stream
         self._ended = ended
-
-    @property
-    def stream(self) -> SimStream:
-        return self._stream
 
     def __del__(self) -> None:
         ended: Any = getattr(self, "_ended", None)
         if ended is not None:
-            ended.append(self._stream)
+            ended.append(self.stream)
 
 
 class DeviceStreams:
