@@ -30,6 +30,8 @@ LAYERS = [
     {"_batch"},
     {"_pipeline"},
     {"_prefetch"},
+    {"_recorder"},
+    {"_trace"},
 ]
 FOR_BACKENDS = {
     "errors", "_array", "_device", "_registry", "_handover", "_site",

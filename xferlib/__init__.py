@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from xferlib._calibration import Calibration, calibrate
     from xferlib._explain import Explanation, explain
     from xferlib._prefetch import Prefetcher, prefetch
+    from xferlib._timeline import TraceOperation
+    from xferlib._trace import trace
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
     from xferlib.kernels.raw import RawKernel, RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
@@ -62,6 +64,7 @@ __all__ = [
     "RawModule",
     "ReductionKernel",
     "Stream",
+    "TraceOperation",
     "Transfer",
     "TransferStats",
     "available_backends",
@@ -96,6 +99,7 @@ __all__ = [
     "to_device_async",
     "to_host",
     "to_host_async",
+    "trace",
     "tree",
     "trim",
     "use_backend",
@@ -113,6 +117,7 @@ _LAZY = {
     "RawKernel": "kernels",
     "RawModule": "kernels",
     "ReductionKernel": "kernels",
+    "TraceOperation": "_timeline",
     "calibrate": "_calibration",
     "elementwise": "kernels",
     "explain": "_explain",
@@ -120,6 +125,7 @@ _LAZY = {
     "raw_module": "kernels",
     "reduction": "kernels",
     "sim": "sim",
+    "trace": "_trace",
     "tree": "_tree",
 }
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _device, _handover
+from xferlib import _device, _handover, _site
 from xferlib._batch import Batch, Lane
 from xferlib.errors import ClosedError, ForkError
 
@@ -92,6 +92,7 @@ class Feed:
         _feeds.add(self)
         if is_threaded:
             self._phase = _Phase.IDLE
+            self._site = _site.user_site()
             self._here = _device.current_device(lane.backend)
             context = contextvars.copy_context()  # the source sees the defaults of whoever made it
             self._thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
@@ -213,6 +214,7 @@ class Feed:
     def _run(self) -> None:
         """What the thread does."""
         _handover.began()
+        _site.inherited.site = self._site
         try:
             _device.current_device(self._lane.backend)  # a first look later would undo the next line
             self._lane.backend.device_use(self._here)

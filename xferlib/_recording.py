@@ -10,8 +10,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xferlib._site import Site
-
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib.backends.base import Backend, RawStream
@@ -55,9 +53,6 @@ class Recorder(Protocol):
     def met(self, backend: Backend) -> None:
         """A backend has been loaded."""
 
-    def site(self) -> Site:
-        """The line of the user's that the calling thread works for."""
-
 
 active: Recorder | None = None
 """Whoever records; None where nobody does."""
@@ -92,11 +87,6 @@ def staged(begun: Any, backend: Backend, nbytes: int) -> None:
     recorder = active
     if recorder is not None and begun is not None:
         recorder.staged(begun, backend, nbytes)
-
-
-def site() -> Site | None:
-    """The line of the user's to which a thread's work will belong."""
-    return None if active is None else active.site()
 
 
 def _after_fork_in_child() -> None:

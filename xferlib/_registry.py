@@ -116,6 +116,11 @@ def _load(name: str) -> Backend:
     return backend
 
 
+def loaded() -> tuple[Backend, ...]:
+    """The backends that this process has used."""
+    return tuple(_loaded.values())
+
+
 def _factory(name: str) -> Any:
     spec = _BUILTIN.get(name)
     if spec is None:

@@ -245,6 +245,13 @@ def _pending_on(raw: RawStream) -> tuple[Transfer, ...]:
         return tuple(_pending.get((raw.device, raw.handle), ()))
 
 
+def settle_all() -> None:
+    """Wait until every transfer begun so far is enqueued, or has failed."""
+    for transfers in list(_pending.values()):
+        for transfer in list(transfers):
+            transfer.settle()
+
+
 def add_pending(raw: RawStream, transfer: Transfer) -> None:
     with _pending_lock:
         _pending.setdefault((raw.device, raw.handle), []).append(transfer)

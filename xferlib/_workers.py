@@ -32,7 +32,7 @@ class Job:
         self.steps = steps
         self.error: BaseException | None = None
         self.handover: object = None
-        self.site = _recording.site()
+        self.site = _site.user_site() if _recording.active or _handover.listener else None
         self._work = work
         self._finish = finish
         self._next = itertools.count().__next__

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from xferlib._array import Array, ArrayInfo
     from xferlib._device import Device
-    from xferlib._site import Site
+    from xferlib._site import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Listener(Protocol):
         stream: int | str,
         start_s: float,
         end_s: float,
-        site: Site,
+        place: Place,
     ) -> None:
         """One operation.
 
@@ -81,7 +81,7 @@ class Listener(Protocol):
             device: Where, such as ``"sim:0"``.
             stream: The stream's handle; for a staging step the name of the thread.
             start_s, end_s: On the clock of `Backend.host_s`.
-            site: The line of the program that asked for it.
+            place: The line of the program that asked for it.
         """
 
 

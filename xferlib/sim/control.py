@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from xferlib.sim.reports import Race
 
 
-def _finish_transfers() -> None:
-    """Wait for transfers that threads are still staging: a block is about its own operations."""
-    for transfers in list(_stream._pending.values()):
-        for transfer in list(transfers):
-            transfer.settle()
-
-
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     """Watch a block of code; what was in flight before it is finished first.
 
@@ -59,7 +52,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
 
     def __enter__(self) -> Self:
         simulated = machine()
-        _finish_transfers()
+        _stream.settle_all()  # a block is about its own operations
         simulated.waits.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
@@ -77,7 +70,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     ) -> None:
         simulated = machine()
         try:
-            _finish_transfers()
+            _stream.settle_all()
             if error is None:
                 simulated.settle()
                 simulated.waits.quiesce()
@@ -115,14 +108,14 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
 
     def __enter__(self) -> Plan:
         simulated = machine()
-        _finish_transfers()
+        _stream.settle_all()
         self._before = simulated.faults.plan
         simulated.faults.plan = self._plan
         return self._plan
 
     def __exit__(self, *exc_info: object) -> None:
         simulated = machine()
-        _finish_transfers()
+        _stream.settle_all()
         simulated.faults.plan = self._before
         simulated.faults.lost.clear()
 

@@ -14,7 +14,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xferlib._site import Site, inherited, user_site
 from xferlib.sim.clocks import Clock, Participant, joined
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ class Handover:
     """What a thread that takes something over comes after."""
 
     clock: Clock
-    site: Site
     time_s: float
 
 
@@ -82,10 +80,9 @@ class Hosts:
     def given(self, before: object) -> Handover:
         """What the calling thread did so far comes before whatever takes the thing over."""
         host = self.current()
-        site = user_site()
         if isinstance(before, Handover):
-            return Handover(joined(before.clock, host.clock), before.site, max(before.time_s, host.time_s))
-        return Handover(dict(host.clock), site, host.time_s)
+            return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s))
+        return Handover(dict(host.clock), host.time_s)
 
     def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Any:
         """A transfer is to be given to threads that stage it."""
@@ -101,5 +98,3 @@ class Hosts:
             host = self.current()
             host.learn(handover.clock)
             host.time_s = max(host.time_s, handover.time_s)
-            if host is not self.main:
-                inherited.site = handover.site

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from xferlib._timeline import length, overlap, union
 from xferlib.sim.profile import Lane, Profile
 
 _MOST_KEPT = 1 << 17
@@ -77,15 +78,13 @@ class Timeline:
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
         """Seconds in which at least one of the engines was busy."""
-        return _length(self._merged(lanes, device))
+        return length(self._merged(lanes, device))
 
     def overlap(self, device: int | None = None) -> float:
         """The share of the shorter of copying and computing that ran beside the other, 0 to 1."""
         copies = self._merged((Lane.H2D, Lane.D2H, Lane.PEER), device)
         kernels = self._merged((Lane.KERNELS,), device)
-        shorter = min(_length(copies), _length(kernels))
-        both = _length(copies) + _length(kernels) - _length(_union([*copies, *kernels]))
-        return max(both / shorter, 0.0) if shorter else 0.0
+        return overlap(copies, kernels)
 
     @property
     def end_s(self) -> float:
@@ -99,18 +98,4 @@ class Timeline:
 
     def _merged(self, lanes: Iterable[Lane], device: int | None) -> list[tuple[float, float]]:
         wanted = set(lanes)
-        return _union([(s.start_s, s.end_s) for s in self._slices if s.lane in wanted and device in (None, s.device)])
-
-
-def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    merged: list[tuple[float, float]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _length(spans: list[tuple[float, float]]) -> float:
-    return sum(end - start for start, end in spans)
+        return union([(s.start_s, s.end_s) for s in self._slices if s.lane in wanted and device in (None, s.device)])

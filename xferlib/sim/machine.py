@@ -202,7 +202,7 @@ class Machine:
         stream = operation.participant
         assert isinstance(stream, SimStream)
         kind = "kernel" if lane is KERNELS else lane.value
-        listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.site)
+        listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.place)
 
     def _prune(self, block: Block) -> None:
         main = self.hosts.main.clock
@@ -276,7 +276,7 @@ class Machine:
             timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)
             host.time_s = timing[1]
             if self.listener is not None:
-                self.listener("staging", "stage", nbytes, "host", host.label, *timing, user_site())
+                self.listener("staging", "stage", nbytes, "host", host.label, *timing, here())
 
     def slow(self, stream: SimStream) -> None:
         """Let operations on a stream take longer on the virtual clock."""

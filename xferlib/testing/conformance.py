@@ -7,10 +7,11 @@ from xferlib.testing.copies import Copies
 from xferlib.testing.pinning import Pinning
 from xferlib.testing.processes import Processes
 from xferlib.testing.streams import Streams
+from xferlib.testing.tracing import Tracing
 from xferlib.testing.transfers import Transfers
 
 
-class BackendConformance(Choosing, Copies, Transfers, Streams, Pinning, Processes):
+class BackendConformance(Choosing, Copies, Transfers, Streams, Pinning, Tracing, Processes):
     """Every sentence of the semantics, as tests of one backend on one device.
 
     Subclass it in a test module and name the backend; pytest does the rest.

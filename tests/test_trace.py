@@ -1,0 +1,419 @@
+"""Traces: numbers, files, pictures, and what surrounds them; what is recorded is in the conformance suite."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import threading
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib import _nvtx, _recording, _timeline, _trace_plot
+from xferlib._timeline import Numbers, TraceOperation
+from xferlib._trace_lanes import lanes, size_text
+from xferlib.errors import ConfigError, ForkError
+
+
+def operation(kind: str = "h2d", start: float = 0.0, end: float = 1.0, **others: Any) -> TraceOperation:
+    given = {
+        "name": "copy", "nbytes": 1000, "device": "cuda:0", "stream": "default", "thread": "MainThread",
+        "host_start_s": start, "host_end_s": start, "file": "program.py", "line": 3, "function": "main",
+    }  # fmt: skip
+    return TraceOperation(kind=kind, start_s=start, end_s=end, **{**given, **others})
+
+
+def program(xp_name: str = "sim") -> Any:
+    """A program with copies both ways, a kernel and a range, on a simulated device."""
+    double = xl.elementwise("T x", "T y", "y = x + x", name="double")
+    with xl.use_backend(xp_name), xl.trace() as t:
+        d = xl.to_device(np.ones((512, 512)))
+        with t.range("work"):
+            e = double(d)
+        up = xl.to_device_async(np.zeros(300_000, np.uint8))
+        assert xl.to_host(e).sum() == 2 * 512 * 512
+        up.result()
+    return t
+
+
+@pytest.fixture(scope="module")
+def t() -> xl.trace:
+    return program()
+
+
+# --- the numbers
+
+TICKS = st.integers(0, 40)
+SPANS = st.lists(st.tuples(TICKS, TICKS).map(sorted).map(tuple), max_size=8)
+
+
+def ticks(spans: Any) -> set[int]:
+    return {tick for start, end in spans for tick in range(start, end)}
+
+
+@given(SPANS, SPANS)
+def test_spans_are_sets_of_moments(one: Any, two: Any) -> None:
+    first, second = _timeline.union(one), _timeline.union(two)
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(first))
+    assert ticks(first) == ticks(one)
+    assert _timeline.length(first) == len(ticks(one))
+    assert ticks(_timeline.intersection(first, second)) == ticks(one) & ticks(two)
+
+
+@given(SPANS, SPANS)
+def test_overlap_and_idle_follow_their_definitions(copies: Any, kernels: Any) -> None:
+    numbers = Numbers([operation("h2d", *span) for span in copies] + [operation("kernel", *span) for span in kernels])
+    copying, computing = ticks(copies), ticks(kernels)
+    shorter = min(len(copying), len(computing))
+    assert numbers.overlap() == pytest.approx(len(copying & computing) / shorter if shorter else 0.0)
+    busy = copying | computing
+    edges = [tick for span in (*copies, *kernels) for tick in span]
+    extent = max(edges, default=0) - min(edges, default=0)
+    assert numbers.idle() == pytest.approx(1 - len(busy) / extent if extent else 0.0)
+
+
+def test_idle_of_two_devices_is_their_mean() -> None:
+    numbers = Numbers([operation(end=1.0), operation(end=0.5, device="cuda:1")])
+    assert numbers.idle() == 0.25
+
+
+def test_speed_counts_the_time_in_which_anything_ran() -> None:
+    numbers = Numbers([operation(nbytes=4 * 10**9, end=2.0), operation(nbytes=4 * 10**9, start=6.0, end=8.0)])
+    assert numbers.gb_per_s() == {"h2d": 2.0, "d2h": 0.0, "d2d": 0.0, "peer": 0.0, "staging": 0.0}
+    assert operation(nbytes=10**9, end=0.5).gb_per_s == 2.0
+    assert operation(end=0.0).gb_per_s == 0.0
+
+
+def test_copies_inside_a_device_do_not_count_as_copying() -> None:
+    assert Numbers([operation("d2d"), operation("kernel")]).overlap() == 0.0
+    assert Numbers([operation("peer"), operation("range")]).overlap() == 1.0
+
+
+def test_nothing_recorded_is_no_error(tmp_path: Path) -> None:
+    with xl.trace() as t:
+        pass
+    assert (t.operations, t.overlap, t.idle, t.dropped, t.clock_error_s) == ((), 0.0, 0.0, 0, 0.0)
+    assert set(t.gb_per_s.values()) == {0.0}
+    t.plot(tmp_path / "empty.png")
+    t.write(tmp_path / "empty.json")
+    assert json.loads((tmp_path / "empty.json").read_text())["traceEvents"] == []
+
+
+# --- on the simulator
+
+
+def test_a_test_can_assert_that_copies_and_computing_overlap() -> None:
+    """The double-buffered loop of the articles, on the clock of a simulated H200."""
+    with xl.use_backend("sim"):
+        batches = [xl.pinned_array(np.full(8 << 20, value, np.float32)) for value in range(6)]
+        copying, computing = xl.Stream(), xl.Stream()
+        buffers = [xl.empty(8 << 20, np.float32) for _ in range(2)]
+        copied, used = [[xl.Event(timing=False) for _ in range(2)] for _ in range(2)]
+        with xl.trace() as overlapping:
+            for k, batch in enumerate(batches):
+                copying.wait(used[k % 2])
+                xl.to_device(batch, out=buffers[k % 2], stream=copying)
+                copying.record(copied[k % 2])
+                computing.wait(copied[k % 2])
+                with computing:
+                    for _ in range(50):
+                        buffers[k % 2] += 1.0
+                    computing.record(used[k % 2])
+            computing.synchronize()
+        with xl.trace() as in_turn:
+            for batch in batches:
+                x = xl.to_device(batch)
+                x += 1.0
+                xl.synchronize()
+    assert overlapping.overlap > 0.8
+    assert in_turn.overlap == 0.0
+    assert overlapping.gb_per_s["h2d"] == pytest.approx(55.5, rel=0.01)
+
+
+def test_the_simulators_own_operations_are_in_it() -> None:
+    with xl.use_backend("sim"):
+        x = xl.ones((64, 64))
+        with xl.trace() as t:
+            _ = x + x
+    assert [each.kind for each in t.operations] == ["kernel"]
+    assert t.operations[0].file == __file__
+
+
+# --- the file
+
+
+def test_the_file_is_a_chrome_trace(t: xl.trace, tmp_path: Path) -> None:
+    t.write(tmp_path / "run.json")
+    found = json.loads((tmp_path / "run.json").read_text())
+    assert found["displayTimeUnit"] == "ms"
+    assert found["otherData"]["overlap"] == t.overlap
+    events = found["traceEvents"]
+    named = {(each["pid"], each["tid"]) for each in events if each["ph"] == "M" and each["name"] == "thread_name"}
+    complete = [each for each in events if each["ph"] == "X"]
+    assert {each["ph"] for each in events} == {"M", "X"}
+    assert len(complete) == len(t.operations)
+    for each in complete:
+        assert (each["pid"], each["tid"]) in named
+        assert each["ts"] >= 0
+        assert each["dur"] >= 0
+        assert each["args"]["source"].startswith(__file__)
+    assert {each["cat"] for each in complete} == {"call", "staging", "h2d", "kernel", "range", "d2h"}
+    copy = next(each for each in complete if each["cat"] == "d2h")
+    assert copy["args"]["nbytes"] > 0
+    assert {each["args"]["name"] for each in events if each["name"] == "process_name"} == {"host", "sim:0"}
+
+
+def test_events_in_one_lane_nest(t: xl.trace, tmp_path: Path) -> None:
+    """Perfetto draws a lane from complete events that contain one another or lie apart."""
+    t.write(tmp_path / "run.json")
+    by_lane: dict[Any, list[Any]] = {}
+    for each in json.loads((tmp_path / "run.json").read_text())["traceEvents"]:
+        if each["ph"] == "X":
+            by_lane.setdefault((each["pid"], each["tid"]), []).append((each["ts"], each["ts"] + each["dur"]))
+    for events in by_lane.values():
+        assert events == sorted(events, key=lambda span: (span[0], -span[1]))
+        for one, two in itertools.pairwise(events):
+            assert two[0] >= one[1] - 0.002 or two[1] <= one[1] + 0.002  # rounded to nanoseconds
+
+
+def test_the_block_writes_its_file_at_the_end(tmp_path: Path) -> None:
+    for name in ("run.json", "run.svg"):
+        with xl.use_backend("sim"), xl.trace(tmp_path / name):
+            xl.to_device(np.ones(10))
+        assert (tmp_path / name).stat().st_size > 100
+
+
+def test_the_block_writes_its_file_after_an_exception(tmp_path: Path) -> None:
+    def fail() -> None:
+        with xl.use_backend("sim"), xl.trace(tmp_path / "run.json"):
+            xl.to_device(np.ones(10))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert len(json.loads((tmp_path / "run.json").read_text())["traceEvents"]) > 1
+
+
+def test_a_file_that_cannot_be_written_hides_no_exception(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+
+    def fail() -> None:
+        with xl.trace(folder / "run.json"):
+            folder.rmdir()
+            raise InterruptedError("the program's own")
+
+    with pytest.raises(InterruptedError, match="own") as found:
+        fail()
+    assert "could not be written" in found.value.__notes__[0]
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError), xl.trace(folder / "run.json"):
+        folder.rmdir()
+    assert _recording.active is None
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("run.txt", r"ends in \.json, \.png, \.svg, \.pdf"), ("missing/run.json", "missing must be a directory")],
+)
+def test_a_path_is_checked_before_anything_is_done(path: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        xl.trace(tmp_path / path)
+    with pytest.raises(ConfigError, match=r"\.png, \.svg, \.pdf"):
+        xl.trace().plot(tmp_path / "run.json")
+
+
+# --- the picture
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_the_picture_is_drawn(t: xl.trace, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"run.{ending}"
+    t.plot(path, title="A program", end_s=max(each.end_s for each in t.operations))
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending]
+    assert path.read_bytes().startswith(start)
+
+
+def test_a_picture_of_many_operations_stays_small(tmp_path: Path) -> None:
+    found = xl.trace()
+    found._found = tuple(operation("kernel", k * 1e-6, k * 1e-6 + 4e-7, name="tiny") for k in range(20_000))
+    found.plot(tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").stat().st_size < 2_000_000
+
+
+def test_pieces_of_one_transfer_are_one_bar() -> None:
+    pieces = [operation("h2d", k, k + 0.99, nbytes=4 << 20) for k in range(16)]
+    (bar,) = _trace_plot._bars(pieces, pixel_s=0.01)
+    assert (bar.start, bar.end, bar.label) == (0, 15.99, "64 MiB")
+    kernels = [operation("kernel", k, k + 0.99, name="f") for k in range(16)]
+    assert len(_trace_plot._bars(kernels, pixel_s=0.01)) == 16
+
+
+def test_lanes_are_in_the_order_of_the_work() -> None:
+    kinds = ["d2h", "kernel", "h2d", "staging", "call"]
+    found = [operation(kind, device="host" if kind in ("staging", "call") else "cuda:0") for kind in kinds]
+    found += [operation("h2d", stream="0x55"), operation("range", stream="0x77"), operation("h2d", device="cpu")]
+    titles = [(lane.device, lane.title) for lane in lanes(found)]
+    assert titles == [
+        ("host", "calls, default"), ("host", "staging, default"), ("cpu", "H2D"), ("cuda:0", "H2D, default stream"),
+        ("cuda:0", "H2D, stream 1"), ("cuda:0", "kernels, default stream"), ("cuda:0", "kernels, stream 2"),
+        ("cuda:0", "D2H, default stream"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [(0, "0 B"), (1000, "1000 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (2000 << 30, "2000 GiB")],
+)
+def test_sizes_are_short(nbytes: int, text: str) -> None:
+    assert size_text(nbytes) == text
+
+
+def test_the_summary_has_a_line_for_each_kind(t: xl.trace) -> None:
+    lines = t.summary().splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == ["calls", "staging", "H2D", "kernels", "D2H", "ranges"]
+    assert lines[-1].startswith("overlap ")
+    assert "2.3 MiB" in lines[3]
+
+
+# --- what surrounds a trace
+
+
+def test_only_the_latest_operations_are_kept() -> None:
+    with xl.use_backend("numpy"), xl.trace(keep=10) as t:
+        for nbytes in range(1, 26):
+            xl.to_device(np.zeros(nbytes, np.uint8))
+    assert [each.nbytes for each in t.operations] == list(range(16, 26))
+    assert t.dropped == 15
+    assert "15 earlier operations were forgotten" in t.summary()
+
+
+@pytest.mark.parametrize("keep", [0, -1, 2.5, True])
+def test_keep_is_checked(keep: Any) -> None:
+    with pytest.raises(ConfigError, match="keep must be an int from 1"):
+        xl.trace(keep=keep)
+
+
+def test_a_trace_is_used_once() -> None:
+    t = xl.trace()
+    with t:
+        pass
+    with pytest.raises(ConfigError, match="has been used already"), t:
+        pass
+    assert _recording.active is None
+
+
+def test_a_range_outside_a_trace_does_nothing() -> None:
+    with xl.trace.range("nothing"):
+        assert _recording.active is None
+
+
+def test_the_kind_of_a_range_is_checked() -> None:
+    with pytest.raises(ConfigError, match="'range', 'kernel', 'h2d'"):
+        xl.trace.range("x", kind="call")
+
+
+def test_all_threads_are_recorded() -> None:
+    with xl.use_backend("numpy"), xl.trace() as t:
+        threads = [
+            threading.Thread(target=lambda: [xl.to_device(np.zeros(8), backend="numpy") for _ in range(50)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert t.nbytes["h2d"] == 4 * 50 * 64
+
+
+def test_traces_of_two_threads_may_cross() -> None:
+    """Each gets what happens while it is open, and recording ends with the last."""
+    first, second = xl.trace(), xl.trace()
+    x = np.zeros(1, np.uint8)
+    first.__enter__()
+    xl.to_device(x, backend="numpy")
+    second.__enter__()
+    xl.to_device(x, backend="numpy")
+    first.__exit__(None, None, None)
+    xl.to_device(x, backend="numpy")
+    assert _recording.active is not None
+    second.__exit__(None, None, None)
+    assert _recording.active is None
+    assert (len(first.operations), len(second.operations)) == (2, 2)
+
+
+def test_the_simulator_is_told_nothing_when_no_trace_is_open(t: xl.trace) -> None:
+    from xferlib import _registry
+
+    backend: Any = _registry.get("sim")
+    assert backend.machine.listener is None
+
+
+def test_reading_inside_the_block_is_allowed() -> None:
+    with xl.use_backend("sim"), xl.trace() as t:
+        xl.to_device(np.ones(10))
+        seen = len(t.operations)
+        xl.to_device(np.ones(10))
+        assert len(t.operations) > seen > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_records_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    t = xl.trace(path)
+    with t:
+        xl.to_device(np.zeros(8), backend="numpy")
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                xl.to_device(np.zeros(8), backend="numpy")
+                try:
+                    _ = t.operations
+                except ForkError as error:
+                    is_named = "in its child" in str(error)
+                t.__exit__(None, None, None)
+                status = 0 if is_named and _recording.active is None and not path.exists() else 2
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        xl.to_device(np.zeros(8), backend="numpy")
+    assert len(t.operations) == 2
+    assert path.exists()
+
+
+def test_a_profiler_sees_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    class Domain:
+        def get_event_attributes(self, *, message: str, category: str) -> str:
+            return f"{category} {message}"
+
+        def push_range(self, attributes: str) -> None:
+            seen.append(attributes)
+
+        def pop_range(self) -> None:
+            seen.append("end")
+
+    monkeypatch.setitem(sys.modules, "nvtx", types.SimpleNamespace(get_domain=lambda name: Domain()))
+    monkeypatch.setenv("NVTX_INJECTION64_PATH", "libprofiler.so")
+    _nvtx._domain.cache_clear()
+    try:
+        with xl.trace():
+            xl.to_device(np.zeros(8), backend="numpy")
+        assert seen == ["h2d copy", "end"]
+        monkeypatch.delenv("NVTX_INJECTION64_PATH")
+        monkeypatch.delenv("NSYS_PROFILING_SESSION_ID", raising=False)
+        _nvtx._domain.cache_clear()
+        assert not _nvtx.push("nobody", "sees")
+    finally:
+        _nvtx._domain.cache_clear()

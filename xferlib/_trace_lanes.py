@@ -1,0 +1,74 @@
+"""Which lane each recorded operation is drawn in, in which order, and what the lanes are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xferlib._recording import Kind
+from xferlib._timeline import COMPUTING, TraceOperation
+
+TITLES = {
+    Kind.CALL: "calls", Kind.STAGING: "staging", Kind.H2D: "H2D", Kind.KERNEL: "kernels", Kind.D2H: "D2H",
+    Kind.D2D: "D2D", Kind.PEER: "peer copies",
+}  # fmt: skip
+_ORDER = list(TITLES)
+
+
+class Lane(NamedTuple):
+    """Operations that are drawn in one line."""
+
+    device: str
+    kind: Kind
+    """Ranges are drawn with kernels."""
+    stream: str
+    """For calls and staging the thread."""
+    title: str
+    operations: list[TraceOperation]
+
+
+def lanes(operations: Sequence[TraceOperation]) -> list[Lane]:
+    """The host's lanes, then each device's: copies in, kernels, copies out, for each stream."""
+    found: dict[tuple[str, Kind, str], list[TraceOperation]] = {}
+    for each in operations:
+        kind = Kind.KERNEL if each.kind in COMPUTING else Kind(each.kind)
+        found.setdefault((each.device, kind, each.stream), []).append(each)
+    names = _stream_names(operations)
+    keys = sorted(found, key=lambda key: (key[0] != "host", key[0], _ORDER.index(key[1]), _rank(key[2]), key[2]))
+    return [Lane(*key, _title(key, names), found[key]) for key in keys]
+
+
+def _rank(stream: str) -> int:
+    return 0 if stream in ("MainThread", "default") else 1
+
+
+def _stream_names(operations: Sequence[TraceOperation]) -> dict[str, str]:
+    """Addresses to numbers, in the order in which they first appear on their device."""
+    names: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for each in operations:
+        if each.stream.startswith("0x") and each.stream not in names:
+            counts[each.device] = counts.get(each.device, 0) + 1
+            names[each.stream] = f"stream {counts[each.device]}"
+    return names
+
+
+def _title(key: tuple[str, Kind, str], names: dict[str, str]) -> str:
+    device, kind, stream = key
+    what = TITLES[kind]
+    if device == "host":
+        return f"{what}, {stream}"
+    if device == "cpu":
+        return what
+    own = f"{stream} stream" if stream in ("default", "per-thread") else stream
+    return f"{what}, {names.get(stream, own)}"
+
+
+def size_text(nbytes: int) -> str:
+    """Bytes in binary units, short."""
+    size, unit = float(nbytes), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if size >= 100 or size == int(size) else f"{size:.1f} {unit}"
