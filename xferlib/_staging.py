@@ -25,6 +25,8 @@ SMALL_NBYTES = 64 << 10
 """Up to here one thread and the slab are fastest."""
 _SEGMENT_NBYTES = 256 << 10
 _SEGMENTS = 4
+_MOST_STREAMS = 32
+"""A segment keeps the streams of its copies, which may have been dropped, until the next one is begun."""
 
 
 class Chunk:
@@ -213,7 +215,7 @@ class Slab:
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
         """Bytes that no copy uses, and their address, for one copy on ``stream``."""
         segment = self._segments[self._index]
-        if segment.used + nbytes > _SEGMENT_NBYTES:
+        if segment.used + nbytes > _SEGMENT_NBYTES or len(segment.streams) > _MOST_STREAMS:
             segment = self._advance()
         start = segment.used
         segment.used = -(-(start + nbytes) // 64) * 64

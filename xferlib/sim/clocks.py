@@ -7,6 +7,7 @@ whose clock has reached that tick (the epochs of Flanagan and Freund's FastTrack
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -17,7 +18,8 @@ Clock = dict[int, int]
 class HasClock(Protocol):
     """A participant, or an event."""
 
-    clock: Clock
+    @property
+    def clock(self) -> Clock: ...
 
 
 def covers(clock: Clock, other: Clock) -> bool:
@@ -34,6 +36,51 @@ def joined(*clocks: Clock) -> Clock:
             if result.get(key, 0) < tick:
                 result[key] = tick
     return result
+
+
+class Roll:
+    """Who takes part: gives out keys, and says which mean nothing any more."""
+
+    __slots__ = ("_keys", "_next", "version")
+
+    def __init__(self, first: int = 0) -> None:
+        self._next = itertools.count(first)
+        self._keys: set[int] = set()
+        self.version = 0
+        """How often somebody has left."""
+
+    def enter(self) -> int:
+        """The key of a new participant."""
+        key = next(self._next)
+        self._keys.add(key)
+        return key
+
+    def leave(self, keys: set[int]) -> None:
+        """Participants have ended, and everybody is ordered behind all they did."""
+        self._keys -= keys
+        self.version += 1
+
+    def present(self, clock: Clock) -> Clock:
+        """A clock without those who have left."""
+        return {key: tick for key, tick in clock.items() if key in self._keys}
+
+
+class KeptClock:
+    """A clock as it was at a moment, to be learnt later: without those who will have left by then."""
+
+    __slots__ = ("_clock", "_roll", "_version")
+
+    def __init__(self, clock: Clock, roll: Roll) -> None:
+        self._clock = clock
+        self._roll = roll
+        self._version = roll.version
+
+    @property
+    def clock(self) -> Clock:
+        if self._version != self._roll.version:
+            self._clock = self._roll.present(self._clock)
+            self._version = self._roll.version
+        return self._clock
 
 
 class Joined:

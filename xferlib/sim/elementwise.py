@@ -27,9 +27,9 @@ BINARY: tuple[str, ...] = (
     "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
     "not_equal", "pow", "remainder", "subtract",
 )  # fmt: skip
-REDUCTIONS: tuple[str, ...] = (
-    "all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var",
-)  # fmt: skip
+REDUCTIONS = ("all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min")
+ACCUMULATIONS = ("prod", "sum")
+DEVIATIONS = ("std", "var")
 
 
 def _run(function: Callable[..., Any], *operands: Any, out: Any) -> Callable[[], object]:
@@ -172,29 +172,55 @@ def where(condition: SimArray, x1: Any, x2: Any, /) -> SimArray:
     return out
 
 
-def reduction(name: str) -> Callable[..., SimArray]:
-    """The function of that name, over some axes."""
+def _reduce(name: str, x: SimArray, axis: Any, keepdims: bool, **options: Any) -> SimArray:
+    kernels.common_device(name, (x,))
     function = getattr(np, name)
 
-    def operate(x: SimArray, /, *, axis: Any = None, keepdims: bool = False, **options: Any) -> SimArray:
-        kernels.common_device(name, (x,))
+    def reduce(values: Any) -> Any:
+        return function(values, axis=axis, keepdims=keepdims, **options)
 
-        def reduce(values: Any) -> Any:
-            return function(values, axis=axis, keepdims=keepdims, **options)
+    if not x.size:  # an error for some functions, which must come now
+        found = kernels.immediate(name, reduce, (x,))
+        assert isinstance(found, SimArray)
+        return found
+    # Two elements an axis, so that a variance has a degree of freedom, give the dtype at no cost.
+    small = np.asarray(reduce(np.ones((2,) * x.ndim, x.dtype)))
+    axes = set(range(x.ndim)) if axis is None else {each % x.ndim for each in np.atleast_1d(axis).tolist()}
+    shape = tuple(1 if n in axes else extent for n, extent in enumerate(x.shape) if keepdims or n not in axes)
+    return kernels.deferred(name, reduce, (x,), shape, small.dtype)
 
-        if not x.size:  # an error for some functions, which must come now
-            found = kernels.immediate(name, reduce, (x,))
-            assert isinstance(found, SimArray)
-            return found
-        # Two elements an axis, so that a variance has a degree of freedom, give the dtype at no cost.
-        small = np.asarray(reduce(np.ones((2,) * x.ndim, x.dtype)))
-        axes = set(range(x.ndim)) if axis is None else {each % x.ndim for each in np.atleast_1d(axis).tolist()}
-        shape = tuple(1 if n in axes else extent for n, extent in enumerate(x.shape) if keepdims or n not in axes)
-        return kernels.deferred(name, reduce, (x,), shape, small.dtype)
 
-    operate.__name__ = operate.__qualname__ = name
-    operate.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
-    return operate
+def _named(name: str, function: Callable[..., SimArray]) -> Callable[..., SimArray]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
+    return function
+
+
+def reduction(name: str) -> Callable[..., SimArray]:
+    """The function of that name, over some axes."""
+
+    def operate(x: SimArray, /, *, axis: Any = None, keepdims: bool = False) -> SimArray:
+        return _reduce(name, x, axis, keepdims)
+
+    return _named(name, operate)
+
+
+def accumulation(name: str) -> Callable[..., SimArray]:
+    """The function of that name, over some axes, in a dtype that can be given."""
+
+    def operate(x: SimArray, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> SimArray:
+        return _reduce(name, x, axis, keepdims, dtype=dtype)
+
+    return _named(name, operate)
+
+
+def deviation(name: str) -> Callable[..., SimArray]:
+    """The function of that name, over some axes, with a correction of the degrees of freedom."""
+
+    def operate(x: SimArray, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> SimArray:
+        return _reduce(name, x, axis, keepdims, correction=correction)
+
+    return _named(name, operate)
 
 
 def clip(x: SimArray, /, min: Any = None, max: Any = None) -> SimArray:  # noqa: A002 - the Array API's names

@@ -9,12 +9,10 @@ not decide, by luck of timing, whether the user's missing wait is reported.
 
 from __future__ import annotations
 
-import itertools
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xferlib.sim.clocks import Clock, Participant, joined
+from xferlib.sim.clocks import Clock, KeptClock, Participant, Roll, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,12 +28,14 @@ class HostThread(Participant):
         self.time_s = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
+class Handover(KeptClock):
     """What a thread that takes something over comes after."""
 
-    clock: Clock
-    time_s: float
+    __slots__ = ("time_s",)
+
+    def __init__(self, clock: Clock, time_s: float, roll: Roll) -> None:
+        super().__init__(clock, roll)
+        self.time_s = time_s
 
 
 class Hosts:
@@ -43,15 +43,17 @@ class Hosts:
 
     domain = "sim"
 
-    def __init__(self, keys: itertools.count[int]) -> None:
-        self._keys = keys
+    def __init__(self, roll: Roll) -> None:
+        self._roll = roll
         self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
         """What the machine makes of a staging chunk filled or emptied."""
         self.put_off: Callable[..., Any] = lambda begin, host, is_source: begin()
         """What the machine makes of a transfer about to be staged by threads."""
-        self.main = HostThread(next(keys), "the host")
+        self.main = HostThread(roll.enter(), "the host")
         self._own: dict[int, HostThread] = {}
-        self._ended = HostThread(next(keys), "host threads that have ended")
+        self._ended = HostThread(roll.enter(), "host threads that have ended")
+        self.over: list[HostThread] = []
+        """Threads that have ended and are not forgotten yet."""
         self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[HostThread]:
@@ -68,7 +70,7 @@ class Hosts:
         with self._lock:
             ident = threading.get_ident()
             if ident not in self._own:
-                self._own[ident] = HostThread(next(self._keys), f"host thread {threading.current_thread().name}")
+                self._own[ident] = HostThread(self._roll.enter(), f"host thread {threading.current_thread().name}")
 
     def ended(self) -> None:
         """The calling thread is about to end; the next one may have its number, and not be xferlib's."""
@@ -76,13 +78,14 @@ class Hosts:
             over = self._own.pop(threading.get_ident(), None)
             if over is not None:
                 self._ended.learn(over.clock)
+                self.over.append(over)
 
     def given(self, before: object) -> Handover:
         """What the calling thread did so far comes before whatever takes the thing over."""
         host = self.current()
         if isinstance(before, Handover):
-            return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s))
-        return Handover(dict(host.clock), host.time_s)
+            return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._roll)
+        return Handover(dict(host.clock), host.time_s, self._roll)
 
     def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Any:
         """A transfer is to be given to threads that stage it."""

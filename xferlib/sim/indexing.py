@@ -41,6 +41,7 @@ def _filled(keys: tuple[Any, ...], found: tuple[Any, ...]) -> tuple[Any, ...]:
 def put(array: SimArray, key: Any, value: Any) -> None:
     """Write a scalar or an array into a part of another, as one operation."""
     kernels.common_device("assignment", (array, value))
+    kernels.check_writable("assignment", array)
     if not _is_basic(key):
         _put_selected(array, key if isinstance(key, tuple) else (key,), value)
         return

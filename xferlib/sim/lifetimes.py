@@ -97,19 +97,26 @@ class Lifetimes:
                 machine.engine.add(free, [*tails, *(event.operation for event in events.values())])
 
     def retire_ended(self) -> None:
-        """Forget streams whose handles are gone and whose work the host has waited for."""
+        """Forget streams whose handles are gone and threads that have ended, if the host knows all they did."""
         machine = self._machine
-        if len(self.ended) < _ENDED_TOGETHER:
+        threads = machine.hosts.over
+        if len(self.ended) + len(threads) < _ENDED_TOGETHER:
             return
         self._retiring.extend(self.ended)
         self.ended.clear()
         main = machine.hosts.main.clock
-        over = [s for s in self._retiring if main.get(s.key, 0) >= s.clock[s.key]]
-        keys = {stream.key for stream in over}
+        # What it enqueued last counts: frees may come later, but nothing can collide with what is gone.
+        over = [s for s in self._retiring if s.tail is None or main.get(s.key, 0) >= s.tail.tick]
+        known = [each for each in threads if main.get(each.key, 0) >= each.clock[each.key]]
+        for thread in known:
+            thread.is_retired = True
+            threads.remove(thread)
+        keys = {each.key for each in (*over, *known)}
         self._retiring = [stream for stream in self._retiring if stream.key not in keys]
         for stream in over:
             stream.is_retired = True
             machine.streams[stream.device].remove(stream)
+        machine.roll.leave(keys)
         for participant in (*machine.hosts, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)
         for each in machine.streams.values():

@@ -6,7 +6,6 @@ engine. The layers below know nothing of each other; this file is where they mee
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
@@ -18,6 +17,7 @@ from xferlib._site import place as here
 from xferlib._site import user_site
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim import addresses, hostdata, schedules
+from xferlib.sim.clocks import Roll
 from xferlib.sim.detector import Detector
 from xferlib.sim.engine import Engine
 from xferlib.sim.hosts import Hosts, HostThread
@@ -54,8 +54,8 @@ class Machine:
         settings = settings if settings is not None else Settings()
         self.settings = settings
         self.lock = threading.RLock()
-        self.keys = itertools.count(3)  # 0 to 2 are the handles of the default streams
-        self.hosts = Hosts(self.keys)
+        self.roll = Roll(3)  # 0 to 2 are the handles of the default streams
+        self.hosts = Hosts(self.roll)
         self.memory = Memory()
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
@@ -68,7 +68,7 @@ class Machine:
         """Who is told of every operation and when it would run."""
         self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
-            device: DeviceStreams(SimStream(next(self.keys), device, StreamKind.LEGACY, user_site()))
+            device: DeviceStreams(SimStream(self.roll.enter(), device, StreamKind.LEGACY, user_site()))
             for device in self.devices
         }
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
@@ -125,7 +125,7 @@ class Machine:
         """A new stream."""
         with self.lock:
             self.enter()
-            stream = SimStream(next(self.keys), device, kind, user_site(), priority)
+            stream = SimStream(self.roll.enter(), device, kind, user_site(), priority)
             self.streams[device].add(stream)
             return stream
 
@@ -223,7 +223,7 @@ class Machine:
             operation = Operation("record", stream, here(), (), (), None)
             stream.tail = operation
             self.engine.add(operation, after)
-            return SimEvent(stream, operation, timing=timing)
+            return SimEvent(stream, operation, self.roll, timing=timing)
 
     def wait(self, stream: SimStream, event: SimEvent) -> None:
         """Let what follows on ``stream`` wait for an event, as it was last recorded."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._site import Place, Site, site_of
 from xferlib.backends.base import RawStream
-from xferlib.sim.clocks import Clock, Participant
+from xferlib.sim.clocks import KeptClock, Participant, Roll
 from xferlib.sim.operations import Operation
 
 if TYPE_CHECKING:
@@ -71,15 +71,15 @@ class Waited:
         return site_of(self.place)
 
 
-class SimEvent:
+class SimEvent(KeptClock):
     """A record: the work before it, as a clock and as the operation to carry out."""
 
-    __slots__ = ("clock", "operation", "polls", "stream", "time_s", "timing")
+    __slots__ = ("operation", "polls", "stream", "time_s", "timing")
 
-    def __init__(self, stream: SimStream, operation: Operation, *, timing: bool) -> None:
+    def __init__(self, stream: SimStream, operation: Operation, roll: Roll, *, timing: bool) -> None:
+        super().__init__(dict(stream.clock), roll)
         self.stream = stream
         self.operation = operation
-        self.clock: Clock = dict(stream.clock)
         self.time_s = stream.time_s
         self.timing = timing
         self.polls = 0

@@ -50,7 +50,7 @@ class Waits:
             if tail is None:
                 return True
             if self._polled is None or self._polled.operation is not tail:
-                self._polled = SimEvent(stream, tail, timing=False)
+                self._polled = SimEvent(stream, tail, self._machine.roll, timing=False)
             return self.is_done(self._polled)
 
     def _reach(self, host: HostThread, event: SimEvent) -> None:

@@ -1,0 +1,116 @@
+"""Run the Array API's own test suite on the namespace of backend ``sim``.
+
+Usage: python tools/array_api_suite.py PATH [--markdown] [arguments for pytest]
+
+PATH is a checkout of data-apis/array-api-tests with its submodule; its requirements are pytest-json-report, ndindex
+and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md.
+
+The suite reads results with ``float(x)``, ``bool(x)`` and their kin, which `sim` refuses because on a GPU they copy and
+wait. Here they are given a meaning, ``xferlib.to_host(x).item()``, for the suite to read with, and the tests of these
+conversions themselves are skipped, with the other deliberate refusals below.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xferlib as xl
+from xferlib.sim.arrays import SimArray
+
+CONVERSIONS = "float(x), int(x), bool(x), complex(x) and x as an index would copy to the host: refused"
+SHARING = "memory of a simulated device is shared with no other library"
+NESTED = "makes an array from nested lists of arrays, which would copy each of them to the host"
+EXTENSION = "an optional extension that the namespace does not have"
+NUMPYS = "a special case that NumPy, with which the simulator computes, does otherwise"
+FLOOR_DIVIDE, EXPM1 = "test_special_cases.py::test_{}[{}(", "test_special_cases.py::test_unary[expm1(real"
+REFUSED = {
+    "test_array_object.py::test_scalar_casting": CONVERSIONS,
+    "test_signatures.py::test_array_method_signature[__dlpack__]": SHARING,
+    "test_dlpack.py::": SHARING,
+    "test_linalg.py::test_matrix_transpose": NESTED,
+    "test_has_names.py::test_has_names[linalg-": EXTENSION,
+    "test_has_names.py::test_has_names[fft-": EXTENSION,
+    EXPM1: NUMPYS,
+    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
+    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
+    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
+}
+"""Tests of what is refused on purpose or is not ours, by the beginning of their name."""
+
+
+class Suite:
+    """A plug-in of pytest: gives the suite a way to read values, skips what is refused, and counts."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[str]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        for item in items:
+            name = item.nodeid.rpartition("array_api_tests/")[2]
+            for begin, reason in REFUSED.items():
+                if name.startswith(begin):
+                    item.add_marker(pytest.mark.xfail(reason=reason) if reason is NUMPYS else pytest.mark.skip(reason))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        file = report.nodeid.partition("::")[0].rpartition("/")[2].removeprefix("test_").removesuffix(".py")
+        if report.when == "call" or report.outcome != "passed":
+            outcome = "numpy" if report.outcome == "skipped" and hasattr(report, "wasxfail") else report.outcome
+            self.counts.setdefault(file.replace("_", " "), Counter())[outcome] += 1
+
+    def table(self) -> str:
+        """Counts by file of the suite, in Markdown."""
+        columns = ("passed", "failed", "numpy", "skipped")
+        lines = ["| tests of | passed | failed | as NumPy does it | skipped |", "|---|---:|---:|---:|---:|"]
+        total: Counter[str] = Counter()
+        for file, counts in sorted(self.counts.items()):
+            total += counts
+            lines.append(f"| {file} | " + " | ".join(str(counts[each]) for each in columns) + " |")
+        lines.append("| **all** | " + " | ".join(f"**{total[each]}**" for each in columns) + " |")
+        return "\n".join(lines)
+
+
+def _read_as(kind: Any) -> Any:
+    return lambda array: kind(xl.to_host(array).item())
+
+
+def give_the_suite_a_way_to_read() -> None:
+    """Let conversions of one element copy it to the host."""
+    for kind in (bool, int, float, complex):
+        setattr(SimArray, f"__{kind.__name__}__", _read_as(kind))
+    SimArray.__index__ = _read_as(int)  # type: ignore[method-assign]
+    setattr(SimArray, "__iter__", lambda self: (self[n] for n in range(len(self))))  # noqa: B010 - "Never", says its type
+
+
+def main(arguments: list[str]) -> int:
+    """Run the suite; returns pytest's exit status."""
+    if not arguments or arguments[0].startswith("-"):
+        print(__doc__)
+        return 2
+    suite = Path(arguments.pop(0)).resolve()
+    if not (suite / "array_api_tests").is_dir():
+        print(f"{suite} is no checkout of array-api-tests", file=sys.stderr)
+        return 2
+    wants_table = "--markdown" in arguments
+    os.environ["ARRAY_API_TESTS_MODULE"] = "xferlib.sim.namespace"
+    os.chdir(suite)
+    sys.path.insert(0, str(suite))
+    xl.use_backend("sim")
+    give_the_suite_a_way_to_read()
+    plugin = Suite()
+    options = ["-p", "no:cacheprovider", "--disable-deadline", "-q"]
+    if not any(each.startswith("array_api_tests") for each in arguments):
+        options.append("array_api_tests")
+    status = pytest.main([*options, *(each for each in arguments if each != "--markdown")], plugins=[plugin])
+    if wants_table:
+        print(plugin.table())
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
