@@ -1,0 +1,208 @@
+"""Training loops that are measured against each other: the same batches, the same kernel, different copying.
+
+Every loop computes on each batch with a kernel whose time can be set, and adds the batch to a sum that is
+checked afterwards: a loop that computes on half-copied data is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+
+HostArray = np.ndarray[Any, Any]
+Work = Callable[[Any], None]
+
+_SOURCE = """
+extern "C" __global__ void work(float* sum, const float* x, long long n, long long rounds, float one, float zero) {
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += stride) {
+        float v = x[i];
+        for (long long k = 0; k < rounds; ++k) v = __fmaf_rn(v, one, zero);
+        sum[i] += v;
+    }
+}
+"""
+_BLOCKS, _THREADS = 132 * 8, 256
+
+
+class Compute:
+    """A kernel that reads a batch, works for a given time, and adds the batch to a sum.
+
+    Args:
+        place: A CUDA device; its backend's arrays are computed on.
+        elements: float32 values of a batch.
+    """
+
+    def __init__(self, place: xl.Device, elements: int) -> None:
+        self._place = place
+        self._elements = elements
+        self._kernel = xl.raw_module(_SOURCE).get_function("work")
+        self._sum = xl.zeros(elements, "float32", device=place)
+        self.rounds = 0
+
+    def __call__(self, batch: Any) -> None:
+        args = (self._sum, batch, self._elements, self.rounds, np.float32(1), np.float32(0))
+        self._kernel(_BLOCKS, _THREADS, args)
+
+    def seconds(self, batch: Any, times: int = 5) -> float:
+        """Of one call, on the device."""
+        self(batch)
+        stream = xl.current_stream(self._place)
+        start = stream.record()
+        for _ in range(times):
+            self(batch)
+        return stream.record().elapsed_ms(start) / 1e3 / times
+
+    def take(self, seconds: float) -> None:
+        """Let a call take that long."""
+        batch = xl.zeros(self._elements, "float32", device=self._place)
+        self.rounds = 0
+        base = self.seconds(batch)
+        self.rounds = 1000
+        for _ in range(3):
+            slope = (self.seconds(batch) - base) / self.rounds
+            self.rounds = max(1, round((seconds - base) / slope))
+
+    def check(self, batches: Sequence[HostArray]) -> None:
+        """The sum is that of the batches, so often as they were computed on; it begins anew.
+
+        Raises:
+            AssertionError: A batch was lost, or computed on before it was there.
+        """
+        found = xl.to_host(self._sum)
+        self._sum = xl.zeros(self._elements, "float32", device=self._place)
+        expected = np.zeros(self._elements, np.float32)
+        for batch in batches:
+            expected += batch.reshape(-1)
+        epochs = round(float(found.sum() / expected.sum()))
+        np.testing.assert_array_equal(found, expected * np.float32(epochs))
+
+
+class Xferlib:
+    """xferlib on one backend."""
+
+    def __init__(self, place: xl.Device) -> None:
+        self.name = f"xferlib ({place.backend})"
+        self.place = place
+
+    def prefetched(self, batches: Iterable[Any], work: Work) -> None:
+        for batch in xl.prefetch(batches, device=self.place):
+            work(batch)
+        self.place.synchronize()
+
+    def in_turn(self, batches: Iterable[Any], work: Work) -> None:
+        """The loop without prefetch: copy, compute, copy, compute."""
+        for batch in batches:
+            work(xl.to_device(batch, device=self.place))
+            self.place.synchronize()
+
+
+class Cupy:
+    """CuPy by hand: two pinned buffers, two device buffers, a stream for the copies, events both ways."""
+
+    name = "cupy by hand"
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.place = xl.get_device("cupy")
+        self._cupy = cupy
+        self._buffers: dict[int, list[tuple[HostArray, Any]]] = {}
+
+    def _slots(self, nbytes: int) -> list[tuple[HostArray, Any]]:
+        if nbytes not in self._buffers:
+            import cupyx
+
+            self._buffers = {}
+            self._buffers[nbytes] = [
+                (cupyx.empty_pinned(nbytes // 4, np.float32), self._cupy.empty(nbytes // 4, np.float32))
+                for _ in range(2)
+            ]
+        return self._buffers[nbytes]
+
+    def prefetched(self, batches: Sequence[HostArray], work: Work, *, is_pinned: bool) -> None:
+        cupy = self._cupy
+        slots = self._slots(batches[0].nbytes)
+        copies, current = cupy.cuda.Stream(non_blocking=True), cupy.cuda.get_current_stream()
+        copied = [cupy.cuda.Event(disable_timing=True) for _ in slots]
+        used = [cupy.cuda.Event(disable_timing=True) for _ in slots]
+
+        def send(number: int) -> None:
+            pinned, target = slots[number % 2]
+            source = batches[number]
+            if not is_pinned:
+                copied[number % 2].synchronize()  # the copy before may still be reading this memory
+                source = pinned.reshape(source.shape)
+                np.copyto(source, batches[number])
+            copies.wait_event(used[number % 2])
+            target.set(source.reshape(-1), stream=copies)
+            copied[number % 2].record(copies)
+
+        send(0)
+        for number in range(len(batches)):
+            current.wait_event(copied[number % 2])
+            work(slots[number % 2][1])
+            used[number % 2].record(current)
+            if number + 1 < len(batches):
+                send(number + 1)
+        cupy.cuda.Device().synchronize()
+
+
+class Torch:
+    """PyTorch: a ``DataLoader`` with ``pin_memory``, and ``non_blocking`` copies in the loop.
+
+    Args:
+        workers: Processes of the loader.
+        has_stream: Copy one batch ahead, on a stream of its own, as the prefetchers of training examples do.
+    """
+
+    def __init__(self, *, workers: int = 0, has_stream: bool = False) -> None:
+        import torch
+
+        self.name = f"torch DataLoader{f', {workers} workers' if workers else ''}{', own stream' if has_stream else ''}"
+        self.place = xl.get_device("torch")
+        self._torch = torch
+        self._workers = workers
+        self._has_stream = has_stream
+        self._loader: tuple[Any, Any] = (None, None)
+
+    def _loaded(self, batches: Sequence[HostArray], *, is_pinned: bool) -> Any:
+        if self._loader[0] is not batches:
+            tensors = [self._torch.from_numpy(batch) for batch in batches]
+            loader = self._torch.utils.data.DataLoader(
+                tensors, batch_size=None, shuffle=False, pin_memory=not is_pinned, num_workers=self._workers,
+                persistent_workers=self._workers > 0,
+            )  # fmt: skip
+            self._loader = (batches, loader)
+        return self._loader[1]
+
+    def prefetched(self, batches: Sequence[HostArray], work: Work, *, is_pinned: bool) -> None:
+        loader = self._loaded(batches, is_pinned=is_pinned)
+        if self._has_stream:
+            self._on_stream(iter(loader), work)
+        else:
+            for batch in loader:
+                work(batch.to("cuda", non_blocking=True).contiguous())
+        self._torch.cuda.synchronize()
+
+    def _on_stream(self, loader: Any, work: Work) -> None:
+        torch = self._torch
+        copies, current = torch.cuda.Stream(), torch.cuda.current_stream()
+
+        def sent() -> Any:
+            batch = next(loader, None)
+            if batch is None:
+                return None
+            with torch.cuda.stream(copies):
+                return batch.to("cuda", non_blocking=True).contiguous()
+
+        ahead = sent()
+        while ahead is not None:
+            current.wait_stream(copies)
+            ahead.record_stream(current)
+            batch, ahead = ahead, sent()
+            work(batch)
