@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _packing
+from xferlib import _api, _packing, _registry, _transfer
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
 from xferlib._transfer import Transfer
@@ -14,8 +15,12 @@ from xferlib._transfer import Transfer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._array import Array
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib.backends.base import Backend, RawEvent, RawStream
+
+_THREADS_FROM = 4 << 20
+"""A smaller leaf is staged by the thread that begins the tree: waking another takes as long."""
 
 
 class Arriving:
@@ -31,43 +36,62 @@ class Arriving:
         As `xferlib.to_device`: nothing that was begun is left behind.
     """
 
-    __slots__ = ("_parts", "_rebuild", "_results")
+    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_transfers")
 
     def __init__(self, tree: Any, backend: Backend, place: Device, stream: RawStream) -> None:
+        self._backend = backend
+        self._stream = stream
         self._rebuild: Callable[[list[Any]], Any] | None
         if type(tree) is np.ndarray:
             leaves, self._rebuild = [tree], None
         else:
             leaves, self._rebuild = flatten(tree)
         self._results: list[Any] = list(leaves)
-        self._parts: list[tuple[Transfer, int]] = []
-        """Each transfer, and the number of the leaf that it brings; -1: several, packed."""
+        self._transfers: list[tuple[Transfer, int]] = []
+        """Of leaves that other threads stage, with the numbers of the leaves."""
+        self._owned: list[Array] = []
+        """Arrays whose copies are enqueued, each for an allocation of its own."""
+        self._event: RawEvent | None = None
+        """After the copies of those."""
         packed, alone = _packing.chosen(leaves, None, place)
         backend.attach(place)
         try:
-            if packed:
-                self._parts.append((_send_packed(leaves, self._results, packed, backend, stream), -1))
-            order = Stream._of(stream, backend)
-            for number in alone:
-                self._parts.append((_api.to_device_async(leaves[number], device=place, stream=order), number))
+            self._begin(leaves, packed, alone, place)
         except BaseException:
             self.cancel()
             raise
 
-    def settle(self) -> None:
-        """Wait until every copy is enqueued: the sources have been read, unless they are pinned."""
-        for transfer, _ in self._parts:
-            transfer.settle()
+    def _begin(self, leaves: list[Any], packed: list[_packing.Kind], alone: list[int], place: Device) -> None:
+        order = Stream._of(self._stream, self._backend)
+        for number in alone:
+            if _nbytes(leaves[number]) >= _THREADS_FROM:
+                self._transfers.append((_api.to_device_async(leaves[number], device=place, stream=order), number))
+            else:
+                self._results[number] = _api.to_device(leaves[number], device=place, stream=order)
+                self._owned.append(self._results[number])
+        if packed:
+            self._owned.append(_packing.send(leaves, self._results, packed, self._backend, self._stream))
+        if self._owned:
+            self._event = _transfer.record(self._backend, self._stream)
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether every copy is enqueued; helps, and waits so long at most."""
+        until_s = time.monotonic() + wait_s
+        return all(transfer.is_settled(max(until_s - time.monotonic(), 0.0)) for transfer, _ in self._transfers)
 
     def release(self) -> None:
         """Wait until the sources may be changed."""
-        for transfer, _ in self._parts:
+        for transfer, _ in self._transfers:
             transfer.release()
+        if self._event is not None:
+            self._backend.event_synchronize(self._event)  # a small source may be pinned
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` wait for the copies that are enqueued: one after the other fills the link as well."""
-        for transfer, _ in self._parts:
+        for transfer, _ in self._transfers:
             transfer.precede(stream)
+        if self._event is not None:
+            self._backend.event_wait(stream, self._event)
 
     def result(self) -> Any:
         """The tree on the device, ordered on the calling thread's current stream.
@@ -76,27 +100,29 @@ class Arriving:
             TransferError: A copy failed.
         """
         results = list(self._results)
-        for transfer, number in self._parts:
-            arrived = transfer.result()
-            if number >= 0:
-                results[number] = arrived
+        for transfer, number in self._transfers:
+            results[number] = transfer.result()
+        if self._event is not None:
+            current = self._backend.stream_current(self._stream.device)
+            if current.handle != self._stream.handle:
+                self._backend.event_wait(current, self._event)
+                for array in self._owned:
+                    self._backend.consumed(array, current)
         return results[0] if self._rebuild is None else self._rebuild(results)
 
     def cancel(self) -> None:
         """Nobody wants the tree any more: copy no more than has been begun."""
-        for transfer, _ in self._parts:
+        for transfer, _ in self._transfers:
             transfer.cancel()
 
     def await_end(self) -> None:
         """After `cancel`: wait until no copy reads the sources."""
-        for transfer, _ in self._parts:
-            transfer.await_end()
+        self.release()
 
 
-def _send_packed(
-    leaves: list[Any], results: list[Any], kinds: list[_packing.Kind], backend: Backend, stream: RawStream
-) -> Transfer:
-    slab, nbytes = _packing.send(leaves, results, kinds, backend, stream)
-    transfer = Transfer(slab, backend, stream, nbytes=nbytes, path="small", is_upload=True)  # its source is our own
-    transfer.finish()
-    return transfer
+def _nbytes(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return array.nbytes
+    owner = _registry.backend_of(array)
+    assert owner is not None
+    return owner.view(array).nbytes

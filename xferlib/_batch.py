@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _registry, _transfer
+import numpy as np
+
+from xferlib import _registry, _staging, _transfer, _tree
 from xferlib._arriving import Arriving
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
@@ -24,14 +26,28 @@ class Lane:
         backend: Serves ``place``.
         place: The device.
         transform: What each batch is passed through on the device.
+        has_own_streams: Whether nobody has said which stream carries the copies.
     """
 
-    __slots__ = ("backend", "place", "transform")
+    __slots__ = ("_may_be_direct", "backend", "place", "transform")
 
-    def __init__(self, backend: Backend, place: Device, transform: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, backend: Backend, place: Device, transform: Callable[[Any], Any] | None, *, has_own_streams: bool
+    ) -> None:
         self.backend = backend
         self.place = place
         self.transform = transform
+        self._may_be_direct = has_own_streams and transform is None and backend.capabilities.streams
+
+    def is_direct(self, host: Any) -> bool:
+        """Whether a batch is so small that copying it takes less than ordering two streams by events."""
+        if not self._may_be_direct:
+            return False
+        if type(host) is np.ndarray:
+            return host.nbytes <= _staging.SMALL_NBYTES
+        leaves, _ = flatten(host)
+        sizes = [leaf.nbytes if type(leaf) is np.ndarray else _staging.SMALL_NBYTES + 1 for leaf in leaves]
+        return sum(sizes) <= _staging.SMALL_NBYTES
 
     @property
     def transforms_ahead(self) -> bool:
@@ -43,9 +59,22 @@ class Lane:
 class Batch:
     """One item of the source, kept until it has been handed out: what failed can be tried again."""
 
-    __slots__ = ("_arriving", "_error", "_event", "_host", "_lane", "_made", "_stream", "_value", "handover")
+    __slots__ = (
+        "_arriving",
+        "_error",
+        "_event",
+        "_host",
+        "_lane",
+        "_made",
+        "_stream",
+        "_value",
+        "handover",
+        "is_direct",
+    )
 
-    def __init__(self, host: Any, lane: Lane, stream: RawStream) -> None:
+    def __init__(self, host: Any, lane: Lane, stream: RawStream, *, is_direct: bool = False) -> None:
+        self.is_direct = is_direct
+        """Copied on the consumer's stream, when it is handed out."""
         self._host = host
         self._lane = lane
         self._stream = stream
@@ -59,6 +88,8 @@ class Batch:
 
     def try_begin(self, before: Batch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
+        if self.is_direct:
+            return True
         try:
             if before is not None and before._arriving is not None:
                 before._arriving.precede(self._stream)
@@ -102,8 +133,14 @@ class Batch:
         self._event = _transfer.record(lane.backend, self._stream)
         self._made = made
 
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether nobody need wait until its copies are enqueued; waits so long at most."""
+        return self._error is not None or self._arriving is None or self._arriving.is_settled(wait_s)
+
     def hand_over(self) -> Any:
         """The batch, ordered on the calling thread's current stream; may be called again after an error."""
+        if self.is_direct:
+            return _tree.to_device(self._host, device=self._lane.place)
         error, self._error = self._error, None
         if error is not None:
             self._restart()

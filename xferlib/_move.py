@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _devicecopy, _hostmem, _pinned, _plan, _recording, _transfer
+from xferlib import _devicecopy, _hostmem, _pinned, _plan, _recording, _staging, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._layout import address
 from xferlib._plan import Path, Plan
@@ -20,6 +20,8 @@ from xferlib._transfer import Transfer
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib.backends.base import Backend, RawStream
@@ -198,6 +200,23 @@ def host_to_device_async(
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
     return transfer
+
+
+def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Backend, stream: RawStream) -> None:
+    """Let ``fill`` write the bytes of a device slab into pinned memory, and send them."""
+    recorder = _recording.active
+    begun = recorder.begin(backend) if recorder is not None else None
+    info = backend.view(slab)
+    if info.nbytes > _staging.SMALL_NBYTES:
+        staged = _pinned.pool_of(backend).empty(info.shape, info.dtype)
+        fill(staged)
+        host_to_device(staged, backend, stream.device, info.dtype, stream, slab, info)
+    else:
+        memory, pointer = _staging.slab_of(backend).take(info.nbytes, stream)
+        fill(memory)
+        _recording.copy(Kind.H2D, info.pointer, pointer, info.nbytes, backend, stream)
+        if recorder is not None:
+            recorder.called(begun, backend, info.nbytes)
 
 
 def fill(dst: Array, value: HostArray, backend: Backend) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib import _array, _convert, _gather, _move, _pinned, _registry
+from xferlib import _array, _convert, _gather, _move, _registry
 from xferlib._array import Array, ArrayInfo
 
 if TYPE_CHECKING:
@@ -96,21 +96,21 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
     return [], alone + [member for kind in packed for member in kind.members]
 
 
-def send(
-    leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream
-) -> tuple[Array, int]:
-    """Copy leaves as one, and put views of it into ``results``; returns the device slab and its size."""
+def send(leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream) -> Array:
+    """Copy leaves as one, and put views of it into ``results``; returns what they are views of."""
     groups, nbytes = _layout_of(kinds)
     slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
-    staged = _pinned.pool_of(backend).empty((nbytes,), _BYTE)
-    for group in groups:
-        _fill(_block(staged, group), group, leaves)
-    _move.host_to_device(staged, backend, stream.device, _BYTE, stream, slab, backend.view(slab))
+
+    def fill(staged: HostArray) -> None:
+        for group in groups:
+            _fill(_block(staged, group), group, leaves)
+
+    _move.filled_to_device(fill, slab, backend, stream)
     for group in groups:
         arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
         for number, array in zip(group.members, arrays, strict=True):
             results[number] = array
-    return slab, nbytes
+    return slab
 
 
 def _fill(block: HostArray, group: _Group, leaves: Sequence[Any]) -> None:

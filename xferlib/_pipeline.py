@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from xferlib.backends.base import RawEvent, RawStream
 
 _EXIT_S = 10.0
+_POLL_S = 200e-6
 _GRACE_S = 0.1
 """How long `Feed.close` waits for a thread that is in the source, or waits for the device."""
 
@@ -84,6 +85,8 @@ class Feed:
         self._end: BaseException | None = None
         """What the source ended with: StopIteration, or its error."""
         self._is_closed = False
+        self._is_gated = False
+        """Whether the batch handed out last came on its slot's stream."""
         self._phase = _Phase.ENDED
         self._credit = _Credit()
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
@@ -119,6 +122,7 @@ class Feed:
                 self._ready.popleft()
                 self._is_stalled = False
                 self._taken += 1
+                self._is_gated = not batch.is_direct
             return value
 
     def _refuse_fork(self) -> None:
@@ -134,7 +138,11 @@ class Feed:
             return
         slot = self._slots[self._returned % len(self._slots)]
         backend = self._lane.backend
-        slot.gate = backend.event_record(backend.stream_current(self._lane.place), timing=False, event=slot.gate)
+        if not self._is_gated:
+            slot.gate = None  # the batch was copied, and is used, on the consumer's own stream
+        else:
+            current = backend.stream_current(self._lane.place)
+            slot.gate = backend.event_record(current, timing=False, event=slot.gate)
         with self._changed:
             self._returned = self._taken
             _handover.given(self._credit)
@@ -144,6 +152,8 @@ class Feed:
         """The oldest batch; waits for the thread, or reads the source here."""
         if self._thread is None:
             self._read_here()
+            while self._ready and not self._ready[0].is_settled(_POLL_S):
+                self._read_here()  # the consumer's work may have passed another gate meanwhile
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed):
                 self._changed.wait()
@@ -196,7 +206,8 @@ class Feed:
             if self._thread is not None:
                 self._phase = _Phase.COPYING
             before = self._ready[-1] if self._ready else None
-        batch = Batch(host, self._lane, self._slots[self._started % len(self._slots)].stream)
+        is_direct = self._thread is None and self._lane.is_direct(host)
+        batch = Batch(host, self._lane, self._slots[self._started % len(self._slots)].stream, is_direct=is_direct)
         is_begun = batch.try_begin(before)
         if is_begun and not self._is_stable:
             is_begun = batch.try_prepare()

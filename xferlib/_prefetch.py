@@ -35,9 +35,10 @@ def prefetch(
     that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
     or because no device holds its dtype) is tried again then, so that none is lost.
 
-    A list or tuple is read where it is consumed, and must not be changed up to ``depth`` batches ahead. Any
-    other iterable is read ahead by a thread, one item after the other: each has been copied before the next
-    is asked for, so that a generator may fill the same array again and again.
+    A list or tuple is read where it is consumed, and must not be changed up to ``depth`` batches ahead; its
+    batches of up to 64 KiB travel on your own stream, since copying them takes less than ordering two streams.
+    Any other iterable is read ahead by a thread, one item after the other: each has been copied before the
+    next is asked for, so that a generator may fill the same array again and again.
 
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
@@ -71,11 +72,9 @@ def prefetch(
     backend.attach(place)
     given = _api.raw_stream(stream, place) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
+    lane = Lane(backend, place, transform, has_own_streams=given is None)
     is_still = type(batches) in (list, tuple)
-    source = iter(batches)
-    return Prefetcher(
-        Feed(source, Lane(backend, place, transform), streams, is_threaded=not is_still, is_stable=is_still)
-    )
+    return Prefetcher(Feed(iter(batches), lane, streams, is_threaded=not is_still, is_stable=is_still))
 
 
 def _refuse_single(batches: Any) -> None:

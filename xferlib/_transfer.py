@@ -141,6 +141,14 @@ class Transfer:
             self._keep = ()
             _stream.remove_pending(self._stream, self)
 
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether `settle` would return at once; helps, and waits so long at most."""
+        self._begin()
+        if self._job is None or self._job.is_over:
+            return True
+        self._job.help()
+        return self._job.wait(wait_s)
+
     def release(self) -> None:
         """Wait until the source may be changed."""
         self.settle()
@@ -150,7 +158,11 @@ class Transfer:
     def settle(self, timeout_s: float | None = None) -> None:
         """Wait until every copy is enqueued, or the transfer has failed."""
         self._begin()
-        if self._job is not None and not self._job.wait(timeout_s):
+        if self._job is None:
+            return
+        if timeout_s is None and not self._job.is_over:
+            self._job.help()  # rather than look on
+        if not self._job.wait(timeout_s):
             raise TransferTimeoutError(
                 f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
             )
@@ -162,10 +174,6 @@ class Transfer:
             later.drop()
         if self._job is not None:
             self._job.cancel(TransferError(f"the transfer of {self._nbytes} bytes was cancelled"))
-
-    def await_end(self) -> None:
-        """Wait until nothing of the copy is under way, whether it succeeded or not."""
-        self.release()
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` come after the copies, if they are all enqueued."""

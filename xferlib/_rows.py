@@ -1,0 +1,306 @@
+"""Rows of data on the host, read and written in chunks: arrays, memory maps, and whatever takes slices."""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib import _array, _create, _registry
+from xferlib.errors import LayoutError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._layout import HostArray
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    rows: int
+
+    def read(self, start: int, stop: int) -> Any:
+        """The rows as a host array, which stays as it is until they are `done` with."""
+
+    def done(self, start: int, stop: int) -> None:
+        """The rows will not be looked at again."""
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    is_ordered: bool
+    """`put` is called in the order of the rows, by one thread at a time."""
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
+        """Memory to copy a result into, or None; refuses a result that does not fit."""
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        """A result, which lies in `target` already if there was one."""
+
+
+# --- sources
+
+
+class _Array:
+    """A NumPy array, or anything with NumPy's memory."""
+
+    def __init__(self, array: HostArray) -> None:
+        self._array = array
+        self.rows = len(array)
+
+    def read(self, start: int, stop: int) -> HostArray:
+        return self._array[start:stop]
+
+    def done(self, start: int, stop: int) -> None:
+        """Nothing to give back."""
+
+
+class _Mapped(_Array):
+    """A memory map: asks for rows ahead of time, and lets go of them afterwards, so that they do not pile up."""
+
+    def __init__(self, array: HostArray, memory: mmap.mmap) -> None:
+        super().__init__(array)
+        self._pages = Pages(array, memory)
+
+    def read(self, start: int, stop: int) -> HostArray:
+        self._pages.will_need(start, min(2 * stop - start, self.rows))
+        return self._array[start:stop]
+
+    def done(self, start: int, stop: int) -> None:
+        self._pages.let_go(start, stop)
+
+
+class _Sliced:
+    """Takes slices: zarr, h5py, and their kin."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._inner = tuple(source.shape[1:])
+        self.rows = int(source.shape[0])
+
+    def read(self, start: int, stop: int) -> HostArray:
+        found: HostArray = np.asarray(self._source[start:stop])
+        if found.shape != (stop - start, *self._inner):
+            raise LayoutError(
+                f"source[{start}:{stop}] has shape {found.shape} instead of {(stop - start, *self._inner)}; slices of "
+                "the source must have the rows that were asked for"
+            )
+        return found
+
+    def done(self, start: int, stop: int) -> None:
+        """Python lets go of it."""
+
+
+class _Filling:
+    """Fills memory that it is given, which is pinned: nothing has to be staged."""
+
+    def __init__(self, source: Any, most_rows: int, backend: str) -> None:
+        self._source = source
+        self._shape = (most_rows, *(int(extent) for extent in source.shape[1:]))
+        self._dtype = _array.check_dtype(source.dtype, what="source")
+        self._backend = backend
+        self._idle: list[HostArray] = []
+        self._busy: dict[int, HostArray] = {}
+        self.rows = int(source.shape[0])
+
+    def read(self, start: int, stop: int) -> HostArray:
+        memory = self._idle.pop() if self._idle else self._fresh()
+        part = memory[: stop - start]
+        self._source.read_into(part, start)
+        self._busy[start] = memory
+        return part
+
+    def _fresh(self) -> HostArray:
+        return _create.pinned_empty(self._shape, self._dtype, backend=self._backend)
+
+    def done(self, start: int, stop: int) -> None:
+        memory = self._busy.pop(start, None)
+        if memory is not None:
+            self._idle.append(memory)
+
+
+def source_of(source: Any, most_rows: int, backend: str) -> Source:
+    """What reads ``source``.
+
+    Raises:
+        UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.
+    """
+    owner = _registry.backend_of(source)
+    if owner is not None:
+        return _host_rows(source, "source")
+    shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
+    if not shape or not is_readable or getattr(source, "dtype", None) is None:
+        raise UnsupportedArrayError(
+            f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
+            "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
+        )
+    _array.check_dtype(source.dtype, what="source")
+    return _Filling(source, most_rows, backend) if hasattr(source, "read_into") else _Sliced(source)
+
+
+def _host_rows(array: Any, what: str) -> _Array:
+    owner = _registry.backend_of(array)
+    assert owner is not None
+    info = owner.view(array)
+    if info.device.kind != "cpu":
+        raise UnsupportedArrayError(
+            f"stream_map: {what} is on {info.device} already; call the function with it, or give it on the host"
+        )
+    _array.check_dtype(info.dtype, what=what)
+    if not info.shape:
+        raise UnsupportedArrayError(f"stream_map: {what} has no rows: its shape is (); give at least one dimension")
+    memory = _shared_map(array)
+    host = owner.host_view(array) if owner.name != "numpy" else array
+    return _Array(host) if memory is None else _Mapped(host, memory)
+
+
+def _shared_map(array: Any) -> mmap.mmap | None:
+    """The map below a ``numpy.memmap`` whose pages may be let go of: private ones hold what was written to them."""
+    memory = getattr(array, "_mmap", None)
+    is_private = getattr(array, "mode", "c") == "c"
+    return memory if isinstance(memory, mmap.mmap) and not is_private else None
+
+
+class Pages:
+    """Advice about the pages of an array in a memory map."""
+
+    def __init__(self, array: HostArray, memory: mmap.mmap) -> None:
+        self._memory = memory
+        start = np.frombuffer(memory, np.uint8).ctypes.data
+        self._offset = array.ctypes.data - start
+        self._is_plain = array.flags.c_contiguous
+        self._row_nbytes = array.strides[0] if self._is_plain and len(array) else 0
+
+    def _advise(self, advice: str, start: int, stop: int, *, inside: bool) -> None:
+        option = getattr(mmap, advice, None)
+        if option is None or not self._row_nbytes:
+            return
+        low, high = (self._offset + row * self._row_nbytes for row in (start, stop))
+        page = mmap.PAGESIZE
+        low, high = (-(-low // page) * page, high // page * page) if inside else (low // page * page, high)
+        if high > low:
+            try:
+                self._memory.madvise(option, low, high - low)
+            except (OSError, ValueError):  # advice: without it there is less speed, nothing else
+                return
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Read these rows from the disk, in order."""
+        self._advise("MADV_WILLNEED", start, stop, inside=False)
+
+    def let_go(self, start: int, stop: int) -> None:
+        """Unmap these rows; the kernel has them, as long as it has room."""
+        self._advise("MADV_DONTNEED", start, stop, inside=True)
+
+
+# --- sinks
+
+
+class _Into:
+    """An array of the host, filled in any order."""
+
+    is_ordered = False
+
+    def __init__(self, out: HostArray, memory: mmap.mmap | None = None) -> None:
+        self.out = out
+        self._pages = None if memory is None else Pages(out, memory)
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        into: HostArray = self.out[start:stop]
+        if into.shape != shape or into.dtype != dtype:
+            raise _misfit(start, stop, shape, dtype, into.shape, into.dtype)
+        return into
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        if self._pages is not None:
+            self._pages.let_go(start, stop)
+
+
+class _Assigned:
+    """Takes slices: two chunks of ours may share one of theirs, so one is written after the other."""
+
+    is_ordered = True
+
+    def __init__(self, out: Any) -> None:
+        self.out = out
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        wanted = (stop - start, *self.out.shape[1:])
+        if shape != wanted or dtype != self.out.dtype:
+            raise _misfit(start, stop, shape, dtype, wanted, self.out.dtype)
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        self.out[start:stop] = host
+
+
+class _Collected:
+    """A new array, made when the first result tells its shape."""
+
+    is_ordered = False
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self.out: Any = None
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        if not shape or shape[0] != stop - start:
+            raise _misfit(start, stop, shape, dtype, (stop - start, *shape[1:]), dtype)
+        if self.out is None:
+            self.out = np.empty((self._rows, *shape[1:]), dtype)
+        return _Into(self.out).target(start, stop, shape, dtype)
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        """It lies there already."""
+
+
+class Reduced:
+    """A value that every result is folded into, in the order of the rows."""
+
+    is_ordered = True
+
+    def __init__(self, function: Callable[[Any, Any], Any], initial: Any) -> None:
+        self._function = function
+        self.value = initial
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Results are small, and come as they are."""
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        self.value = host if self.value is None else self._function(self.value, host)
+
+
+def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
+    """What writes to ``out``.
+
+    Raises:
+        LayoutError: It has other rows than the source, or is read-only.
+        UnsupportedArrayError: It takes no slices.
+    """
+    if out is None:
+        return _Collected(rows)
+    shape = getattr(out, "shape", None)
+    if not shape or not hasattr(out, "__setitem__") or getattr(out, "dtype", None) is None:
+        raise UnsupportedArrayError(
+            f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
+            "map, a zarr or h5py array, or None for a new array"
+        )
+    if int(shape[0]) != rows:
+        raise LayoutError(f"stream_map: out has {shape[0]} rows, but the source has {rows}; make out of that length")
+    if _registry.backend_of(out) is None:
+        return _Assigned(out)
+    host = _host_rows(out, "out")._array
+    if not host.flags.writeable:
+        raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
+    return _Into(host, _shared_map(out))
+
+
+def _misfit(
+    start: int, stop: int, shape: tuple[int, ...], dtype: Any, wanted: tuple[int, ...], wanted_dtype: Any
+) -> LayoutError:
+    return LayoutError(
+        f"stream_map: the function gave shape {shape} and dtype {dtype} for rows {start} to {stop}, but out takes "
+        f"{wanted} and {wanted_dtype} there; let it give one row for each row, and astype({str(wanted_dtype)!r})"
+    )
