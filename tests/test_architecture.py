@@ -29,7 +29,9 @@ LAYERS = [
     {"_create", "_arriving"},
     {"_batch"},
     {"_pipeline"},
-    {"_prefetch"},
+    {"_prefetch", "_rows"},
+    {"_results"},
+    {"_streammap"},
     {"_recorder"},
     {"_trace"},
 ]

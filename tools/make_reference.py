@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Devices": ("Device", "get_device", "device_of", "synchronize"),
     "Transfers": ("to_device", "to_host", "to_device_async", "to_host_async", "Transfer", "TransferStats", "copy_to"),
-    "Overlap": ("prefetch", "Prefetcher"),
+    "Overlap": ("prefetch", "Prefetcher", "stream_map"),
     "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),
     "Arrays": ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like"),
     "Pinned memory": (

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from xferlib._calibration import Calibration, calibrate
     from xferlib._explain import Explanation, explain
     from xferlib._prefetch import Prefetcher, prefetch
+    from xferlib._streammap import stream_map
     from xferlib._timeline import TraceOperation
     from xferlib._trace import trace
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
@@ -94,6 +95,7 @@ __all__ = [
     "raw_module",
     "reduction",
     "sim",
+    "stream_map",
     "synchronize",
     "to_device",
     "to_device_async",
@@ -126,6 +128,7 @@ _LAZY = {
     "reduction": "kernels",
     "sim": "sim",
     "trace": "_trace",
+    "stream_map": "_streammap",
     "tree": "_tree",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -33,6 +34,12 @@ class Sink(Protocol):
 
     is_ordered: bool
     """`put` is called in the order of the rows, by one thread at a time."""
+    is_reduction: bool
+    """Results are trees of any shape, instead of arrays with as many rows."""
+
+    @property
+    def value(self) -> Any:
+        """What there is so far."""
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
         """Memory to copy a result into, or None; refuses a result that does not fit."""
@@ -74,15 +81,17 @@ class _Mapped(_Array):
 
 
 class _Sliced:
-    """Takes slices: zarr, h5py, and their kin."""
+    """Takes slices, one at a time: zarr, h5py, and their kin."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
+        self._lock = threading.Lock()
         self._inner = tuple(source.shape[1:])
         self.rows = int(source.shape[0])
 
     def read(self, start: int, stop: int) -> HostArray:
-        found: HostArray = np.asarray(self._source[start:stop])
+        with self._lock:
+            found: HostArray = np.asarray(self._source[start:stop])
         if found.shape != (stop - start, *self._inner):
             raise LayoutError(
                 f"source[{start}:{stop}] has shape {found.shape} instead of {(stop - start, *self._inner)}; slices of "
@@ -95,7 +104,7 @@ class _Sliced:
 
 
 class _Filling:
-    """Fills memory that it is given, which is pinned: nothing has to be staged."""
+    """Fills memory that it is given, one array at a time, which is pinned: nothing has to be staged."""
 
     def __init__(self, source: Any, most_rows: int, backend: str) -> None:
         self._source = source
@@ -103,13 +112,15 @@ class _Filling:
         self._dtype = _array.check_dtype(source.dtype, what="source")
         self._backend = backend
         self._idle: list[HostArray] = []
+        self._lock = threading.Lock()
         self._busy: dict[int, HostArray] = {}
         self.rows = int(source.shape[0])
 
     def read(self, start: int, stop: int) -> HostArray:
         memory = self._idle.pop() if self._idle else self._fresh()
         part = memory[: stop - start]
-        self._source.read_into(part, start)
+        with self._lock:
+            self._source.read_into(part, start)
         self._busy[start] = memory
         return part
 
@@ -202,9 +213,10 @@ class Pages:
 class _Into:
     """An array of the host, filled in any order."""
 
-    is_ordered = False
+    is_ordered = is_reduction = False
 
-    def __init__(self, out: HostArray, memory: mmap.mmap | None = None) -> None:
+    def __init__(self, value: Any, out: HostArray, memory: mmap.mmap | None = None) -> None:
+        self.value = value
         self.out = out
         self._pages = None if memory is None else Pages(out, memory)
 
@@ -223,9 +235,10 @@ class _Assigned:
     """Takes slices: two chunks of ours may share one of theirs, so one is written after the other."""
 
     is_ordered = True
+    is_reduction = False
 
     def __init__(self, out: Any) -> None:
-        self.out = out
+        self.value = self.out = out
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         wanted = (stop - start, *self.out.shape[1:])
@@ -239,18 +252,20 @@ class _Assigned:
 class _Collected:
     """A new array, made when the first result tells its shape."""
 
-    is_ordered = False
+    is_ordered = is_reduction = False
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self.out: Any = None
+        self._lock = threading.Lock()
+        self.value: Any = None
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         if not shape or shape[0] != stop - start:
             raise _misfit(start, stop, shape, dtype, (stop - start, *shape[1:]), dtype)
-        if self.out is None:
-            self.out = np.empty((self._rows, *shape[1:]), dtype)
-        return _Into(self.out).target(start, stop, shape, dtype)
+        with self._lock:
+            if self.value is None:
+                self.value = np.empty((self._rows, *shape[1:]), dtype)
+        return _Into(self.value, self.value).target(start, stop, shape, dtype)
 
     def put(self, start: int, stop: int, host: Any) -> None:
         """It lies there already."""
@@ -259,7 +274,7 @@ class _Collected:
 class Reduced:
     """A value that every result is folded into, in the order of the rows."""
 
-    is_ordered = True
+    is_ordered = is_reduction = True
 
     def __init__(self, function: Callable[[Any, Any], Any], initial: Any) -> None:
         self._function = function
@@ -294,7 +309,7 @@ def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
     host = _host_rows(out, "out")._array
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
-    return _Into(host, _shared_map(out))
+    return _Into(out, host, _shared_map(out))
 
 
 def _misfit(

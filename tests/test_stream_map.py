@@ -1,0 +1,415 @@
+"""`stream_map`: sources and sinks of every kind, bounded memory, and an interrupt that loses nothing."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib import _progress, _registry
+from xferlib import errors as e
+from xferlib.testing import assert_same_bits
+
+
+@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"], autouse=True)
+def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield name
+    if name == "fake":
+        machine = _registry.get("fake").machine
+        machine.finish()
+        violations, machine.violations = machine.violations, []
+        assert not violations
+
+
+def rows(count: int = 100, width: int = 3000, dtype: str = "int32") -> np.ndarray[Any, Any]:
+    return np.arange(count * width).reshape(count, width).astype(dtype)
+
+
+def same(chunk: Any) -> Any:
+    return chunk
+
+
+class Sliced:
+    """As zarr and h5py have it: shape, dtype and slices, and no memory to look at."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self._data = data
+        self.shape = data.shape
+        self.dtype = data.dtype
+        self.asked: list[tuple[int, int]] = []
+        self.written: list[tuple[int, int]] = []
+
+    def __getitem__(self, part: slice) -> np.ndarray[Any, Any]:
+        self.asked.append((part.start, part.stop))
+        return self._data[part].copy()
+
+    def __setitem__(self, part: slice, value: np.ndarray[Any, Any]) -> None:
+        self.written.append((part.start, part.stop))
+        self._data[part] = value
+
+
+class Filling:
+    """Fills memory that it is given."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self._data = data
+        self.shape = data.shape
+        self.dtype = data.dtype
+        self.filled: set[int] = set()
+
+    def read_into(self, out: np.ndarray[Any, Any], start: int) -> None:
+        self.filled.add(out.ctypes.data)
+        out[...] = self._data[start : start + len(out)]
+
+
+def mapped(path: Path, data: np.ndarray[Any, Any], mode: str) -> np.memmap[Any, Any]:
+    file = np.memmap(path, data.dtype, "w+", shape=data.shape)
+    file[...] = data
+    file.flush()
+    del file
+    return np.memmap(path, data.dtype, mode, shape=data.shape)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.mark.parametrize("kind", ["array", "fortran", "strided", "readonly", "sliced", "filling", "r", "r+", "c"])
+def test_rows_come_from_anything_with_rows(kind: str, tmp_path: Path) -> None:
+    data = rows()
+    read_only = data.copy()
+    read_only.flags.writeable = False
+    sources: dict[str, Callable[[], Any]] = {
+        "array": lambda: data,
+        "fortran": lambda: np.asfortranarray(data),
+        "strided": lambda: np.repeat(data, 2, axis=1)[:, ::2],
+        "readonly": lambda: read_only,
+        "sliced": lambda: Sliced(data),
+        "filling": lambda: Filling(data),
+    }
+    make = sources.get(kind, lambda: mapped(tmp_path / "rows", data, kind))
+    assert_same_bits(xl.stream_map(same, make(), chunk_rows=7), data)
+
+
+@pytest.mark.parametrize("kind", ["array", "strided", "sliced", "r+", "w+"])
+def test_results_go_into_anything_with_rows(kind: str, tmp_path: Path) -> None:
+    data, memory = rows(), np.zeros_like(rows())
+    outs: dict[str, Callable[[], Any]] = {
+        "array": lambda: memory,
+        "strided": lambda: np.zeros((100, 6000), np.int32)[:, ::2],
+        "sliced": lambda: Sliced(memory),
+    }
+    out = outs.get(kind, lambda: mapped(tmp_path / "rows", memory, kind))()
+    assert xl.stream_map(same, data, chunk_rows=7, out=out) is out
+    assert_same_bits(np.asarray(out[0:100]), data)
+    if kind == "sliced":
+        assert out.written == [(low, min(low + 7, 100)) for low in range(0, 100, 7)]
+
+
+def test_a_private_memory_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
+    private = mapped(tmp_path / "rows", rows(), "c")
+    private[:] += 5
+    for _ in range(2):
+        assert_same_bits(xl.stream_map(same, private, chunk_rows=7), rows() + 5)
+
+
+def test_a_function_may_write_over_its_own_source(tmp_path: Path) -> None:
+    file = mapped(tmp_path / "rows", rows(), "r+")
+    xl.stream_map(lambda chunk: xl.to_device(xl.to_host(chunk) + 1), file, chunk_rows=7, out=file)
+    assert_same_bits(np.asarray(file), rows() + 1)
+
+
+def test_torch_tensors_on_the_host_are_sources_and_sinks() -> None:
+    torch = pytest.importorskip("torch")
+    out = torch.zeros(100, 3000, dtype=torch.int32)
+    assert xl.stream_map(same, torch.from_numpy(rows()), chunk_rows=7, out=out) is out
+    assert_same_bits(out.numpy(), rows())
+
+
+def test_results_may_have_other_shapes_and_dtypes() -> None:
+    def summed(chunk: Any) -> Any:
+        return xl.to_host(chunk).sum(axis=1, dtype=np.float64)
+
+    assert_same_bits(xl.stream_map(summed, rows(), chunk_rows=7), rows().sum(axis=1, dtype=np.float64))
+
+
+# --- memory
+
+
+@pytest.mark.parametrize("kind", ["sliced", "filling"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_no_more_than_depth_chunks_are_read_ahead(kind: str, depth: int) -> None:
+    source: Any = Sliced(rows()) if kind == "sliced" else Filling(rows())
+    computed = itertools.count(1)
+
+    def checked(chunk: Any) -> Any:
+        if kind == "sliced":
+            assert len(source.asked) <= next(computed) - 1 + depth
+        return chunk
+
+    assert_same_bits(xl.stream_map(checked, source, chunk_rows=5, depth=depth), rows())
+    if kind == "filling":
+        assert len(source.filled) <= depth
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) -> None:
+    if backend != "sim":
+        pytest.skip("sim counts what is allocated")
+    from xferlib.sim.current import machine
+
+    data = rows(400, 5000)
+    used = machine().memory.used.get(0, 0)
+    peak = 0
+
+    def watched(chunk: Any) -> Any:
+        nonlocal peak
+        result = chunk + 1
+        peak = max(peak, machine().memory.used.get(0, 0) - used)
+        return result
+
+    xl.stream_map(watched, data, chunk_rows=10, depth=depth)
+    assert peak <= (2 * depth + 2) * 10 * 5000 * 4
+
+
+# --- reduction
+
+
+@given(
+    count=st.integers(0, 60),
+    chunk_rows=st.integers(1, 20),
+    depth=st.integers(1, 4),
+    initial=st.sampled_from([None, 0.5]),
+)
+def test_a_reduction_is_the_fold_of_the_chunks_in_their_order(
+    count: int, chunk_rows: int, depth: int, initial: float | None
+) -> None:
+    data = np.random.default_rng(count).standard_normal((count, 4)).astype(np.float32)
+    given = None if initial is None else np.full(4, initial, np.float32)
+    expected = given
+    for low in range(0, count, chunk_rows):
+        part = data[low : low + chunk_rows].sum(axis=0)
+        expected = part if expected is None else expected * np.float32(0.9) + part
+    fold = lambda value, part: value * np.float32(0.9) + part
+    found = xl.stream_map(
+        lambda chunk: xl.to_host(chunk).sum(axis=0),
+        data,
+        chunk_rows=chunk_rows,
+        depth=depth,
+        reduce=fold,
+        initial=given,
+    )
+    assert (found is None) == (expected is None)
+    if expected is not None:
+        assert_same_bits(found, expected)
+
+
+def test_results_that_are_folded_may_be_trees() -> None:
+    def fold(value: Any, part: Any) -> Any:
+        return {"rows": value["rows"] + part["rows"], "last": part["last"]}
+
+    found = xl.stream_map(lambda c: {"rows": 1, "last": c}, rows(), chunk_rows=30, reduce=fold)
+    assert found["rows"] == 4
+    assert_same_bits(found["last"], rows()[90:])
+
+
+def test_several_devices_give_the_same_bits(backend: str) -> None:
+    devices = [each for each in _registry.get(backend).devices() if each.kind != "cpu"]
+    if len(devices) < 2:
+        pytest.skip(f"{backend} sees fewer than two devices")
+    seen: list[Any] = []
+
+    def noted(chunk: Any) -> Any:
+        seen.append(xl.device_of(chunk))
+        assert xl.get_device() is seen[-1]
+        return chunk
+
+    found = xl.stream_map(noted, rows(), chunk_rows=7, devices=devices)
+    assert_same_bits(found, rows())
+    assert seen == [devices[number % len(devices)] for number in range(15)]
+    folded = [
+        xl.stream_map(same, rows(), chunk_rows=7, devices=places, reduce=lambda a, b: a[:1] * 3 + b[:1])
+        for places in (devices[:1], devices)
+    ]
+    assert_same_bits(folded[0], folded[1])
+
+
+# --- what ends it early
+
+
+class Broken(Sliced):
+    """Fails at a row, once."""
+
+    def __init__(self, data: np.ndarray[Any, Any], row: int) -> None:
+        super().__init__(data)
+        self.row = row
+
+    def _fail(self, part: slice) -> None:
+        if part.start <= self.row < part.stop:
+            self.row = -1
+            raise OSError("the disk is gone")
+
+    def __getitem__(self, part: slice) -> np.ndarray[Any, Any]:
+        self._fail(part)
+        return super().__getitem__(part)
+
+    def __setitem__(self, part: slice, value: np.ndarray[Any, Any]) -> None:
+        self._fail(part)
+        super().__setitem__(part, value)
+
+
+@pytest.mark.parametrize("row", [0, 8, 50, 99])
+@pytest.mark.parametrize("where", ["source", "out", "function", "reduce"])
+def test_whatever_fails_says_how_far_it_came_and_can_be_resumed(where: str, row: int) -> None:
+    data = rows(100, 40)
+    source: Any = Broken(data, row) if where == "source" else data
+    out: Any = Broken(np.zeros_like(data), row) if where == "out" else None
+    left = {"function": row // 7, "reduce": row // 7}
+    fails = threading.Lock()
+
+    def failing(name: str) -> None:
+        with fails:
+            left[name] -= 1
+            if left[name] == -1 and where == name:
+                raise KeyboardInterrupt
+
+    def function(chunk: Any) -> Any:
+        failing("function")
+        return chunk
+
+    def fold(value: Any, part: Any) -> Any:
+        failing("reduce")
+        return np.concatenate([value, part])
+
+    options: dict[str, Any] = {"reduce": fold, "initial": data[:0]} if where == "reduce" else {"out": out}
+    with pytest.raises((OSError, KeyboardInterrupt)) as stopped:
+        xl.stream_map(function, source, chunk_rows=7, **options)
+    error: Any = stopped.value
+    assert error.rows_done == row // 7 * 7
+    assert f"{error.rows_done} of 100 rows are done" in error.__notes__[0]
+    assert not [thread for thread in threading.enumerate() if thread.name == "xferlib-drain"]
+    options = {"reduce": fold, "initial": error.reduced} if where == "reduce" else {"out": error.out}
+    found = xl.stream_map(function, source, chunk_rows=7, start=error.rows_done, **options)
+    assert_same_bits(found[0:100], data)
+
+
+def test_a_function_that_gives_something_else_is_told_so() -> None:
+    for wrong, error, words in (
+        (lambda c: None, e.UnsupportedArrayError, "gave None"),
+        (lambda c: "done", e.UnsupportedArrayError, "gave str, not an array"),
+        (lambda c: c[:1], e.LayoutError, r"gave shape \(1, 3000\)"),
+        (lambda c: xl.to_host(c, dtype="float64"), e.LayoutError, "dtype float64.*astype"),
+    ):
+        with pytest.raises(error, match=words) as stopped:
+            xl.stream_map(wrong, rows(), chunk_rows=50, out=np.zeros_like(rows()))
+        assert stopped.value.rows_done == 0
+
+
+# --- progress
+
+
+def test_progress_is_told_in_the_calling_thread_and_ends_at_the_end() -> None:
+    told: list[tuple[int, int]] = []
+
+    def tell(done: int, total: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        told.append((done, total))
+
+    xl.stream_map(same, rows(), chunk_rows=7, progress=tell)
+    assert told[0] == (0, 100)
+    assert told[-1] == (100, 100)
+    assert told == sorted(set(told))
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    xl.stream_map(same, rows(), chunk_rows=7, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == "stream_map: 100 of 100 rows"
+    assert len(lines) <= 11
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_progress_on_a_terminal_is_a_bar(
+    has_rich: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if has_rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setattr(_progress, "find_spec", lambda name: None)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    xl.stream_map(same, rows(), chunk_rows=7, progress=True)
+    shown = capsys.readouterr().err
+    assert "stream_map" in shown
+    assert "100%" in shown
+
+
+# --- arguments
+
+
+READ_ONLY = np.zeros((6, 2))
+READ_ONLY.flags.writeable = False
+
+CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "chunk_rows": (lambda: xl.stream_map(same, rows(), chunk_rows=0), e.ArgumentError, "chunk_rows=0"),
+    "chunk_rows float": (lambda: xl.stream_map(same, rows(), chunk_rows=2.0), e.ArgumentError, "chunk_rows=2.0"),
+    "depth": (lambda: xl.stream_map(same, rows(), chunk_rows=1, depth=0), e.ArgumentError, "depth=0"),
+    "fn": (lambda: xl.stream_map("double", rows(), chunk_rows=1), e.ArgumentError, "fn is str"),
+    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn is NoneType"),
+    "reduce": (lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"), e.ArgumentError, "reduce is str"),
+    "both": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce=np.add, out=rows()),
+        e.ArgumentError,
+        "exclude each other",
+    ),
+    "initial alone": (lambda: xl.stream_map(same, rows(), chunk_rows=1, initial=0), e.ArgumentError, "give reduce"),
+    "start": (lambda: xl.stream_map(same, rows(), chunk_rows=7, start=8), e.ArgumentError, "multiple of 7"),
+    "start beyond": (lambda: xl.stream_map(same, rows(), chunk_rows=7, start=105), e.ArgumentError, "up to 100"),
+    "no source": (lambda: xl.stream_map(same, [1, 2], chunk_rows=1), e.UnsupportedArrayError, "source is list"),
+    "scalar": (lambda: xl.stream_map(same, np.array(1), chunk_rows=1), e.UnsupportedArrayError, "no rows"),
+    "objects": (lambda: xl.stream_map(same, np.array([{}]), chunk_rows=1), e.UnsupportedDTypeError, "object"),
+    "no out": (lambda: xl.stream_map(same, rows(), chunk_rows=1, out=[0]), e.UnsupportedArrayError, "out is list"),
+    "out rows": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, out=rows(99)),
+        e.LayoutError,
+        "out has 99 rows.*source has 100",
+    ),
+    "read-only": (
+        lambda: xl.stream_map(same, rows(6, 2), chunk_rows=1, out=READ_ONLY),
+        e.LayoutError,
+        "out is read-only",
+    ),
+    "no device": (lambda: xl.stream_map(same, rows(), chunk_rows=1, devices=[]), e.ArgumentError, "at least one"),
+    "twice": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, devices=["numpy:cpu", "numpy:cpu"]),
+        e.ArgumentError,
+        "each once",
+    ),
+    "unknown device": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, devices=["cuda:99"]),
+        e.DeviceNotFoundError,
+        "cuda:99",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_wrong_arguments_are_refused_before_anything_is_read(case: str) -> None:
+    call, error, words = CASES[case]
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_source_on_a_device_is_refused(backend: str) -> None:
+    if xl.get_device().kind == "cpu":
+        pytest.skip("a CPU device is the host")
+    with pytest.raises(e.UnsupportedArrayError, match="source is on .* already"):
+        xl.stream_map(same, xl.zeros((3, 2)), chunk_rows=1)

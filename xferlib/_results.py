@@ -1,0 +1,154 @@
+"""What a `stream_map` has read and stored: which chunks are done, in which order, and what went wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _api, _handover, _registry, _tree
+from xferlib._leaves import flatten
+from xferlib.errors import MixedDevicesError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._array import ArrayInfo
+    from xferlib._progress import Progress
+    from xferlib._rows import Sink, Source
+    from xferlib._stream import Stream
+
+
+class Results:
+    """Reads chunks, stores results, and knows how far it has come.
+
+    Args:
+        source: Where chunks come from.
+        sink: Where results go.
+        spans: First row and the row after the last of each chunk.
+        progress: Is told in the calling thread.
+    """
+
+    def __init__(self, source: Source, sink: Sink, spans: list[tuple[int, int]], progress: Progress) -> None:
+        self.spans = spans
+        self.progress = progress
+        self.error: BaseException | None = None
+        self.on_stop: Callable[[], Any] = lambda: None
+        self._source = source
+        self._sink = sink
+        self._done: set[int] = set()
+        self._next = 0
+        """The first chunk whose result is not stored."""
+        self._is_broken = False
+        self._changed = threading.Condition()
+        self.handover: object = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return self.error is not None
+
+    @property
+    def value(self) -> Any:
+        """What the call returns."""
+        return self._sink.value
+
+    @property
+    def rows_done(self) -> int:
+        """Rows from the beginning whose results are stored."""
+        if self._next < len(self.spans):
+            return self.spans[self._next][0]
+        return self._source.rows
+
+    def read(self, number: int) -> Any:
+        """A chunk of the source."""
+        return self._source.read(*self.spans[number])
+
+    def store(self, number: int, value: Any, stream: Stream) -> None:
+        """Take a result, which is computed, to where it belongs."""
+        start, stop = self.spans[number]
+        host = self._to_host(start, stop, value, stream)
+        if self._sink.is_ordered:
+            self._await_turn(number)
+        if not self._sink.is_ordered or self._next == number:
+            self._sink.put(start, stop, host)
+            self._source.done(start, stop)
+            self._note(number)
+
+    def _to_host(self, start: int, stop: int, value: Any, stream: Stream) -> Any:
+        if self._sink.is_reduction:
+            for leaf in flatten(value)[0]:
+                _refuse_elsewhere(leaf, stream)
+            with stream:  # what of the tree is on the host already has no use for it
+                return _tree.to_host(value)
+        info = _refuse_elsewhere(value, stream)
+        if info is None:
+            raise UnsupportedArrayError(
+                f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
+            )
+        order = stream if info.device is stream.device else None
+        return _api.to_host(value, stream=order, out=self._sink.target(start, stop, info.shape, info.dtype))
+
+    def _await_turn(self, number: int) -> None:
+        """Wait until every chunk before is stored, or will never be."""
+        with self._changed:
+            while self._next < number and not self._is_broken:
+                self._changed.wait()
+            _handover.taken(self)
+
+    def _note(self, number: int) -> None:
+        with self._changed:
+            _handover.given(self)
+            self._done.add(number)
+            while self._next in self._done:
+                self._done.remove(self._next)
+                self._next += 1
+            self._changed.notify_all()
+
+    def report(self) -> None:
+        """Tell how far it has come."""
+        self.progress.report(self.rows_done)
+
+    def stop(self, error: BaseException) -> None:
+        """Begin nothing more; what is on its way out will be stored."""
+        with self._changed:
+            self.error = self.error or error
+        self.on_stop()
+
+    def fail(self, error: BaseException) -> None:
+        """As `stop`, where a result cannot be stored: nobody is to wait for it."""
+        with self._changed:
+            self._is_broken = True
+            self._changed.notify_all()
+        self.stop(error)
+
+    def end(self) -> None:
+        """Every thread that stored results has ended: the calling one comes after them."""
+        _handover.taken(self)
+
+    def explain(self, error: BaseException) -> None:
+        """Say in an error how far it has come."""
+        found: Any = error
+        is_reduction, value = self._sink.is_reduction, self._sink.value
+        found.rows_done, found.out, found.reduced = self.rows_done, None, None
+        if is_reduction:
+            found.reduced = value
+        else:
+            found.out = value
+        rest = "initial=error.reduced" if is_reduction else "out=error.out"
+        error.add_note(
+            f"stream_map: {self.rows_done} of {self._source.rows} rows are done; to go on, call it again with "
+            f"start=error.rows_done, {rest}"
+        )
+
+
+def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
+    """What an array is, None for what is none; one that another device may still be computing is refused."""
+    owner = _registry.backend_of(value)
+    if owner is None:
+        return None
+    info = owner.view(value)
+    if info.device is not stream.device and info.device.kind != "cpu":
+        raise MixedDevicesError(
+            f"stream_map: the function gave an array on {info.device} for a chunk on {stream.device}; give back one of "
+            "the chunk's device, or of the host"
+        )
+    return info

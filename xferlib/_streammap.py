@@ -1,0 +1,277 @@
+"""`stream_map`: a function over data of any size, chunk by chunk, copying in, computing and copying out at once.
+
+On each device a feed brings chunks, the caller's thread gives them to the function, and a thread of the
+device takes results to the host. A chunk holds a place on its device from before it is read until its
+result is stored: that bounds the memory on both sides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xferlib import _device, _handover, _registry, _rows
+from xferlib._batch import Lane
+from xferlib._pipeline import Feed
+from xferlib._progress import Progress
+from xferlib._results import Results
+from xferlib._stream import Stream
+from xferlib.errors import ArgumentError, OutOfMemoryError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend, RawStream
+
+
+def stream_map(
+    fn: Callable[[Any], Any],
+    source: Any,
+    *,
+    chunk_rows: int,
+    out: Any = None,
+    devices: Any = None,
+    depth: int = 3,
+    reduce: Callable[[Any, Any], Any] | None = None,
+    initial: Any = None,
+    start: int = 0,
+    progress: bool | Callable[[int, int], Any] = False,
+) -> Any:
+    """Apply a function on devices to data of any size, in chunks of rows.
+
+    Three chunks are under way at once on each device: one is copied in, one computed, one copied out. No
+    more than ``depth`` chunks and their results are on a device, and as much of the source on the host,
+    whatever its size. Chunk k goes to device k modulo their number; what comes out does not depend on it.
+
+    Whatever ends the call early, Ctrl-C among it, finishes what is on its way out, and then leaves as it
+    came, with three attributes more: ``rows_done``, the rows from the beginning whose results are stored,
+    ``out``, and with ``reduce`` ``reduced``, the value so far. To go on, call again with
+    ``start=error.rows_done``, ``out=error.out``, ``initial=error.reduced``: the result has the same bits.
+
+    Args:
+        fn: Called with each chunk, shape (rows, ...) on its device, in order, in the calling thread, with
+            that device current; gives an array with as many rows, or with ``reduce`` anything. It may
+            leave its work on the current stream.
+        source: Rows on the host: an array, a ``numpy.memmap``, whatever has shape, dtype and slices (zarr,
+            h5py), or shape, dtype and ``read_into(out, start)``, which fills a pinned array with the rows
+            from ``start`` and is the fastest way from a file.
+        chunk_rows: Rows of a chunk; chunks of 16 to 256 MiB keep the link busy.
+        out: Where results go: an array, a memory map, or whatever takes slices (zarr, h5py), with as many
+            rows as the source; a new NumPy array if omitted.
+        devices: Specifications of devices; the current one if omitted.
+        depth: Chunks on each device, from 1; 3 lets all three steps run at once.
+        reduce: ``reduce(value, result)`` folds each result, on the host, into one value, in the order of
+            the chunks and in a thread of xferlib's. The first result is the first value.
+        initial: The value to begin with instead.
+        start: The row to begin at, where a chunk begins.
+        progress: True for a bar on standard error; or a function of the rows done and all rows, called in
+            the calling thread.
+
+    Returns:
+        ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
+
+    Raises:
+        ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
+        UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
+        LayoutError: ``out`` does not fit the source, or a result does not fit ``out``.
+        DeviceNotFoundError: A device does not exist.
+    """
+    for name, number in (("chunk_rows", chunk_rows), ("depth", depth)):
+        if type(number) is not int or number < 1:
+            raise ArgumentError(f"stream_map: {name}={number!r} is not a whole number from 1")
+    for name, function in (("fn", fn), ("reduce", reduce)):
+        if not callable(function) and (name == "fn" or function is not None):
+            raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
+    if reduce is not None and out is not None:
+        raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
+    if reduce is None and initial is not None:
+        raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
+    places = _places(devices)
+    rows = _rows.source_of(source, chunk_rows, places[0].backend)
+    if type(start) is not int or not 0 <= start <= rows.rows or (start % chunk_rows and start != rows.rows):
+        raise ArgumentError(
+            f"stream_map: start={start!r} is no row at which a chunk begins; give a multiple of {chunk_rows} up to "
+            f"{rows.rows}, such as error.rows_done"
+        )
+    sink = _rows.sink_of(out, rows.rows) if reduce is None else _rows.Reduced(reduce, initial)
+    spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(start, rows.rows, chunk_rows)]
+    results = Results(rows, sink, spans, Progress(progress, rows.rows, start))
+    return _Map(fn, results, places, depth).run()
+
+
+def _places(devices: Any) -> list[Device]:
+    if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
+        return [_device.resolve(devices)]
+    if not isinstance(devices, Iterable):
+        raise ArgumentError(
+            f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
+        )
+    places = [_device.resolve(each) for each in devices]
+    if not places or len(set(places)) < len(places):
+        raise ArgumentError(f"stream_map: devices={[str(each) for each in places]!r}; name at least one, and each once")
+    return places
+
+
+class _Outgoing(NamedTuple):
+    """A result on its way out, and the event after which it is computed."""
+
+    number: int
+    value: Any
+    event: Any
+
+
+class _Station:
+    """One device: what brings chunks to it, and the thread that takes results away."""
+
+    def __init__(self, place: Device, numbers: range, results: Results, depth: int) -> None:
+        self.place = place
+        self._backend: Backend = _registry.get(place.backend).at(place)
+        self._backend.attach(place)
+        self._results = results
+        self._numbers = numbers
+        self._room = threading.Semaphore(depth)
+        self._waiting: list[_Outgoing | None] = []
+        self._leaving = 0
+        """Results on their way out."""
+        self._changed = threading.Condition()
+        self.handover: object = None
+        streams = [self._stream() for _ in range(depth)]
+        lane = Lane(self._backend, place, None, has_own_streams=False)
+        self._down = self._stream()
+        self.feed = Feed(self._chunks(), lane, streams, is_threaded=True, is_stable=True)
+        self._thread = threading.Thread(target=self._run, name="xferlib-drain", daemon=True)
+        self._thread.start()
+
+    def _stream(self) -> RawStream:
+        return self._backend.stream_create(self.place, non_blocking=True, priority=0)
+
+    def _chunks(self) -> Iterator[Any]:
+        for number in self._numbers:
+            self._room.acquire()
+            if self._results.is_stopped:
+                return
+            yield self._results.read(number)
+
+    def next(self) -> Any:
+        """The next chunk on the device; where that is full, after everything before has left it."""
+        try:
+            return self.feed.next()
+        except OutOfMemoryError:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._leaving or self._results.is_stopped)
+            return self.feed.next()
+
+    def give(self, number: int, value: Any) -> None:
+        """A result, to be taken to the host when it is computed."""
+        backend = self._backend
+        event = backend.event_record(backend.stream_current(self.place), timing=False)
+        with self._changed:
+            _handover.given(self)
+            self._waiting.append(_Outgoing(number, value, event))
+            self._leaving += 1
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        _handover.began()
+        try:
+            stream = Stream._of(self._down, self._backend)
+            while (outgoing := self._next()) is not None:
+                number, value, event = outgoing
+                self._backend.attach(self.place)
+                self._backend.event_synchronize(event)
+                self._results.store(number, value, stream)
+                del outgoing, value  # the device's memory, before the next chunk comes for it
+                self._room.release()
+                with self._changed:
+                    self._leaving -= 1
+                    self._changed.notify_all()
+        except BaseException as error:
+            self._results.fail(error)
+            with self._changed:
+                self._changed.notify_all()
+        finally:
+            _handover.ended()
+
+    def _next(self) -> _Outgoing | None:
+        with self._changed:
+            while not self._waiting:
+                self._changed.wait()
+            _handover.taken(self)
+            return self._waiting.pop(0)
+
+    def release(self) -> None:
+        """The source is not to be read any more: whoever waits for room to read finds that out."""
+        self._room.release()
+
+    def close(self) -> None:
+        """End both threads, after what is on its way out."""
+        with self._changed:
+            self._waiting.append(None)
+            self._changed.notify_all()
+        self._thread.join()
+        self._room.release()
+        self.feed.close(waits=True)
+
+
+class _Map:
+    """One call."""
+
+    def __init__(self, fn: Callable[[Any], Any], results: Results, places: list[Device], depth: int) -> None:
+        self._fn = fn
+        self._results = results
+        self._places = places
+        self._depth = depth
+        self._stations: list[_Station] = []
+
+    def run(self) -> Any:
+        """The result, or the error with how far it has come."""
+        results = self._results
+        results.on_stop = self._release
+        try:
+            self._work()
+        except BaseException as error:
+            results.explain(error)
+            raise
+        finally:
+            results.progress.close()
+        return results.value
+
+    def _work(self) -> None:
+        results, count = self._results, len(self._places)
+        try:
+            for index, place in enumerate(self._places):
+                numbers = range(index, len(results.spans), count)
+                self._stations.append(_Station(place, numbers, results, self._depth))
+            for number in range(len(results.spans)):
+                if results.is_stopped:
+                    break
+                self._compute(number, self._stations[number % count])
+                results.report()
+        except BaseException as error:
+            results.stop(error)
+            raise
+        finally:
+            for station in self._stations:
+                station.close()
+            results.end()
+        if results.error is not None:
+            raise results.error
+        results.report()
+
+    def _release(self) -> None:
+        for station in self._stations:
+            station.release()
+
+    def _compute(self, number: int, station: _Station) -> None:
+        try:
+            chunk = station.next()
+        except StopIteration:
+            return  # something has gone wrong in another thread, and says so at the end
+        with station.place:
+            value = self._fn(chunk)
+            del chunk
+            if value is None:
+                raise UnsupportedArrayError(
+                    "stream_map: the function gave None; let it return an array of as many rows, or give reduce"
+                )
+            station.give(number, value)
