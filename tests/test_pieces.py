@@ -21,9 +21,11 @@ def test_spans_cover_every_byte_once_and_fit_a_chunk(nbytes: int, limit: int) ->
 
 
 def test_a_large_transfer_begins_and_ends_with_small_pieces() -> None:
-    spans = _pieces._spans(256 << 20, 4 << 20)
-    assert spans[0][1] == spans[-1][1] == 1 << 20
-    assert max(size for _, size in spans) == 4 << 20
+    sizes = [size for _, size in _pieces._spans(256 << 20, 4 << 20)]
+    assert sizes[0] == 256 << 10
+    assert sizes[-1] == 1 << 20
+    assert max(sizes) == 4 << 20
+    assert sizes[:6] == sorted(sizes[:6])
 
 
 @pytest.mark.parametrize("nbytes", [1, 1 << 20, 8 << 20, 1 << 30])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from xferlib import _config
 from xferlib._workers import Job, Workers
 
 
@@ -108,17 +109,18 @@ def test_finish_runs_once_however_many_come_late() -> None:
 
 def test_a_closed_pool_takes_no_more_work(workers: Workers) -> None:
     gate = threading.Event()
-    started = threading.Event()
+    most = _config.staging_threads_in_all()
+    started = threading.Barrier(most + 1, timeout=60)
     done: list[int] = []
 
     def step(index: int) -> None:
-        started.set()
+        started.wait()
         gate.wait(60)
         done.append(index)
 
-    running = Job(2, _each(step))
-    workers.submit(running, 1)
-    started.wait(60)
+    running = Job(most, _each(step))
+    workers.submit(running, most)
+    started.wait()
     waiting = Job(3, _each(done.append))
     workers.submit(waiting, 1)
     closing = threading.Thread(target=workers.close)
@@ -128,8 +130,39 @@ def test_a_closed_pool_takes_no_more_work(workers: Workers) -> None:
     gate.set()
     closing.join(60)
     assert not closing.is_alive()
+    assert sorted(done) == list(range(most))
     with pytest.raises(RuntimeError, match="exiting"):
         workers.submit(Job(1, _each(lambda index: None)), 1)
+
+
+def test_two_jobs_are_worked_on_at_once(workers: Workers) -> None:
+    meeting = threading.Barrier(2, timeout=60)
+    jobs = [Job(1, _each(lambda index: meeting.wait())) for _ in range(2)]
+    for job in jobs:
+        workers.submit(job, 1)
+    assert all(job.wait(60) for job in jobs)
+    assert [job.error for job in jobs] == [None, None]
+
+
+def test_a_job_that_finds_every_thread_busy_is_done_when_one_comes_free(workers: Workers) -> None:
+    gate = threading.Event()
+    most = _config.staging_threads_in_all()
+    held = Job(most, _each(lambda index: gate.wait(60)))
+    workers.submit(held, most)
+    later = Job(1, _each(lambda index: None))
+    workers.submit(later, most)
+    assert not later.is_over
+    gate.set()
+    assert later.wait(60)
+    assert held.wait(60)
+
+
+def test_threads_are_used_again(workers: Workers) -> None:
+    seen: set[int] = set()
+    for _ in range(50):
+        workers.run(Job(4, _each(lambda index: seen.add(threading.get_ident()))), 1)
+    assert len(seen) <= 1 + _config.staging_threads_in_all()
+    assert len(workers._threads) <= _config.staging_threads_in_all()
 
 
 def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:

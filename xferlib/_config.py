@@ -187,9 +187,13 @@ def _checked(setting: Field[Any], value: Any) -> Any:
 
 
 def staging_threads() -> int:
-    """How many threads fill and drain staging buffers."""
-    configured = get().threads
-    return configured or min(12, usable_cores())
+    """How many threads fill or drain the staging buffers of one transfer."""
+    return get().threads or min(8, usable_cores())
+
+
+def staging_threads_in_all() -> int:
+    """How many threads there are at most: for one transfer in each direction."""
+    return 2 * staging_threads()
 
 
 def usable_cores() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from ctypes import memmove
 from typing import Any, Protocol
 
@@ -13,9 +14,11 @@ from xferlib._layout import HostArray, chunked
 from xferlib._staging import Chunk
 
 _SMALLEST_CHUNK = 512 << 10
-_END_NBYTES = 1 << 20
-_END_PIECES = 8
-"""A large transfer begins and ends with this many pieces of that size."""
+_FIRST = (256 << 10, 512 << 10, 1 << 20, 1 << 20, 2 << 20, 2 << 20)
+"""Sizes of the first pieces of a large transfer: the link starts early, and the threads come one after the other."""
+_LAST = (1 << 20,) * 8
+"""Sizes of its last pieces: little is left to do once the link, or the last thread, is done."""
+_ENDS_FROM = 32 << 20
 _HELPER_NBYTES = 4 << 20
 """A thread that sleeps takes about 50 us to come: it pays from about here."""
 
@@ -47,15 +50,12 @@ class Pieces(Protocol):
 
 
 def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
-    """Offsets and sizes of pieces: small at both ends, so that the link starts early and little is left after it."""
-    small = min(_END_NBYTES, limit)
-    ends = _END_PIECES * small if nbytes >= 4 * _END_PIECES * small else 0
-    starts = [
-        *range(0, ends, small),
-        *range(ends, nbytes - ends, limit),
-        *range(nbytes - ends, nbytes, small),
-    ]
-    return [(start, stop - start) for start, stop in zip(starts, [*starts[1:], nbytes], strict=True)]
+    """Offsets and sizes of pieces of at most ``limit`` bytes, smaller at both ends of a large transfer."""
+    first, last = (_FIRST, _LAST) if nbytes >= _ENDS_FROM else ((), ())
+    head, tail = ([min(size, limit) for size in sizes] for sizes in (first, last))
+    middle = nbytes - sum(head) - sum(tail)
+    sizes = [*head, *[limit] * (middle // limit), *([middle % limit] if middle % limit else []), *tail]
+    return list(zip(itertools.accumulate(sizes, initial=0), sizes, strict=False))
 
 
 class _Plain:

@@ -95,17 +95,18 @@ class Ring:
 
     def _settled(self, chunk: Chunk) -> Chunk:
         _handover.taken(chunk)
-        try:
-            chunk.wait(self.backend)
-        except BaseException:
-            self.release(chunk)
-            raise
+        if chunk.is_busy:
+            try:
+                chunk.wait(self.backend)
+            except BaseException:
+                self.release(chunk)
+                raise
         return chunk
 
     def _take(self) -> Chunk | None:
         """A chunk that lies ready or can be made; None when it is worth waiting for those in use."""
         ready = self._ready()
-        if ready is not None and not self._is_sending(ready):
+        if ready is not None and self._has_arrived(ready):
             return ready
         made = self._make()  # rather than wait for a copy: filling and sending would take turns
         if made is not None and ready is not None:
@@ -121,18 +122,21 @@ class Ring:
             return None
         return free
 
-    def _is_sending(self, chunk: Chunk) -> bool:
-        """Whether a copy still uses the chunk, where the ring may grow instead."""
-        if self._count >= RING_CHUNKS or not chunk.is_busy:
-            return False
+    def _has_arrived(self, chunk: Chunk) -> bool:
+        """Whether no copy uses the chunk any more; not asked where the ring cannot grow instead."""
+        if not chunk.is_busy or self._count >= RING_CHUNKS:
+            return True
         try:
-            return not self.backend.event_done(chunk.event)
+            chunk.is_busy = not self.backend.event_done(chunk.event)
         except BaseException:
             self.release(chunk)
             raise
+        return not chunk.is_busy
 
     def _make(self) -> Chunk | None:
         """Another chunk; None where the ring is full, or pinned memory short and there are others."""
+        if self._count >= RING_CHUNKS:
+            return None
         with self._lock:
             may_grow = self._count < RING_CHUNKS
             self._count += may_grow

@@ -9,10 +9,10 @@ import atexit
 import itertools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
 
-from xferlib import _handover, _recording, _site
+from xferlib import _config, _handover, _recording, _site
 
 
 class Job:
@@ -101,6 +101,17 @@ class Job:
         return not self._latch.locked()
 
 
+class _Worker:
+    """A thread of the pool, asleep on its own lock: waking one costs nothing that the others wait for."""
+
+    __slots__ = ("job", "wake")
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.wake = threading.Lock()
+        self.wake.acquire()
+
+
 class Workers:
     """A pool of threads that take jobs in order; several may help with one job."""
 
@@ -108,29 +119,36 @@ class Workers:
         self._reset()
 
     def _reset(self) -> None:
-        self._queue: SimpleQueue[tuple[Job, int] | None] = SimpleQueue()
+        self._asleep: list[_Worker] = []
+        """The last to fall asleep is the first to be woken: its memory is warm."""
+        self._wanted: deque[Job] = deque()
+        """A job for each thread that it could use and has not got."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._is_closed = False
 
     def submit(self, job: Job, helpers: int) -> None:
-        """Let up to ``helpers`` threads work on ``job``."""
+        """Let up to ``helpers`` threads work on ``job``: those asleep, new ones, and whoever comes free."""
         if job.handover is None:  # or its giver has said so before, when the transfer was started
             _handover.given(job)
-        if len(self._threads) < helpers:
-            self._start(helpers)
-        if helpers > 0:
-            self._call(job, helpers)
-
-    def _call(self, job: Job, helpers: int) -> None:
-        """Wake one thread, which wakes the others: waking eleven in turn takes half a millisecond."""
-        self._queue.put((job, helpers))
+        if helpers <= 0:
+            return
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
+            woken = self._asleep[-helpers:]
+            del self._asleep[-helpers:]
+            self._wanted.extend([job] * (helpers - len(woken)))
+        for worker in woken:
+            worker.job = job
+            worker.wake.release()
+        if len(woken) < helpers:
+            self._start(max(helpers, _config.staging_threads_in_all()), helpers - len(woken))
 
     def run(self, job: Job, helpers: int) -> None:
         """Work on ``job`` in this thread too, and return when it is over; raises its error."""
-        if helpers > 0:
-            self.submit(job, helpers)
         try:
+            self.submit(job, helpers)
             job.help()
             job.wait()
         except BaseException as error:  # Ctrl-C: no thread may still touch the caller's memory
@@ -140,40 +158,46 @@ class Workers:
         if job.error is not None:
             raise job.error
 
-    def _start(self, count: int) -> None:
+    def _start(self, most: int, count: int) -> None:
+        """Start ``count`` threads, so that there are at most ``most``."""
         with self._lock:
-            if self._is_closed:
-                raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
-            while len(self._threads) < count:
-                thread = threading.Thread(target=self._work, name=f"xferlib-{len(self._threads)}", daemon=True)
+            for _ in range(min(count, most - len(self._threads))):
+                name = f"xferlib-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, args=(_Worker(),), name=name, daemon=True)
                 thread.start()
                 self._threads.append(thread)
 
-    def _work(self) -> None:
-        queue = self._queue
+    def _work(self, worker: _Worker) -> None:
         _handover.began()
-        while (item := queue.get()) is not None:
-            job, helpers = item
-            half = helpers // 2
-            if half:
-                self._call(job, half)
-            if helpers - 1 - half > 0:
-                self._call(job, helpers - 1 - half)
+        while (job := self._next(worker)) is not None:
             job.help()
-            del item, job  # or its arrays would live until the next job
+            del job  # or its arrays would live until the next job
+
+    def _next(self, worker: _Worker) -> Job | None:
+        """What the thread does next, asleep until there is something; None at the end."""
+        with self._lock:
+            if self._wanted:
+                return self._wanted.popleft()
+            if self._is_closed:
+                return None
+            self._asleep.append(worker)
+        worker.wake.acquire()
+        job, worker.job = worker.job, None
+        return job
 
     def close(self) -> None:
         """Drop what has not begun, finish the steps that have, and end the threads."""
         with self._lock:
             self._is_closed = True
             threads, self._threads = self._threads, []
+            asleep, self._asleep = self._asleep, []
+            wanted = list(dict.fromkeys(self._wanted))
+            self._wanted.clear()
         error = RuntimeError("the interpreter is exiting")
-        while not self._queue.empty():
-            item = self._queue.get()
-            if item is not None:
-                item[0].cancel(error)
-        for _ in threads:
-            self._queue.put(None)
+        for job in wanted:
+            job.cancel(error)
+        for worker in asleep:
+            worker.wake.release()
         for thread in threads:
             thread.join(timeout=10.0)  # a stream that never ends must not keep the interpreter
 
