@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _array, _convert, _device, _hostmem, _move, _registry, _staging, _transfer
+from xferlib import _array, _convert, _device, _direct, _hostmem, _move, _registry, _transfer
 from xferlib._array import Array, ArrayInfo
 from xferlib._recording import Kind
 from xferlib._stream import Stream
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib.backends.base import Backend, RawStream
-
-_SMALL = _staging.SMALL_NBYTES
 
 
 def get_array_module(*arrays: Any) -> ModuleType:
@@ -83,6 +81,8 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
+    if out is not None and backend is device is dtype is stream is None and _direct.upload(x, out):
+        return out
     source = _registry.backend_of(x)
     target, place, order, into = target_of(backend, device, stream, out)
     if source is None or source.name == "numpy":
@@ -214,15 +214,13 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         LayoutError: ``out`` differs in shape or dtype, or is read-only.
         StreamError: ``stream`` is of another device.
     """
+    if dtype is None and stream is None and (done := _direct.download(d, out)) is not None:
+        return done
     source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host")
     if info.device.kind == "cpu":
         return _to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
     source = source.at(info.device)
     source.attach(info.device)
-    if out is None and order is None and wanted == info.dtype and 0 < info.nbytes <= _SMALL and info.is_c_contiguous:
-        small = _move.small_to_host(d, info, source)
-        if small is not None:
-            return small
     return _move.device_to_host(d, info, source, wanted, order, out)
 
 

@@ -65,6 +65,8 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
     """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not count."""
+    if len(shape) == 1:
+        return strides[0] == itemsize or shape[0] <= 1
     if 0 in shape:
         return True
     step = itemsize

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _devicecopy, _hostmem, _pinned, _plan, _recording, _staging, _transfer
+from xferlib import _devicecopy, _direct, _hostmem, _pinned, _plan, _recording, _staging, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
-from xferlib._layout import address
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._transfer import Transfer
@@ -72,6 +71,8 @@ def host_to_device(
         is_flat = True
     else:
         is_flat = into.is_c_contiguous
+    if stream is None and is_flat and _direct.send(src, into, backend, order):
+        return out
     found = _plan.plan(src, dtype, backend, may_permute=is_flat)
     if found.path is not Path.SMALL:
         _plan.refuse_slow(found, src, "to_device")
@@ -229,21 +230,6 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
 
 
 # --- device to host
-
-
-def small_to_host(src: Array, info: ArrayInfo, backend: Backend) -> HostArray | None:
-    """A small contiguous array by the driver's own copy, in as few calls as can be; None where that is not ordered."""
-    order = backend.stream_current(info.device)
-    if not backend.takes_pageable(order, idle=False) or backend.resolved(src) is not src:
-        return None
-    dst = np.empty(info.shape, info.dtype)
-    if (recorder := _recording.active) is None:
-        copied = backend.copy_to_host(address(dst), info.pointer, dst.nbytes, stream=order)
-    else:
-        begun = recorder.begin(backend)
-        copied = _recording.driver_copy(Kind.D2H, address(dst), info.pointer, dst.nbytes, backend, order)
-        recorder.called(begun, backend, dst.nbytes)
-    return dst if copied else None
 
 
 def device_to_host(

@@ -34,7 +34,8 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-_DRIVER_MOST = 24 << 20
+DRIVER_MOST = 24 << 20
+"""Up to here the driver's own copy of ordinary memory is as fast as several threads, which must be woken."""
 _ASK_DRIVER_FROM = 256 << 10
 
 
@@ -55,6 +56,7 @@ STAGED = Plan(Path.STAGED)
 
 _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
+forced = _forced.get
 
 
 def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permute: bool) -> Plan:
@@ -69,21 +71,21 @@ def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permut
     nbytes = array.size * dtype.itemsize
     if not nbytes:
         return _EMPTY
-    forced = _forced.get()
-    if nbytes <= SMALL_NBYTES and (forced is None or forced is Path.SMALL):
+    wanted = forced()
+    if nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL):
         return _SMALL
-    if array.dtype == dtype and forced not in (Path.STAGED, Path.SMALL):
-        found = _direct(array, backend, may_permute, forced)
+    if array.dtype == dtype and wanted not in (Path.STAGED, Path.SMALL):
+        found = _direct(array, backend, may_permute, wanted)
         if found is not None:
             return found
     return STAGED
 
 
-def _direct(array: HostArray, backend: Backend, may_permute: bool, forced: Path | None) -> Plan | None:
+def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path | None) -> Plan | None:
     if array.flags.c_contiguous:
         spans = pinned_spans(array, backend)
         return Plan(Path.PINNED, spans) if spans else None
-    if may_permute and backend.capabilities.kernels and (array.nbytes >= _PERMUTED_FROM or forced is Path.PERMUTED):
+    if may_permute and backend.capabilities.kernels and (array.nbytes >= _PERMUTED_FROM or wanted is Path.PERMUTED):
         order = dense_order(array)
         if order is not None:
             return Plan(Path.PERMUTED, order=order)
@@ -94,10 +96,10 @@ def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
     return (
         (found.path is Path.STAGED or found.path is Path.SMALL)
-        and array.nbytes <= _DRIVER_MOST
+        and array.nbytes <= DRIVER_MOST
         and array.flags.c_contiguous
         and array.dtype == dtype
-        and _forced.get() is None
+        and forced() is None
     )
 
 

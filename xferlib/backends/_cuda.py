@@ -302,8 +302,10 @@ class CudaBackend(CudaKernels, Backend):
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
-        # The synchronous copies run on the legacy default stream and so are ordered on that one alone.
-        return stream.handle in _LEGACY and (not idle or self.stream_done(stream))
+        # The synchronous copies run on the current device's legacy default stream and are ordered on that one alone.
+        if stream.handle not in _LEGACY or (len(self._devices) > 1 and self.device_current() is not stream.device):
+            return False
+        return not idle or self.stream_done(stream)
 
     def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = calls.copy_to_device(dst, src, nbytes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from typing import Any
 
 _NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -61,12 +62,23 @@ _elapsed = _bind(_release, "cuEventElapsedTime", _PTR, _PTR, _PTR)
 _DISABLE_TIMING = 2
 
 
+class _Answer(threading.local):
+    """Where the driver writes a pointer for the calling thread."""
+
+    def __init__(self) -> None:
+        self.pointer = _PTR()
+        self.reference = ctypes.byref(self.pointer)
+
+
+_answer = _Answer()
+
+
 def context_current() -> int:
     """The address of this thread's current context; 0 if there is none."""
-    context = _PTR()
-    if _context_current(ctypes.byref(context)) != SUCCESS:
+    answer = _answer
+    if _context_current(answer.reference) != SUCCESS:
         return 0
-    return context.value or 0
+    return answer.pointer.value or 0
 
 
 _MEMORY_TYPE = 2

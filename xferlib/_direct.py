@@ -1,0 +1,93 @@
+"""Copies by the driver's own route in as few steps as can be: what most blocking calls are.
+
+`_api` and `_move` know every case. This module knows one, in which a single synchronous copy is the whole
+transfer, and leaves the others to them: up to 24 MiB, both ends in C order and of one shape and dtype, on a
+stream that the driver's copies are ordered behind. Up to there the driver is as fast as several threads are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _config, _plan, _recording, _registry
+from xferlib._layout import address
+
+if TYPE_CHECKING:
+    from xferlib._array import Array, ArrayInfo
+    from xferlib._layout import HostArray
+    from xferlib.backends.base import Backend, RawStream
+
+
+def _is_open() -> bool:
+    """Whether nobody wants to see or to forbid the way that a transfer takes."""
+    return _recording.active is None and _plan.forced() is None and not _config.get().strict
+
+
+def upload(x: Any, out: Array) -> bool:
+    """Fill ``out`` from ``x``, which has been read on return; False, and nothing done, in every other case."""
+    if type(x) is not np.ndarray or not _is_open():
+        return False
+    owner = _registry.backend_of(out)
+    if owner is None:
+        return False
+    into = owner.view(out)
+    # Equal strides and one of the two in C order: so is the other.
+    if into.strides != x.strides or into.shape != x.shape or not into.is_writable or into.device.kind == "cpu":
+        return False
+    backend = owner.at(into.device)
+    backend.attach(into.device)
+    return _sends(x, into, backend, backend.stream_current(into.device))
+
+
+def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
+    """Fill a C-contiguous destination of the shape of ``src``; False, and nothing done, in every other case."""
+    return _is_open() and _sends(src, into, backend, stream)
+
+
+def _sends(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
+    nbytes = src.nbytes
+    return (
+        0 < nbytes <= _plan.DRIVER_MOST
+        and src.dtype == into.dtype
+        and src.flags.c_contiguous
+        and backend.takes_pageable(stream, idle=True)
+        and backend.copy_to_device(into.pointer, address(src), nbytes, stream=stream)
+    )
+
+
+def download(d: Any, out: Any) -> HostArray | None:
+    """A complete host copy of ``d``, in ``out`` if that is given; None, and nothing done, in every other case."""
+    owner = _registry.backend_of(d)
+    if owner is None or not _is_open():
+        return None
+    info = owner.view(d)
+    nbytes = info.nbytes
+    if info.device.kind == "cpu" or not 0 < nbytes <= _plan.DRIVER_MOST:
+        return None
+    if out is None:
+        if not info.is_c_contiguous:
+            return None
+    elif not _is_twin(out, info):
+        return None
+    backend = owner.at(info.device)
+    if backend.resolved(d) is not d:
+        return None
+    backend.attach(info.device)
+    stream = backend.stream_current(info.device)
+    if not backend.takes_pageable(stream, idle=False):
+        return None
+    dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
+    return dst if backend.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
+
+
+def _is_twin(out: Any, info: ArrayInfo) -> bool:
+    """Whether ``out`` is a NumPy array that bytes can be copied to as they are."""
+    return (
+        type(out) is np.ndarray
+        and out.flags.carray
+        and out.strides == info.strides
+        and out.shape == info.shape
+        and out.dtype == info.dtype
+    )
