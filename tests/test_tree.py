@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _packing
 from xferlib.testing import assert_same_bits
+from xferlib.testing.strategies import bits_of
 
 DTYPES = ["bool", "int8", "uint16", "int32", "float16", "float32", "float64", "complex128"]
 
@@ -140,3 +141,26 @@ def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
     ends.sort()
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
     assert ends[-1][1] <= nbytes
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda arrays: {f"z{9 - n}": x for n, x in enumerate(arrays)}])
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_flat_trees_of_arrays_keep_type_order_and_shapes(make: Any, count: int) -> None:
+    arrays = [bits_of(4 * (n + 1), np.int32, seed=n).reshape(1, n + 1) for n in range(count)]
+    tree = make(arrays)
+    there = xl.tree.to_device(tree)
+    back = xl.tree.to_host(there)
+    assert type(there) is type(back) is type(tree)
+    if isinstance(tree, dict):
+        assert list(there) == list(back) == list(tree)
+        back = list(back.values())
+    for found, expected in zip(back, arrays, strict=True):
+        assert_same_bits(found, expected)
+
+
+def test_a_subclass_of_a_container_is_not_taken_for_it() -> None:
+    class Bag(list[Any]):
+        pass
+
+    bag = Bag([np.zeros(3)])
+    assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # no node that anybody registered

@@ -78,17 +78,21 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
     """
     kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     alone: list[int] = []
+    shape, given, add = None, None, alone.append
     for number, leaf in enumerate(leaves):
         if type(leaf) is np.ndarray:
-            kinds.setdefault((leaf.shape, leaf.dtype), []).append(number)
+            if leaf.dtype is not given or leaf.shape != shape:  # as a rule they are those of the one before
+                shape, given = leaf.shape, leaf.dtype
+                add = kinds.setdefault((shape, given), []).append
+            add(number)
         elif _registry.backend_of(leaf) is not None:
             check_leaf(leaf.dtype, dtype)
             alone.append(number)
     packed: list[Kind] = []
-    for (shape, given), members in kinds.items():
-        wanted = check_leaf(given, dtype)
-        if place.kind != "cpu" and 0 < math.prod(shape) * wanted.itemsize <= SMALL_NBYTES:
-            packed.append(Kind(shape, given, wanted, members))
+    for (extents, arrives), members in kinds.items():
+        wanted = check_leaf(arrives, dtype)
+        if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= SMALL_NBYTES:
+            packed.append(Kind(extents, arrives, wanted, members))
         else:
             alone += members
     if sum(len(kind.members) for kind in packed) > 1:

@@ -190,6 +190,11 @@ def backend_of(array: Any) -> Backend | None:
         return _match(cls)
 
 
+def is_array_type(cls: type) -> bool:
+    """Whether objects of this class are arrays of some backend."""
+    return (_by_type[cls] if cls in _by_type else _match(cls)) is not None
+
+
 def _match(cls: type) -> Backend | None:
     found: Backend | None = None
     if cls not in _SCALARS:
