@@ -39,6 +39,10 @@ class Pieces(Protocol):
 
     count: int
 
+    @property
+    def plain(self) -> tuple[int, list[tuple[int, int]]] | None:
+        """Address and spans where every part is bytes to be copied as they are; else None."""
+
     def span(self, index: int) -> tuple[int, int]:
         """Offset and size in bytes on the device."""
 
@@ -69,6 +73,10 @@ class _Plain:
         self._spans = _spans(array.nbytes, limit)
         self.count = len(self._spans)
 
+    @property
+    def plain(self) -> tuple[int, list[tuple[int, int]]]:
+        return self._start, self._spans
+
     def span(self, index: int) -> tuple[int, int]:
         return self._spans[index]
 
@@ -86,6 +94,8 @@ class _Converted:
     """Parts of any other array: gathered or scattered, and converted, in one pass."""
 
     __slots__ = ("_chunks", "_dtype", "count")
+
+    plain = None
 
     def __init__(self, array: HostArray, dtype: np.dtype[Any], limit: int) -> None:
         self._chunks = chunked(array, dtype.itemsize, limit)

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 CHUNK_NBYTES = 4 << 20
 """Measured on an H200: 1 MiB gave 17 to 25 GB/s, 4 MiB 50 to 51, 16 MiB 45 to 48."""
-RING_CHUNKS = 16
-"""The ring holds at most 64 MiB of pinned memory."""
+RING_CHUNKS = 32
+"""The ring holds at most 128 MiB of pinned memory: what a transfer in each direction can use."""
+LENT_CHUNKS = 16
+"""What one transfer uses: more falls out of the processor's cache before the device has read it."""
 SMALL_NBYTES = 64 << 10
 """Up to here one thread and the slab are fastest."""
 _SEGMENT_NBYTES = 256 << 10
@@ -58,6 +60,13 @@ class Chunk:
         self._index = stream.device.index
         self.is_busy = True
 
+    def prepare(self, backend: Backend, stream: RawStream) -> None:
+        """Make sure that there is an event for the stream's device."""
+        if self._index != stream.device.index:
+            self.wait(backend)
+            self.event = backend.event_record(stream, timing=False)
+            self._index = stream.device.index
+
     def wait(self, backend: Backend) -> None:
         """Block until the copy is done."""
         if self.is_busy:
@@ -93,6 +102,39 @@ class Ring:
             return None
         return self._settled(chunk) if chunk is not None else None
 
+    def borrow(self, most: int, stream: RawStream) -> list[Chunk]:
+        """Chunks for a whole transfer on ``stream``, which earlier copies may still use; waits until there is one.
+
+        The caller gives back all, and borrows none meanwhile.
+        """
+        chunks = self._at_hand(min(most, LENT_CHUNKS))
+        try:
+            for chunk in chunks:
+                chunk.prepare(self.backend, stream)
+        except BaseException:
+            self.give_back(chunks)
+            raise
+        return chunks
+
+    def _at_hand(self, count: int) -> list[Chunk]:
+        ready: list[Chunk] = []
+        while (chunk := self._ready()) is not None:
+            ready.append(chunk)
+        ready.sort(key=lambda each: each.pointer)  # the same ones each time: they are in the cache
+        self.give_back(ready[count:])
+        chunks = ready[:count]
+        while len(chunks) < count and (made := self._make(RING_CHUNKS)) is not None:
+            chunks.append(made)
+        while not chunks:
+            chunk = self._free.get()
+            chunks = [chunk] if chunk is not None else self._at_hand(count)
+        return chunks
+
+    def give_back(self, chunks: list[Chunk]) -> None:
+        """Give back what was borrowed, or a part of it."""
+        for chunk in chunks:
+            self.release(chunk)
+
     def _settled(self, chunk: Chunk) -> Chunk:
         _handover.taken(chunk)
         if chunk.is_busy:
@@ -108,7 +150,8 @@ class Ring:
         ready = self._ready()
         if ready is not None and self._has_arrived(ready):
             return ready
-        made = self._make()  # rather than wait for a copy: filling and sending would take turns
+        # Rather than wait for a copy: filling and sending would take turns.
+        made = self._make(RING_CHUNKS if ready is None else LENT_CHUNKS)
         if made is not None and ready is not None:
             self._free.put(ready)
         return made or ready
@@ -124,7 +167,7 @@ class Ring:
 
     def _has_arrived(self, chunk: Chunk) -> bool:
         """Whether no copy uses the chunk any more; not asked where the ring cannot grow instead."""
-        if not chunk.is_busy or self._count >= RING_CHUNKS:
+        if not chunk.is_busy or self._count >= LENT_CHUNKS:
             return True
         try:
             chunk.is_busy = not self.backend.event_done(chunk.event)
@@ -133,12 +176,12 @@ class Ring:
             raise
         return not chunk.is_busy
 
-    def _make(self) -> Chunk | None:
-        """Another chunk; None where the ring is full, or pinned memory short and there are others."""
-        if self._count >= RING_CHUNKS:
+    def _make(self, most: int) -> Chunk | None:
+        """Another chunk; None where there are ``most``, or pinned memory is short and there are others."""
+        if self._count >= most:
             return None
         with self._lock:
-            may_grow = self._count < RING_CHUNKS
+            may_grow = self._count < most
             self._count += may_grow
         if not may_grow:
             return None
@@ -160,13 +203,14 @@ class Ring:
         _handover.given(chunk)
         self._free.put(chunk)
 
-    def abandon(self, chunk: Chunk, stream: RawStream) -> None:
-        """Give a chunk back after an error: a copy may be under way that no event marks."""
+    def abandon(self, chunks: list[Chunk], stream: RawStream) -> None:
+        """Give chunks back after an error: a copy may be under way that no event marks."""
         try:
             self.backend.stream_synchronize(stream)
-            chunk.is_busy = False
+            for chunk in chunks:
+                chunk.is_busy = False
         finally:
-            self.release(chunk)
+            self.give_back(chunks)
 
     @property
     def nbytes(self) -> int:

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _layout, _pieces, _plan, _recording, _staging, _stream
+from xferlib import _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
+from xferlib._native.lending import Lending
+from xferlib._pieces import Pieces
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
-from xferlib._staging import Chunk
+from xferlib._staging import Chunk, Ring
 from xferlib._workers import Job, workers
 from xferlib.errors import TransferError, TransferTimeoutError
 
@@ -336,6 +338,9 @@ def upload_job(
     ring = _staging.ring_of(backend)
     pieces = _pieces.pieces(src, dst.dtype)
     start = dst.pointer
+    finish = None if transfer is None else transfer.finish
+    if lending := _lending(pieces, start, backend, stream, ring, is_upward=True):
+        return lending.job(finish)
 
     def work(take: Callable[[], int]) -> None:
         backend.attach(stream.device)
@@ -348,11 +353,24 @@ def upload_job(
                 _handover.staged(nbytes)
                 chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
             except BaseException:
-                ring.abandon(chunk, stream)
+                ring.abandon([chunk], stream)
                 raise
             ring.release(chunk)
 
-    return Job(pieces.count, work, finish=None if transfer is None else transfer.finish)
+    return Job(pieces.count, work, finish=finish)
+
+
+def _lending(
+    pieces: Pieces, device: int, backend: Backend, stream: RawStream, ring: Ring, *, is_upward: bool
+) -> Lending | None:
+    """The compiled way, for plain bytes where nobody watches each step; None where Python does it."""
+    calls = backend.staging_calls
+    if calls is None or pieces.plain is None or _recording.active is not None or not _native.library():
+        return None
+    host, spans = pieces.plain
+    return Lending(
+        spans, host, device, is_upward=is_upward, backend=backend, stream=stream, calls=calls, ring=ring, keep=pieces
+    )
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:
@@ -415,13 +433,16 @@ def download_job(
     ring = _staging.ring_of(backend)
     pieces = _pieces.pieces(dst, src.dtype)
     start = src.pointer
+    finish = None if transfer is None else transfer.finish
+    if lending := _lending(pieces, start, backend, stream, ring, is_upward=False):
+        return lending.job(finish)
 
     def receive(chunk: Chunk, index: int) -> Chunk:
         try:
             offset, nbytes = pieces.span(index)
             chunk.copy(chunk.pointer, start + offset, nbytes, backend, stream)
         except BaseException:
-            ring.abandon(chunk, stream)
+            ring.abandon([chunk], stream)
             raise
         return chunk
 
@@ -442,16 +463,14 @@ def download_job(
                 _recording.staged(begun, backend, pieces.span(index)[1])
                 _handover.staged(pieces.span(index)[1])
             except BaseException:
-                ring.abandon(chunk, stream)
-                if ahead is not None:
-                    ring.abandon(ahead, stream)
+                ring.abandon([chunk] if ahead is None else [chunk, ahead], stream)
                 raise
             ring.release(chunk)
             if ahead is None and following >= 0:
                 ahead = receive(ring.acquire(), following)
             index, chunk = following, ahead
 
-    return Job(pieces.count, work, finish=None if transfer is None else transfer.finish)
+    return Job(pieces.count, work, finish=finish)
 
 
 # --- on the host

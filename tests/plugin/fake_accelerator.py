@@ -10,12 +10,14 @@ kernel access.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import os
 import random
 import re
 import threading
 import time
+import weakref
 from collections import deque
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,7 +27,7 @@ import numpy as np
 from xferlib import _device
 from xferlib._array import ArrayInfo, c_strides
 from xferlib._device import Device
-from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawStream
+from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawStream, StagingCalls
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
 POISON = 0xA5
@@ -47,9 +49,12 @@ class Point:
 
 
 class Event:
+    numbers = itertools.count(1)
+
     def __init__(self, device: Device) -> None:
         self.point = Point()
         self.device = device
+        self.handle = next(self.numbers)
 
 
 class Work:
@@ -248,6 +253,35 @@ class FakeArray:
         return self._over(self._seen().transpose(*axes))
 
 
+def _callbacks(backend: FakeBackend) -> tuple[Any, Any, Any]:
+    """What staging in C calls, in Python: copy, record and wait."""
+
+    def guarded(call: Any) -> Any:
+        def run(*args: Any) -> int:
+            try:
+                call(*args)
+            except BaseException as error:
+                backend.staging_failure = error
+                return 999
+            return 0
+
+        return run
+
+    def stream(handle: int | None) -> RawStream:
+        return backend.stream_wrap(handle or 0, backend._devices[0])
+
+    word, pointer = ctypes.c_uint64, ctypes.c_void_p
+    return (
+        ctypes.CFUNCTYPE(ctypes.c_int, word, word, ctypes.c_size_t, pointer)(
+            guarded(lambda dst, src, nbytes, handle: backend.copy(dst, src, nbytes, stream=stream(handle)))
+        ),
+        ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(
+            guarded(lambda e, s: backend.event_record(stream(s), timing=False, event=backend._events[e]))
+        ),
+        ctypes.CFUNCTYPE(ctypes.c_int, pointer)(guarded(lambda e: backend.event_synchronize(backend._events[e]))),
+    )
+
+
 class FakeBackend(Backend):
     """Two devices, ``fake:sim:0`` and ``fake:sim:1``, of one machine."""
 
@@ -267,6 +301,9 @@ class FakeBackend(Backend):
         self._local = threading.local()
         self._handles = 0
         self._default = {device: self.stream_create(device, non_blocking=False, priority=0) for device in self._devices}
+        self._events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
+        self._callbacks = _callbacks(self)
+        self.staging_failure: Exception | None = None
 
     def namespace(self) -> ModuleType:
         raise self._unsupported("namespace")
@@ -352,6 +389,14 @@ class FakeBackend(Backend):
         self.stream_synchronize(stream)
         return True
 
+    @property
+    def staging_calls(self) -> StagingCalls:
+        return StagingCalls(*[ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks])
+
+    def staging_error(self, code: int, stream: RawStream) -> Exception:
+        failure, self.staging_failure = self.staging_failure, None
+        return failure or super().staging_error(code, stream)
+
     # --- streams and events
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
@@ -389,6 +434,7 @@ class FakeBackend(Backend):
         with self.machine.lock:
             self.machine.enter()
             recorded = event if event is not None else Event(stream.device)
+            self._events[recorded.handle] = recorded
             if recorded.device is not stream.device:
                 self.machine.violations.append(f"an event of {recorded.device} was recorded on {stream.device}")
             recorded.point = self.machine.record(stream.handle)

@@ -22,7 +22,7 @@ from xferlib._device import Device
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda_calls import CudaEvent
 from xferlib.backends._cuda_kernels import CudaKernels
-from xferlib.backends.base import Backend, DeviceProperties, PinnedBlock, RawStream
+from xferlib.backends.base import Backend, DeviceProperties, PinnedBlock, RawStream, StagingCalls
 from xferlib.errors import (
     BackendUnavailableError,
     ContextError,
@@ -301,6 +301,13 @@ class CudaBackend(CudaKernels, Backend):
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
+    @property
+    def staging_calls(self) -> StagingCalls:
+        return _STAGING
+
+    def staging_error(self, code: int, stream: RawStream) -> Exception:
+        return failure(code, f"a copy on {stream.device}")
+
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         # The synchronous copies run on the current device's legacy default stream and are ordered on that one alone.
         if stream.handle not in _LEGACY or (len(self._devices) > 1 and self.device_current() is not stream.device):
@@ -457,6 +464,9 @@ def _core_stream(handle: int) -> core.Stream:
     if handle == 2:
         return core.PER_THREAD_DEFAULT_STREAM
     return core.Stream.from_handle(handle)
+
+
+_STAGING = StagingCalls(*calls.STAGING)
 
 
 class Current:

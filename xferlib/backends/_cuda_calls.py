@@ -59,6 +59,15 @@ stream_synchronize = _bind(_release, "cuStreamSynchronize", _PTR)
 context_synchronize = _bind(_release, "cuCtxSynchronize")
 _elapsed = _bind(_release, "cuEventElapsedTime", _PTR, _PTR, _PTR)
 
+
+def _address(function: Any) -> int:
+    """Where a C function lies."""
+    return ctypes.cast(function, _PTR).value or 0
+
+
+STAGING = (_address(copy), _address(event_record), _address(event_synchronize))
+"""Copy, record and wait, for `staging.c`."""
+
 _DISABLE_TIMING = 2
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from xferlib.errors import UnsupportedError
+from xferlib.errors import TransferError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -129,6 +129,18 @@ class RawKernel(Protocol):
     """A compiled kernel, loaded on one device. Opaque to shared code."""
 
 
+@dataclass(frozen=True, slots=True)
+class StagingCalls:
+    """Addresses of C functions that return 0 for success, for staging that does not need the interpreter."""
+
+    copy: int
+    """``int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``: enqueue a copy from or to pinned memory."""
+    record: int
+    """``int record(void *event, void *stream)``; events and streams are what ``handle`` says of them."""
+    wait: int
+    """``int wait(void *event)``: block until the event has passed."""
+
+
 class Backend(ABC):
     """The primitives that shared code is built from.
 
@@ -239,6 +251,15 @@ class Backend(ABC):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
         raise self._unsupported("streams")
+
+    @property
+    def staging_calls(self) -> StagingCalls | None:
+        """C functions for staging plain bytes; None where only Python can do it."""
+        return None
+
+    def staging_error(self, code: int, stream: RawStream) -> Exception:
+        """The error for a result of `staging_calls` that is not 0."""
+        return TransferError(f"a copy on {stream.device} failed with code {code}; `xferlib info` shows the devices")
 
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         """Whether `copy_to_device` and `copy_to_host` are ordered on ``stream``; with ``idle``, at once."""

@@ -1,0 +1,77 @@
+"""Staging in C: what `staging.c` beside this file does, where it has been compiled.
+
+Threads that stage in Python hand the interpreter's lock to one another at each piece, and to the user's own threads;
+this part needs it only to begin and to end. Without it everything works, a little slower: see `why_absent`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import zlib
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("staging.c")
+LIBRARY = Path(__file__).with_name("staging.so")
+
+
+class Chunk(ctypes.Structure):
+    """A pinned chunk that is lent for one transfer."""
+
+    _fields_ = (("memory", ctypes.c_void_p), ("event", ctypes.c_void_p), ("is_busy", ctypes.c_int64))
+
+
+class Setup(ctypes.Structure):
+    """A transfer: addresses, pieces, chunks, and the driver's functions."""
+
+    _fields_ = (
+        ("host", ctypes.c_void_p), ("device", ctypes.c_uint64),
+        ("offsets", ctypes.POINTER(ctypes.c_int64)), ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("pieces", ctypes.c_int64), ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
+        ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
+        ("is_upward", ctypes.c_int64),
+    )  # fmt: skip
+
+
+def fingerprint(source: bytes) -> int:
+    """What the compiled library says of the source that it was made from."""
+    return zlib.crc32(source)
+
+
+def load(path: Path) -> Any:
+    """The functions of a compiled library.
+
+    Raises:
+        OSError: It cannot be loaded, or was made from another source.
+    """
+    library = ctypes.CDLL(str(path))
+    try:
+        made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
+    except ValueError as error:
+        raise OSError(f"{path.name} is not what staging.c compiles to: {error}") from None
+    if made_from != fingerprint(SOURCE.read_bytes()):
+        raise OSError(f"{path.name} was compiled from another staging.c; run python -m xferlib._native.build")
+    library.xf_open.argtypes, library.xf_open.restype = [ctypes.POINTER(Setup)], ctypes.c_void_p
+    library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
+    library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
+    library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64], ctypes.c_int
+    return library
+
+
+@functools.cache
+def _loaded() -> tuple[Any, str]:
+    try:
+        return load(LIBRARY), ""
+    except OSError as error:
+        return None, str(error) if LIBRARY.exists() else "not compiled; run python -m xferlib._native.build"
+
+
+def library() -> Any:
+    """The compiled functions; None where there are none."""
+    return _loaded()[0]
+
+
+def why_absent() -> str:
+    """Why `library` is None; empty where it is not."""
+    return _loaded()[1]

@@ -1,0 +1,120 @@
+"""One transfer of plain bytes by `staging.c`: lends it chunks of the ring, and takes them back."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _native
+from xferlib._workers import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._staging import Ring
+    from xferlib.backends.base import Backend, RawStream, StagingCalls
+
+_ENDLESS = 1 << 62
+"""The steps of a job are counted in C."""
+_SLICE = 16
+"""Pieces that a thread does before it looks whether it is still wanted: some milliseconds."""
+
+
+class Lending:
+    """What the threads of one transfer share.
+
+    Args:
+        spans: Offset and size of each piece, no larger than a chunk.
+        host, device: Addresses that the offsets count from.
+        is_upward: Host to device.
+        backend, stream: What carries the copies.
+        ring: Where the chunks come from, when the first thread needs them.
+        keep: What must outlive the transfer.
+    """
+
+    def __init__(
+        self,
+        spans: list[tuple[int, int]],
+        host: int,
+        device: int,
+        *,
+        is_upward: bool,
+        backend: Backend,
+        stream: RawStream,
+        calls: StagingCalls,
+        ring: Ring,
+        keep: Any,
+    ) -> None:
+        self._keep = keep
+        self._backend = backend
+        self._stream = stream
+        self._ring = ring
+        self._lock = threading.Lock()
+        self._chunks: list[Any] = []
+        self._lent: Any = None
+        self._staging: Any = None
+        numbers = ctypes.c_int64 * len(spans)
+        self._offsets = numbers(*[offset for offset, _ in spans])
+        self._sizes = numbers(*[size for _, size in spans])
+        self._setup = _native.Setup(
+            host=host, device=device, offsets=self._offsets, sizes=self._sizes, pieces=len(spans),
+            stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, is_upward=is_upward,
+        )  # fmt: skip
+
+    def job(self, after: Callable[[], None] | None) -> Job:
+        """What threads are to help with; ``after`` runs when the chunks have been given back."""
+
+        def finish() -> None:
+            try:
+                self._finish()
+            finally:
+                if after is not None:
+                    after()
+
+        return Job(_ENDLESS, self._work, finish=finish)
+
+    def _work(self, take: Callable[[], int]) -> None:
+        """Help until no piece is left, or the job has failed."""
+        if take() < 0:
+            return
+        self._backend.attach(self._stream.device)
+        library = _native.library()
+        with self._lock:
+            if self._staging is None:
+                self._open(library)
+        while library.xf_run(self._staging, _SLICE) and take() >= 0:
+            pass
+        error = library.xf_error(self._staging)
+        if error:
+            raise self._backend.staging_error(error, self._stream)
+
+    def _open(self, library: Any) -> None:
+        chunks = self._ring.borrow(self._setup.pieces, self._stream)
+        events: list[Any] = [each.event for each in chunks]
+        lent = (_native.Chunk * len(chunks))(
+            *[
+                _native.Chunk(each.pointer, event.handle, each.is_busy)
+                for each, event in zip(chunks, events, strict=True)
+            ]
+        )
+        self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
+        self._chunks, self._lent = chunks, lent
+        self._staging = library.xf_open(ctypes.byref(self._setup))
+        if self._staging is None:
+            raise MemoryError("no host memory for the state of a transfer")
+
+    def _finish(self) -> None:
+        """Give the chunks back, when every thread has left."""
+        if self._staging is None:
+            self._ring.give_back(self._chunks)
+            return
+        library = _native.library()
+        has_failed = bool(library.xf_error(self._staging))
+        library.xf_close(self._staging)
+        for chunk, lent in zip(self._chunks, self._lent, strict=True):
+            chunk.is_busy = bool(lent.is_busy)
+        if has_failed:  # a copy may be under way that no event marks
+            self._ring.abandon(self._chunks, self._stream)
+        else:
+            self._ring.give_back(self._chunks)
