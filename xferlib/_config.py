@@ -90,7 +90,12 @@ class Config:
     )  # fmt: skip
     threads: int = _variable(
         "XFERLIB_THREADS", _parse_threads, 0,
-        "Threads that stage copies and run CPU kernels. Unset: from the cores that this process may use, at most 12.",
+        "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
+        "stage.",
+    )  # fmt: skip
+    native: str = _variable(
+        "XFERLIB_NATIVE", _one_of("on", "off"), "on",
+        "Stage plain bytes in C where that part has been compiled, or all in Python.",
     )  # fmt: skip
     strict: frozenset[str] = _variable(
         "XFERLIB_STRICT", _parse_strict, frozenset(),
@@ -188,7 +193,7 @@ def _checked(setting: Field[Any], value: Any) -> Any:
 
 def staging_threads() -> int:
     """How many threads fill or drain the staging buffers of one transfer."""
-    return get().threads or min(8, usable_cores())
+    return get().threads or min(10, usable_cores())
 
 
 def staging_threads_in_all() -> int:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from xferlib import __version__, _config, _registry
+from xferlib import __version__, _config, _native, _registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,6 +84,7 @@ def _origin(setting: Any, value: Any) -> str:
 def _versions() -> Iterator[str]:
     yield f"xferlib {__version__}"
     yield f"Python {platform.python_version()} on {platform.platform()}"
+    yield f"staging in C: {_native.why_absent() or 'compiled'}"
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
             yield f"{name} {metadata.version(name)}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
+from xferlib import _config, _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
@@ -365,7 +365,8 @@ def _lending(
 ) -> Lending | None:
     """The compiled way, for plain bytes where nobody watches each step; None where Python does it."""
     calls = backend.staging_calls
-    if calls is None or pieces.plain is None or _recording.active is not None or not _native.library():
+    is_watched = _recording.active is not None or _config.get().native == "off"
+    if calls is None or pieces.plain is None or is_watched or not _native.library():
         return None
     host, spans = pieces.plain
     return Lending(

@@ -90,8 +90,12 @@ class Lending:
             raise self._backend.staging_error(error, self._stream)
 
     def _open(self, library: Any) -> None:
-        chunks = self._ring.borrow(self._setup.pieces, self._stream)
+        self._chunks = chunks = self._ring.borrow(self._setup.pieces, self._stream)
         events: list[Any] = [each.event for each in chunks]
+        if not self._setup.is_upward:  # asked for without waiting: the stream waits for what still reads a chunk
+            for each, event in zip(chunks, events, strict=True):
+                if each.is_busy:
+                    self._backend.event_wait(self._stream, event)
         lent = (_native.Chunk * len(chunks))(
             *[
                 _native.Chunk(each.pointer, event.handle, each.is_busy)
@@ -99,7 +103,7 @@ class Lending:
             ]
         )
         self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
-        self._chunks, self._lent = chunks, lent
+        self._lent = lent
         self._staging = library.xf_open(ctypes.byref(self._setup))
         if self._staging is None:
             raise MemoryError("no host memory for the state of a transfer")

@@ -123,7 +123,8 @@ static int take_up(Staging *staging, Place *place) {
     return 1;
 }
 
-/* Ask, with the lock held, for pieces as long as chunks are free, then wait for one to empty; 0 when there is none. */
+/* Ask, with the lock held, for pieces as long as chunks are free, then wait for one to empty; 0 when there is none.
+   What a chunk held before has been emptied, or the stream waits for whatever still reads it. */
 static int take_down(Staging *staging, Place *place) {
     const Setup *setup = &staging->setup;
     for (;;) {

@@ -134,7 +134,7 @@ class StagingCalls:
     """Addresses of C functions that return 0 for success, for staging that does not need the interpreter."""
 
     copy: int
-    """``int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``: enqueue a copy from or to pinned memory."""
+    """``int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``: enqueue, from or to pinned memory."""
     record: int
     """``int record(void *event, void *stream)``; events and streams are what ``handle`` says of them."""
     wait: int

@@ -1,0 +1,261 @@
+"""Staging in C, with a driver that copies as late as it may; and what happens where it is not compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib import _native, _staging
+from xferlib._native import build
+from xferlib._plan import Path as Way
+from xferlib._registry import get
+from xferlib.errors import TransferError
+from xferlib.testing import assert_same_bits, forced
+from xferlib.testing.strategies import bits_of
+
+HERE = "fake:sim:0"
+CHUNK = 64
+compiled = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+
+
+class Driver:
+    """One stream: a copy is done when an event behind it is waited for, and not before."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.lock = threading.RLock()
+        self.pending: list[tuple[int, int, int]] = []
+        self.done = 0
+        self.events: dict[int, int] = {}
+        self.calls = 0
+        self.fails_at = fails_at
+        word, pointer = ctypes.c_uint64, ctypes.c_void_p
+        self.functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, word, word, ctypes.c_size_t, pointer)(self.counted(self.copy)),
+            ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(self.counted(self.record)),
+            ctypes.CFUNCTYPE(ctypes.c_int, pointer)(self.counted(self.wait)),
+        )
+
+    def counted(self, call: Callable[..., None]) -> Callable[..., int]:
+        def run(*args: int) -> int:
+            with self.lock:
+                self.calls += 1
+                if self.calls - 1 == self.fails_at:
+                    return 77
+                call(*args)
+                return 0
+
+        return run
+
+    def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
+        self.pending.append((dst, src, nbytes))
+
+    def record(self, event: int, stream: int) -> None:
+        self.events[event] = len(self.pending)
+
+    def wait(self, event: int) -> None:
+        self.finish(self.events[event])
+
+    def finish(self, count: int | None = None) -> None:
+        while self.done < (len(self.pending) if count is None else count):
+            ctypes.memmove(*self.pending[self.done])
+            self.done += 1
+
+
+def _run(
+    driver: Driver, host: Any, device: Any, *, limit: int, chunks: int, threads: int, slice_: int, up: bool
+) -> int:
+    """One transfer by several threads; the driver's error."""
+    spans = [(start, min(limit, host.size - start)) for start in range(0, host.size, limit)]
+    numbers = ctypes.c_int64 * len(spans)
+    pinned = np.full(chunks * CHUNK, 0xA5, np.uint8)
+    lent = (_native.Chunk * chunks)(*[_native.Chunk(pinned.ctypes.data + n * CHUNK, n + 1, 0) for n in range(chunks)])
+    copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value for each in driver.functions)
+    setup = _native.Setup(
+        host=host.ctypes.data, device=device.ctypes.data, offsets=numbers(*[offset for offset, _ in spans]),
+        sizes=numbers(*[size for _, size in spans]), pieces=len(spans), chunks=lent, chunk_count=chunks,
+        stream=1, copy=copy, record=record, wait=wait, is_upward=up,
+    )  # fmt: skip
+    library = _native.library()
+    staging = library.xf_open(ctypes.byref(setup))
+
+    def work() -> None:
+        while library.xf_run(staging, slice_):
+            pass
+
+    helpers = [threading.Thread(target=work) for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
+    error: int = library.xf_error(staging)
+    library.xf_close(staging)
+    driver.finish()
+    return error
+
+
+_cases = given(
+    nbytes=st.integers(1, 1000), limit=st.integers(1, CHUNK), chunks=st.integers(1, 9), threads=st.integers(1, 5),
+    slice_=st.integers(1, 4), up=st.booleans(),
+)  # fmt: skip
+
+
+@compiled
+@settings(max_examples=200)
+@_cases
+def test_every_byte_arrives_however_many_threads_and_chunks(
+    nbytes: int, limit: int, chunks: int, threads: int, slice_: int, up: bool
+) -> None:
+    host, device = bits_of(nbytes, np.uint8, seed=nbytes), bits_of(nbytes, np.uint8, seed=limit)
+    expected = (host if up else device).copy()
+    assert not _run(Driver(), host, device, limit=limit, chunks=chunks, threads=threads, slice_=slice_, up=up)
+    assert_same_bits(host, expected)
+    assert_same_bits(device, expected)
+
+
+@compiled
+@settings(max_examples=200)
+@given(fails_at=st.integers(0, 40), data=st.data())
+def test_the_drivers_error_is_told_and_ends_the_transfer(fails_at: int, data: st.DataObject) -> None:
+    chunks, threads, up = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 5), st.booleans()))
+    host, device = bits_of(1000, np.uint8, seed=1), bits_of(1000, np.uint8, seed=2)
+    driver = Driver(fails_at)
+    error = _run(driver, host, device, limit=CHUNK, chunks=chunks, threads=threads, slice_=2, up=up)
+    assert error == (77 if driver.calls > fails_at else 0)
+    if error and threads == 1:
+        assert driver.calls == fails_at + 1  # nothing more was asked of a driver that has failed
+
+
+def _staged() -> Any:
+    return forced(Way.STAGED, chunk_nbytes=1000)
+
+
+@pytest.fixture
+def ring(fake: Any) -> Iterator[Any]:
+    ring = _staging.ring_of(fake)
+    ring.trim()
+    yield ring
+    fake.machine.failing = None
+    fake.machine.limits.clear()
+    ring.trim()
+
+
+@compiled
+def test_transfers_of_plain_bytes_take_it(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    library = _native.library()
+
+    class Noting:
+        xf_open, xf_close, xf_error = library.xf_open, library.xf_close, library.xf_error
+
+        def xf_run(self, *args: Any) -> Any:
+            seen.append(True)
+            return library.xf_run(*args)
+
+    noting = Noting()
+    monkeypatch.setattr(_native, "_loaded", lambda: (noting, ""))
+    x = bits_of(100_000, np.uint8, seed=1)
+    for source, is_plain in [(x, True), (x[::-1], False), (x.view(">u2"), False)]:
+        seen.clear()
+        with _staged():
+            d = xl.to_device(source, device=HERE)
+        assert bool(seen) == is_plain
+        assert_same_bits(xl.to_host(d), np.array(source, source.dtype.newbyteorder("="), order="C"))
+    before = xl.configure(native="off")
+    try:
+        seen.clear()
+        with _staged():
+            assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
+        assert not seen
+    finally:
+        xl.configure(native=before.native)
+
+
+@compiled
+def test_chunks_come_back_after_success_and_after_failure(ring: Any) -> None:
+    x = bits_of(100_000, np.uint8, seed=2)
+    with _staged():
+        d = xl.to_device(x, device=HERE)
+        held = ring._free.qsize()
+        assert held == _staging.LENT_CHUNKS
+        get("fake").machine.failing = OSError("the link is down")
+        with pytest.raises(OSError, match="the link is down"):
+            xl.to_device(x, out=d)
+        with pytest.raises(OSError, match="the link is down"):
+            xl.to_host(d)
+        get("fake").machine.failing = None
+        assert ring._free.qsize() == held
+        assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
+
+
+@compiled
+def test_a_transfer_in_each_direction_has_chunks_of_its_own(ring: Any) -> None:
+    x, y = bits_of(50_000, np.uint8, seed=3), np.zeros(50_000, np.uint8)
+    with _staged():
+        d = xl.to_device(x, device=HERE)
+        up, down = xl.to_device_async(x[::-1].copy(), device=HERE), xl.to_host_async(d, out=y)
+        assert_same_bits(down.result(), x)
+        assert_same_bits(xl.to_host(up.result()), x[::-1])
+    assert ring._count <= _staging.RING_CHUNKS
+
+
+@compiled
+def test_one_chunk_is_enough(ring: Any) -> None:
+    machine = get("fake").machine
+    machine.limits["pinned"] = machine.held("pinned") + _staging.CHUNK_NBYTES
+    x = bits_of(30_000, np.uint8, seed=4)
+    with _staged():
+        assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
+        transfers = [xl.to_device_async(x, device=HERE) for _ in range(5)]
+        for transfer in transfers:
+            assert_same_bits(xl.to_host(transfer.result()), x)
+    assert ring._count == 1
+
+
+def test_without_a_compiler_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_compiler", list)
+    assert "no C compiler" in build.build(_native.SOURCE, tmp_path / "staging.so", 1)
+    assert not list(tmp_path.iterdir())
+
+
+@compiled
+def test_a_source_that_does_not_compile_leaves_nothing(tmp_path: Path) -> None:
+    broken = tmp_path / "staging.c"
+    broken.write_text("int main(")
+    assert "failed" in build.build(broken, tmp_path / "staging.so", 1)
+    assert [each.name for each in tmp_path.iterdir()] == ["staging.c"]
+
+
+@compiled
+def test_a_library_of_another_source_is_not_used(tmp_path: Path) -> None:
+    target = tmp_path / "staging.so"
+    assert not build.build(_native.SOURCE, target, 12345)
+    with pytest.raises(OSError, match=r"another staging\.c; run python -m xferlib\._native\.build"):
+        _native.load(target)
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+def test_the_setting_is_read_from_the_environment(native: str) -> None:
+    code = "import xferlib as xl; print(xl._config.get().native)"
+    environ = {**os.environ, "XFERLIB_NATIVE": native}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    assert done.stdout.strip() == native
+
+
+def test_an_error_without_words_of_its_own_names_the_code() -> None:
+    numpy = get("numpy")
+    stream = numpy.stream_current(xl.get_device("cpu"))
+    assert isinstance(numpy.staging_error(5, stream), TransferError)
+    assert "code 5" in str(numpy.staging_error(5, stream))
