@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def _run(
     staging = library.xf_open(ctypes.byref(setup))
 
     def work() -> None:
-        while library.xf_run(staging, slice_):
+        while library.xf_run(staging, slice_, 0):
             pass
 
     helpers = [threading.Thread(target=work) for _ in range(threads - 1)]
@@ -259,3 +260,24 @@ def test_an_error_without_words_of_its_own_names_the_code() -> None:
     stream = numpy.stream_current(xl.get_device("cpu"))
     assert isinstance(numpy.staging_error(5, stream), TransferError)
     assert "code 5" in str(numpy.staging_error(5, stream))
+
+
+@compiled
+@pytest.mark.parametrize("is_upward", [True, False])
+def test_a_recording_learns_of_every_piece(ring: Any, is_upward: bool) -> None:
+    x = bits_of(100_000, np.uint8, seed=6)
+    d = xl.to_device(x, device=HERE)
+    with _staged(), xl.trace() as found:
+        if is_upward:
+            xl.to_device(x, out=d)
+        else:
+            xl.to_host(d)
+    kind = "h2d" if is_upward else "d2h"
+    copies = [each for each in found.operations if each.kind == kind]
+    steps = [each for each in found.operations if each.kind == "staging"]
+    assert len(copies) == len(steps) == 100
+    assert sum(each.nbytes for each in copies) == sum(each.nbytes for each in steps) == x.nbytes
+    assert all(each.file == __file__ and each.end_s >= each.start_s for each in [*copies, *steps])
+    assert all(each.is_timed and each.thread for each in copies)
+    ordered = sorted(copies, key=lambda each: each.start_s)
+    assert all(one.end_s <= two.start_s + 1e-9 for one, two in itertools.pairwise(ordered))

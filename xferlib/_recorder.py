@@ -264,6 +264,13 @@ class EventRecorder:
             name = threading.current_thread().name
             self._add(Record(Kind.STAGING, "stage", nbytes, "host", name, _site.place(), begun, end))
 
+    def pieces(self, backend: Backend, stream: RawStream, count: int) -> _Pieces | None:
+        if backend.pinned_domain in self._domains:
+            return None
+        clock = self._clocks.get(stream.device) or self._clock(backend, stream.device)
+        clock.refer(time.perf_counter())
+        return _Pieces(self, clock, stream, count)
+
     def _reported(
         self,
         domain: str,
@@ -330,6 +337,43 @@ class EventRecorder:
             clock.give(first, last)
         record.first = record.last = record.reference = None
         return True
+
+
+class _Pieces:
+    """The pieces of one staged transfer, which were enqueued without Python."""
+
+    def __init__(self, recorder: EventRecorder, clock: DeviceClock, stream: RawStream, count: int) -> None:
+        self._recorder = recorder
+        self._clock = clock
+        self._stream = stream
+        self._reference = clock.reference
+        self._place = _site.place()
+        self._events: list[tuple[Any, Any]] = []
+        for _ in range(count):
+            if clock.is_short:
+                recorder._reclaim(clock)
+            self._events.append((clock.take(), clock.take()))
+        self.events = [(first.handle, last.handle) for first, last in self._events]
+
+    def add(
+        self,
+        number: int,
+        kind: Kind,
+        nbytes: int,
+        copied: tuple[float, float] | None,
+        staged: tuple[float, float] | None,
+        thread: str,
+    ) -> None:
+        recorder, clock = self._recorder, self._clock
+        first, last = self._events[number]
+        if copied is None:
+            clock.give(first, last)
+        else:
+            record = Record(kind, "chunk", nbytes, clock.label, self._stream.handle, self._place, *copied)
+            recorder._await(record, clock, self._reference, first, last)
+            record.thread = thread
+        if staged is not None:
+            recorder._add(Record(Kind.STAGING, "stage", nbytes, "host", thread, self._place, *staged))
 
 
 _lock = threading.RLock()

@@ -28,6 +28,27 @@ class Kind(StrEnum):
     RANGE = "range"
 
 
+class PieceLog(Protocol):
+    """What a recording learns of a staged transfer afterwards."""
+
+    events: list[tuple[int, int]]
+    """For each piece the handles of the events to record before and after its copy."""
+
+    def add(
+        self,
+        number: int,
+        kind: Kind,
+        nbytes: int,
+        copied: tuple[float, float] | None,
+        staged: tuple[float, float] | None,
+        thread: str,
+    ) -> None:
+        """One piece: when its copy was enqueued, and when a thread filled or emptied its chunk, if that was done.
+
+        Times are those of `time.perf_counter`, in seconds.
+        """
+
+
 class Recorder(Protocol):
     """Notes what happens, and when; must not wait for a device."""
 
@@ -49,6 +70,9 @@ class Recorder(Protocol):
 
     def staged(self, begun: Any, backend: Backend, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""
+
+    def pieces(self, backend: Backend, stream: RawStream, count: int) -> PieceLog | None:
+        """A transfer of ``count`` pieces on ``stream`` begins, of which nobody speaks before its end."""
 
     def met(self, backend: Backend) -> None:
         """A backend has been loaded."""

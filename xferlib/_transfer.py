@@ -363,10 +363,9 @@ def upload_job(
 def _lending(
     pieces: Pieces, device: int, backend: Backend, stream: RawStream, ring: Ring, *, is_upward: bool
 ) -> Lending | None:
-    """The compiled way, for plain bytes where nobody watches each step; None where Python does it."""
+    """The compiled way, for plain bytes; None where Python does it."""
     calls = backend.staging_calls
-    is_watched = _recording.active is not None or _config.get().native == "off"
-    if calls is None or pieces.plain is None or is_watched or not _native.library():
+    if calls is None or pieces.plain is None or _config.get().native == "off" or not _native.library():
         return None
     host, spans = pieces.plain
     return Lending(

@@ -22,6 +22,16 @@ class Chunk(ctypes.Structure):
     _fields_ = (("memory", ctypes.c_void_p), ("event", ctypes.c_void_p), ("is_busy", ctypes.c_int64))
 
 
+class Mark(ctypes.Structure):
+    """What a recording learns of one piece: events around its copy, nanoseconds of `time.perf_counter`, a thread."""
+
+    _fields_ = (
+        ("first", ctypes.c_void_p), ("last", ctypes.c_void_p),
+        ("asked_ns", ctypes.c_int64), ("sent_ns", ctypes.c_int64),
+        ("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64),
+    )  # fmt: skip
+
+
 class Setup(ctypes.Structure):
     """A transfer: addresses, pieces, chunks, and the driver's functions."""
 
@@ -30,7 +40,7 @@ class Setup(ctypes.Structure):
         ("offsets", ctypes.POINTER(ctypes.c_int64)), ("sizes", ctypes.POINTER(ctypes.c_int64)),
         ("pieces", ctypes.c_int64), ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
-        ("is_upward", ctypes.c_int64),
+        ("is_upward", ctypes.c_int64), ("marks", ctypes.POINTER(Mark)),
     )  # fmt: skip
 
 
@@ -55,7 +65,7 @@ def load(path: Path) -> Any:
     library.xf_open.argtypes, library.xf_open.restype = [ctypes.POINTER(Setup)], ctypes.c_void_p
     library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
     library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
-    library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64], ctypes.c_int
+    library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], ctypes.c_int
     return library
 
 

@@ -6,12 +6,14 @@ import ctypes
 import threading
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _native
+from xferlib import _native, _recording
+from xferlib._recording import Kind
 from xferlib._workers import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._recording import PieceLog
     from xferlib._staging import Ring
     from xferlib.backends.base import Backend, RawStream, StagingCalls
 
@@ -52,6 +54,8 @@ class Lending:
         self._ring = ring
         self._lock = threading.Lock()
         self._chunks: list[Any] = []
+        self._threads: list[str] = []
+        self._log: PieceLog | None = None
         self._lent: Any = None
         self._staging: Any = None
         numbers = ctypes.c_int64 * len(spans)
@@ -83,7 +87,9 @@ class Lending:
         with self._lock:
             if self._staging is None:
                 self._open(library)
-        while library.xf_run(self._staging, _SLICE) and take() >= 0:
+            number = len(self._threads)
+            self._threads.append(threading.current_thread().name)
+        while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
             pass
         error = library.xf_error(self._staging)
         if error:
@@ -104,6 +110,11 @@ class Lending:
         )
         self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
         self._lent = lent
+        recorder = _recording.active
+        if recorder is not None and (log := recorder.pieces(self._backend, self._stream, self._setup.pieces)):
+            self._log = log
+            self._marks = (_native.Mark * self._setup.pieces)(*[_native.Mark(*pair) for pair in log.events])
+            self._setup.marks = self._marks
         self._staging = library.xf_open(ctypes.byref(self._setup))
         if self._staging is None:
             raise MemoryError("no host memory for the state of a transfer")
@@ -115,6 +126,8 @@ class Lending:
             return
         library = _native.library()
         has_failed = bool(library.xf_error(self._staging))
+        if self._log is not None:
+            self._report(self._log)
         library.xf_close(self._staging)
         for chunk, lent in zip(self._chunks, self._lent, strict=True):
             chunk.is_busy = bool(lent.is_busy)
@@ -122,3 +135,11 @@ class Lending:
             self._ring.abandon(self._chunks, self._stream)
         else:
             self._ring.give_back(self._chunks)
+
+    def _report(self, log: PieceLog) -> None:
+        """Tell the recording what has been done of each piece."""
+        kind = Kind.H2D if self._setup.is_upward else Kind.D2H
+        for number, (mark, nbytes) in enumerate(zip(self._marks, self._sizes, strict=True)):
+            copied = (mark.asked_ns * 1e-9, mark.sent_ns * 1e-9) if mark.sent_ns else None
+            staged = (mark.begun_ns * 1e-9, mark.ended_ns * 1e-9) if mark.ended_ns else None
+            log.add(number, kind, nbytes, copied, staged, self._threads[mark.thread])

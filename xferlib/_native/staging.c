@@ -5,10 +5,13 @@
    chunk is free, so that the link never idles, then empties the one that arrives next. The driver's functions come in
    as addresses: nothing is linked to. */
 
+#define _POSIX_C_SOURCE 199309L /* clock_gettime */
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -17,6 +20,13 @@ typedef struct {
     void *event;
     int64_t is_busy; /* a copy may still use it until the event has passed */
 } Chunk;
+
+typedef struct {
+    void *first, *last;                    /* events before and after the copy */
+    int64_t asked_ns, sent_ns;             /* when the copy was enqueued */
+    int64_t begun_ns, ended_ns;            /* when the chunk was filled or emptied */
+    int64_t thread;                        /* by which of the callers */
+} Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
     char *host;
@@ -30,6 +40,7 @@ typedef struct {
     int (*record)(void *event, void *stream);
     int (*wait)(void *event);
     int64_t is_upward;
+    Mark *marks; /* one for each piece; NULL where nobody records */
 } Setup; /* what Python fills in: see xferlib/_native/__init__.py */
 
 typedef struct {
@@ -46,6 +57,7 @@ typedef struct {
     Setup setup;
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    pthread_mutex_t marking; /* so that nobody else's copy comes between two events */
     Queue free, arriving;
     int64_t next;  /* the first piece that nobody has taken */
     int64_t error; /* the driver's first result that is not 0 */
@@ -67,6 +79,7 @@ EXPORT void xf_close(Staging *staging) {
     free(staging->free.places);
     free(staging->arriving.places);
     pthread_cond_destroy(&staging->changed);
+    pthread_mutex_destroy(&staging->marking);
     pthread_mutex_destroy(&staging->lock);
     free(staging);
 }
@@ -77,6 +90,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     if (staging == NULL) return NULL;
     staging->setup = *setup;
     pthread_mutex_init(&staging->lock, NULL);
+    pthread_mutex_init(&staging->marking, NULL);
     pthread_cond_init(&staging->changed, NULL);
     staging->free.room = staging->arriving.room = setup->chunk_count;
     staging->free.places = calloc((size_t)setup->chunk_count, sizeof(Place));
@@ -96,6 +110,12 @@ EXPORT int64_t xf_error(Staging *staging) {
     return error;
 }
 
+static int64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 /* Until no copy uses the chunk. */
 static int settle(const Setup *setup, Chunk *chunk) {
     int result = chunk->is_busy ? setup->wait(chunk->event) : 0;
@@ -109,6 +129,32 @@ static int send(const Setup *setup, Chunk *chunk, uint64_t dst, uint64_t src, in
     if (result) return result;
     chunk->is_busy = 1;
     return setup->record(chunk->event, setup->stream);
+}
+
+/* The same between the events of a recording. */
+static int send_marked(Staging *staging, Place place, uint64_t dst, uint64_t src) {
+    const Setup *setup = &staging->setup;
+    int64_t nbytes = setup->sizes[place.piece];
+    if (setup->marks == NULL) return send(setup, place.chunk, dst, src, nbytes);
+    Mark *mark = &setup->marks[place.piece];
+    mark->asked_ns = now_ns();
+    pthread_mutex_lock(&staging->marking);
+    int result = setup->record(mark->first, setup->stream);
+    if (result == 0) result = send(setup, place.chunk, dst, src, nbytes);
+    if (result == 0) result = setup->record(mark->last, setup->stream);
+    pthread_mutex_unlock(&staging->marking);
+    if (result == 0) mark->sent_ns = now_ns();
+    return result;
+}
+
+static void copy_marked(const Setup *setup, Place place, void *dst, const void *src, int64_t thread) {
+    int64_t begun_ns = setup->marks == NULL ? 0 : now_ns();
+    memcpy(dst, src, (size_t)setup->sizes[place.piece]);
+    if (setup->marks == NULL) return;
+    Mark *mark = &setup->marks[place.piece];
+    mark->begun_ns = begun_ns;
+    mark->ended_ns = now_ns();
+    mark->thread = thread;
 }
 
 /* Wait, with the lock held, for a piece that this thread may fill; 0 when there is none left. */
@@ -132,8 +178,7 @@ static int take_down(Staging *staging, Place *place) {
             Place asked = pop(&staging->free);
             asked.piece = staging->next++;
             uint64_t source = setup->device + (uint64_t)setup->offsets[asked.piece];
-            staging->error = send(setup, asked.chunk, (uint64_t)(uintptr_t)asked.chunk->memory, source,
-                                  setup->sizes[asked.piece]);
+            staging->error = send_marked(staging, asked, (uint64_t)(uintptr_t)asked.chunk->memory, source);
             push(&staging->arriving, asked);
         }
         if (staging->error) return 0;
@@ -145,23 +190,25 @@ static int take_down(Staging *staging, Place *place) {
     return 1;
 }
 
-static int fill(const Setup *setup, Place place) {
-    int64_t offset = setup->offsets[place.piece], nbytes = setup->sizes[place.piece];
+static int fill(Staging *staging, Place place, int64_t thread) {
+    const Setup *setup = &staging->setup;
+    int64_t offset = setup->offsets[place.piece];
     int result = settle(setup, place.chunk);
     if (result) return result;
-    memcpy(place.chunk->memory, setup->host + offset, (size_t)nbytes);
-    return send(setup, place.chunk, setup->device + (uint64_t)offset, (uint64_t)(uintptr_t)place.chunk->memory, nbytes);
+    copy_marked(setup, place, place.chunk->memory, setup->host + offset, thread);
+    return send_marked(staging, place, setup->device + (uint64_t)offset, (uint64_t)(uintptr_t)place.chunk->memory);
 }
 
-static int empty(const Setup *setup, Place place) {
+static int empty(Staging *staging, Place place, int64_t thread) {
+    const Setup *setup = &staging->setup;
     int result = settle(setup, place.chunk);
     if (result) return result;
-    memcpy(setup->host + setup->offsets[place.piece], place.chunk->memory, (size_t)setup->sizes[place.piece]);
+    copy_marked(setup, place, setup->host + setup->offsets[place.piece], place.chunk->memory, thread);
     return 0;
 }
 
-/* Do up to `most` pieces in the calling thread; 0 when there is nothing more for it to do. */
-EXPORT int xf_run(Staging *staging, int64_t most) {
+/* Do up to `most` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
+EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
     const Setup *setup = &staging->setup;
     Place place;
     int has_more = 1;
@@ -170,7 +217,7 @@ EXPORT int xf_run(Staging *staging, int64_t most) {
         has_more = setup->is_upward ? take_up(staging, &place) : take_down(staging, &place);
         if (!has_more) break;
         pthread_mutex_unlock(&staging->lock);
-        int result = setup->is_upward ? fill(setup, place) : empty(setup, place);
+        int result = setup->is_upward ? fill(staging, place, thread) : empty(staging, place, thread);
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
         push(&staging->free, place);
