@@ -33,25 +33,28 @@ def upload(x: Any, out: Array) -> bool:
     if owner is None:
         return False
     into = owner.view(out)
-    # Equal strides and one of the two in C order: so is the other.
-    if into.strides != x.strides or into.shape != x.shape or not into.is_writable or into.device.kind == "cpu":
+    nbytes, place = x.nbytes, into.device
+    # Equal strides, and one of the two in C order: so is the other.
+    if into.shape != x.shape or into.strides != x.strides or into.dtype != x.dtype or not into.is_writable:
         return False
-    backend = owner.at(into.device)
-    backend.attach(into.device)
-    return _sends(x, into, backend, backend.stream_current(into.device))
+    if not 0 < nbytes <= _plan.DRIVER_MOST or place.kind == "cpu" or not x.flags.c_contiguous:
+        return False
+    backend = owner.at(place)
+    backend.attach(place)
+    stream = backend.stream_current(place)
+    return backend.takes_pageable(stream, idle=True) and backend.copy_to_device(
+        into.pointer, address(x), nbytes, stream=stream
+    )
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
     """Fill a C-contiguous destination of the shape of ``src``; False, and nothing done, in every other case."""
-    return _is_open() and _sends(src, into, backend, stream)
-
-
-def _sends(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
     nbytes = src.nbytes
     return (
         0 < nbytes <= _plan.DRIVER_MOST
         and src.dtype == into.dtype
         and src.flags.c_contiguous
+        and _is_open()
         and backend.takes_pageable(stream, idle=True)
         and backend.copy_to_device(into.pointer, address(src), nbytes, stream=stream)
     )

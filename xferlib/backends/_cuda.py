@@ -310,9 +310,10 @@ class CudaBackend(CudaKernels, Backend):
 
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         # The synchronous copies run on the current device's legacy default stream and are ordered on that one alone.
-        if stream.handle not in _LEGACY or (len(self._devices) > 1 and self.device_current() is not stream.device):
+        handle = stream.handle
+        if handle not in _LEGACY or (len(self._devices) > 1 and self.device_current() is not stream.device):
             return False
-        return not idle or self.stream_done(stream)
+        return not idle or calls.stream_query(handle) == calls.SUCCESS
 
     def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = calls.copy_to_device(dst, src, nbytes)
