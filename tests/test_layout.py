@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from xferlib import _array, _devicecopy, _layout, _pieces, _plan
+from xferlib import _array, _devicecopy, _layout, _pieces, _plan, _staging
 from xferlib.testing import assert_same_bits, strategies
 
 relaxed = settings(max_examples=300, deadline=None, derandomize=True, database=None)
@@ -102,7 +102,7 @@ def _addresses(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[A
 
 @pytest.mark.parametrize("nbytes", [1, 1000, 1 << 20, 9 << 20, 100 << 20, 3 << 30])
 def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
-    assert 0 < _pieces.chunk_nbytes(nbytes) <= _pieces._staging.CHUNK_NBYTES
+    assert 0 < _pieces.chunk_nbytes(nbytes) <= _pieces.PIECE_NBYTES <= _staging.CHUNK_NBYTES
 
 
 def test_nothing_is_planned_for_nothing() -> None:

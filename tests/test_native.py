@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _native, _staging
 from xferlib._native import build
+from xferlib._native.lending import loads_of
 from xferlib._plan import Path as Way
 from xferlib._registry import get
 from xferlib.errors import TransferError
@@ -80,12 +81,14 @@ def _run(
     """One transfer by several threads; the driver's error."""
     spans = [(start, min(limit, host.size - start)) for start in range(0, host.size, limit)]
     numbers = ctypes.c_int64 * len(spans)
+    firsts = [*(range(0, len(spans), 2) if 2 * limit <= CHUNK else range(len(spans))), len(spans)]
     pinned = np.full(chunks * CHUNK, 0xA5, np.uint8)
     lent = (_native.Chunk * chunks)(*[_native.Chunk(pinned.ctypes.data + n * CHUNK, n + 1, 0) for n in range(chunks)])
     copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value for each in driver.functions)
     setup = _native.Setup(
         host=host.ctypes.data, device=device.ctypes.data, offsets=numbers(*[offset for offset, _ in spans]),
-        sizes=numbers(*[size for _, size in spans]), pieces=len(spans), chunks=lent, chunk_count=chunks,
+        sizes=numbers(*[size for _, size in spans]), firsts=(ctypes.c_int64 * len(firsts))(*firsts),
+        loads=len(firsts) - 1, chunks=lent, chunk_count=chunks,
         stream=1, copy=copy, record=record, wait=wait, is_upward=up,
     )  # fmt: skip
     library = _native.library()
@@ -151,6 +154,17 @@ def ring(fake: Any) -> Iterator[Any]:
     fake.machine.failing = None
     fake.machine.limits.clear()
     ring.trim()
+
+
+@given(sizes=st.lists(st.sampled_from([1, 7, 1 << 20, 4 << 20]), min_size=1, max_size=40))
+def test_loads_cover_the_pieces_and_fit_a_chunk(sizes: list[int]) -> None:
+    firsts = loads_of(sizes)
+    assert firsts[0] == 0
+    assert firsts[-1] == len(sizes)
+    loads = [sizes[first:end] for first, end in itertools.pairwise(firsts)]
+    assert [size for load in loads for size in load] == sizes
+    assert all(1 <= len(load) <= 2 and sum(load) <= _staging.CHUNK_NBYTES for load in loads)
+    assert all(len(load) == 1 or load == [max(sizes)] * 2 for load in loads)
 
 
 @compiled
@@ -275,7 +289,7 @@ def test_a_recording_learns_of_every_piece(ring: Any, is_upward: bool) -> None:
     kind = "h2d" if is_upward else "d2h"
     copies = [each for each in found.operations if each.kind == kind]
     steps = [each for each in found.operations if each.kind == "staging"]
-    assert len(copies) == len(steps) == 100
+    assert (len(copies), len(steps)) == (50, 100)
     assert sum(each.nbytes for each in copies) == sum(each.nbytes for each in steps) == x.nbytes
     assert all(each.file == __file__ and each.end_s >= each.start_s for each in [*copies, *steps])
     assert all(each.is_timed and each.thread for each in copies)

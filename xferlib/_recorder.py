@@ -340,7 +340,7 @@ class EventRecorder:
 
 
 class _Pieces:
-    """The pieces of one staged transfer, which were enqueued without Python."""
+    """The copies of one staged transfer, which were enqueued without Python."""
 
     def __init__(self, recorder: EventRecorder, clock: DeviceClock, stream: RawStream, count: int) -> None:
         self._recorder = recorder
@@ -355,25 +355,14 @@ class _Pieces:
             self._events.append((clock.take(), clock.take()))
         self.events = [(first.handle, last.handle) for first, last in self._events]
 
-    def add(
-        self,
-        number: int,
-        kind: Kind,
-        nbytes: int,
-        copied: tuple[float, float] | None,
-        staged: tuple[float, float] | None,
-        thread: str,
-    ) -> None:
-        recorder, clock = self._recorder, self._clock
-        first, last = self._events[number]
-        if copied is None:
-            clock.give(first, last)
-        else:
-            record = Record(kind, "chunk", nbytes, clock.label, self._stream.handle, self._place, *copied)
-            recorder._await(record, clock, self._reference, first, last)
-            record.thread = thread
-        if staged is not None:
-            recorder._add(Record(Kind.STAGING, "stage", nbytes, "host", thread, self._place, *staged))
+    def copied(self, number: int, kind: Kind, nbytes: int, start_s: float, end_s: float, thread: str) -> None:
+        clock = self._clock
+        record = Record(kind, "chunk", nbytes, clock.label, self._stream.handle, self._place, start_s, end_s)
+        self._recorder._await(record, clock, self._reference, *self._events[number])
+        record.thread = thread
+
+    def staged(self, nbytes: int, start_s: float, end_s: float, thread: str) -> None:
+        self._recorder._add(Record(Kind.STAGING, "stage", nbytes, "host", thread, self._place, start_s, end_s))
 
 
 _lock = threading.RLock()

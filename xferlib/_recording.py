@@ -32,21 +32,13 @@ class PieceLog(Protocol):
     """What a recording learns of a staged transfer afterwards."""
 
     events: list[tuple[int, int]]
-    """For each piece the handles of the events to record before and after its copy."""
+    """For each copy the handles of the events to record before and after it."""
 
-    def add(
-        self,
-        number: int,
-        kind: Kind,
-        nbytes: int,
-        copied: tuple[float, float] | None,
-        staged: tuple[float, float] | None,
-        thread: str,
-    ) -> None:
-        """One piece: when its copy was enqueued, and when a thread filled or emptied its chunk, if that was done.
+    def copied(self, number: int, kind: Kind, nbytes: int, start_s: float, end_s: float, thread: str) -> None:
+        """A copy was enqueued, with the events of that number around it; times of `time.perf_counter`."""
 
-        Times are those of `time.perf_counter`, in seconds.
-        """
+    def staged(self, nbytes: int, start_s: float, end_s: float, thread: str) -> None:
+        """A thread has filled or emptied a part of a chunk."""
 
 
 class Recorder(Protocol):
@@ -72,7 +64,7 @@ class Recorder(Protocol):
         """The calling thread has copied so much between ordinary and page-locked memory."""
 
     def pieces(self, backend: Backend, stream: RawStream, count: int) -> PieceLog | None:
-        """A transfer of ``count`` pieces on ``stream`` begins, of which nobody speaks before its end."""
+        """A transfer in ``count`` copies on ``stream`` begins, of which nobody speaks before its end."""
 
     def met(self, backend: Backend) -> None:
         """A backend has been loaded."""

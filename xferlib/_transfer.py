@@ -489,7 +489,7 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
     if dst.nbytes < _PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
         copy_into(dst, src)
         return
-    chunks = _layout.chunked(src, dst.itemsize, _staging.CHUNK_NBYTES)
+    chunks = _layout.chunked(src, dst.itemsize, _pieces.PIECE_NBYTES)
     flat = dst.reshape(-1)
 
     def work(take: Callable[[], int]) -> None:

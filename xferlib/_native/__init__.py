@@ -33,12 +33,13 @@ class Mark(ctypes.Structure):
 
 
 class Setup(ctypes.Structure):
-    """A transfer: addresses, pieces, chunks, and the driver's functions."""
+    """A transfer: addresses, pieces, the loads that they are sent in, chunks, and the driver's functions."""
 
     _fields_ = (
         ("host", ctypes.c_void_p), ("device", ctypes.c_uint64),
         ("offsets", ctypes.POINTER(ctypes.c_int64)), ("sizes", ctypes.POINTER(ctypes.c_int64)),
-        ("pieces", ctypes.c_int64), ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
+        ("firsts", ctypes.POINTER(ctypes.c_int64)), ("loads", ctypes.c_int64),
+        ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("marks", ctypes.POINTER(Mark)),
     )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _native, _recording
+from xferlib import _native, _recording, _staging
 from xferlib._recording import Kind
 from xferlib._workers import Job
 
@@ -61,8 +62,11 @@ class Lending:
         numbers = ctypes.c_int64 * len(spans)
         self._offsets = numbers(*[offset for offset, _ in spans])
         self._sizes = numbers(*[size for _, size in spans])
+        firsts = loads_of([size for _, size in spans])
+        self._firsts = (ctypes.c_int64 * len(firsts))(*firsts)
         self._setup = _native.Setup(
-            host=host, device=device, offsets=self._offsets, sizes=self._sizes, pieces=len(spans),
+            host=host, device=device, offsets=self._offsets, sizes=self._sizes, firsts=self._firsts,
+            loads=len(firsts) - 1,
             stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, is_upward=is_upward,
         )  # fmt: skip
 
@@ -96,7 +100,7 @@ class Lending:
             raise self._backend.staging_error(error, self._stream)
 
     def _open(self, library: Any) -> None:
-        self._chunks = chunks = self._ring.borrow(self._setup.pieces, self._stream)
+        self._chunks = chunks = self._ring.borrow(self._setup.loads, self._stream)
         events: list[Any] = [each.event for each in chunks]
         if not self._setup.is_upward:  # asked for without waiting: the stream waits for what still reads a chunk
             for each, event in zip(chunks, events, strict=True):
@@ -111,9 +115,11 @@ class Lending:
         self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
         self._lent = lent
         recorder = _recording.active
-        if recorder is not None and (log := recorder.pieces(self._backend, self._stream, self._setup.pieces)):
+        if recorder is not None and (log := recorder.pieces(self._backend, self._stream, self._setup.loads)):
             self._log = log
-            self._marks = (_native.Mark * self._setup.pieces)(*[_native.Mark(*pair) for pair in log.events])
+            self._marks = (_native.Mark * len(self._sizes))()
+            for first, pair in zip(self._firsts, log.events, strict=False):
+                self._marks[first] = _native.Mark(*pair)
             self._setup.marks = self._marks
         self._staging = library.xf_open(ctypes.byref(self._setup))
         if self._staging is None:
@@ -137,9 +143,24 @@ class Lending:
             self._ring.give_back(self._chunks)
 
     def _report(self, log: PieceLog) -> None:
-        """Tell the recording what has been done of each piece."""
+        """Tell the recording what has been done."""
         kind = Kind.H2D if self._setup.is_upward else Kind.D2H
-        for number, (mark, nbytes) in enumerate(zip(self._marks, self._sizes, strict=True)):
-            copied = (mark.asked_ns * 1e-9, mark.sent_ns * 1e-9) if mark.sent_ns else None
-            staged = (mark.begun_ns * 1e-9, mark.ended_ns * 1e-9) if mark.ended_ns else None
-            log.add(number, kind, nbytes, copied, staged, self._threads[mark.thread])
+        for number, (first, end) in enumerate(itertools.pairwise(self._firsts)):
+            mark = self._marks[first]
+            if mark.sent_ns:
+                nbytes = sum(self._sizes[first:end])
+                log.copied(number, kind, nbytes, mark.asked_ns * 1e-9, mark.sent_ns * 1e-9, self._threads[mark.thread])
+        for mark, nbytes in zip(self._marks, self._sizes, strict=True):
+            if mark.ended_ns:
+                log.staged(nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, self._threads[mark.thread])
+
+
+def loads_of(sizes: list[int]) -> list[int]:
+    """The first piece of each load, and the number of pieces: two full-sized pieces are sent as one."""
+    full = max(sizes)
+    firsts = [0]
+    for number in range(1, len(sizes)):
+        has_partner = number - firsts[-1] == 1 and sizes[number] == sizes[number - 1] == full
+        if not (has_partner and 2 * full <= _staging.CHUNK_NBYTES):
+            firsts.append(number)
+    return [*firsts, len(sizes)]

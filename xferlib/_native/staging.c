@@ -1,9 +1,10 @@
 /* Staging of plain bytes without Python: threads that fill and empty pinned chunks while the link moves others.
 
-   Python cuts the transfer into pieces, lends the chunks and brings the threads, which call xf_run() without the
-   interpreter's lock. Upward, a thread fills a free chunk and sends it. Downward, it first asks for pieces until no
-   chunk is free, so that the link never idles, then empties the one that arrives next. The driver's functions come in
-   as addresses: nothing is linked to. */
+   Python cuts the transfer into pieces, groups them into loads of one chunk each, lends the chunks and brings the
+   threads, which call xf_run() without the interpreter's lock. A piece is what one thread fills or empties at a time; a
+   load is what the link carries at a time: larger, because each copy costs the link some microseconds. Upward, whoever
+   fills the last piece of a load sends it. Downward, loads are asked for until no chunk is free, so that the link never
+   idles, and emptied as they arrive. The driver's functions come in as addresses: nothing is linked to. */
 
 #define _POSIX_C_SOURCE 199309L /* clock_gettime */
 
@@ -31,8 +32,9 @@ typedef struct {
 typedef struct {
     char *host;
     uint64_t device;
-    const int64_t *offsets, *sizes;
-    int64_t pieces;
+    const int64_t *offsets, *sizes; /* of each piece */
+    const int64_t *firsts;          /* the first piece of each load, and the number of pieces */
+    int64_t loads;
     Chunk *chunks;
     int64_t chunk_count;
     void *stream;
@@ -45,11 +47,14 @@ typedef struct {
 
 typedef struct {
     Chunk *chunk;
-    int64_t piece;
-} Place;
+    int64_t number;
+    int64_t next; /* the first of its pieces that nobody has taken */
+    int64_t end;  /* the first piece of the next load */
+    int64_t left; /* pieces that are not done */
+} Load;
 
 typedef struct {
-    Place *places;
+    Load **loads;
     int64_t first, count, room;
 } Queue;
 
@@ -58,26 +63,29 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_mutex_t marking; /* so that nobody else's copy comes between two events */
+    Load *loads;             /* one for each chunk */
     Queue free, arriving;
-    int64_t next;  /* the first piece that nobody has taken */
+    Load *open;    /* the load whose pieces are being handed out; NULL when all of them are */
+    int64_t next;  /* the first load that has no chunk */
     int64_t error; /* the driver's first result that is not 0 */
 } Staging;
 
-static void push(Queue *queue, Place place) {
-    queue->places[(queue->first + queue->count++) % queue->room] = place;
+static void push(Queue *queue, Load *load) {
+    queue->loads[(queue->first + queue->count++) % queue->room] = load;
 }
 
-static Place pop(Queue *queue) {
-    Place place = queue->places[queue->first];
+static Load *pop(Queue *queue) {
+    Load *load = queue->loads[queue->first];
     queue->first = (queue->first + 1) % queue->room;
     queue->count--;
-    return place;
+    return load;
 }
 
 EXPORT void xf_close(Staging *staging) {
     if (staging == NULL) return;
-    free(staging->free.places);
-    free(staging->arriving.places);
+    free(staging->loads);
+    free(staging->free.loads);
+    free(staging->arriving.loads);
     pthread_cond_destroy(&staging->changed);
     pthread_mutex_destroy(&staging->marking);
     pthread_mutex_destroy(&staging->lock);
@@ -92,14 +100,19 @@ EXPORT Staging *xf_open(const Setup *setup) {
     pthread_mutex_init(&staging->lock, NULL);
     pthread_mutex_init(&staging->marking, NULL);
     pthread_cond_init(&staging->changed, NULL);
+    size_t count = (size_t)setup->chunk_count;
     staging->free.room = staging->arriving.room = setup->chunk_count;
-    staging->free.places = calloc((size_t)setup->chunk_count, sizeof(Place));
-    staging->arriving.places = calloc((size_t)setup->chunk_count, sizeof(Place));
-    if (staging->free.places == NULL || staging->arriving.places == NULL) {
+    staging->loads = calloc(count, sizeof(Load));
+    staging->free.loads = calloc(count, sizeof(Load *));
+    staging->arriving.loads = calloc(count, sizeof(Load *));
+    if (staging->loads == NULL || staging->free.loads == NULL || staging->arriving.loads == NULL) {
         xf_close(staging);
         return NULL;
     }
-    for (int64_t i = 0; i < setup->chunk_count; i++) push(&staging->free, (Place){&setup->chunks[i], -1});
+    for (size_t i = 0; i < count; i++) {
+        staging->loads[i].chunk = &setup->chunks[i];
+        push(&staging->free, &staging->loads[i]);
+    }
     return staging;
 }
 
@@ -116,113 +129,125 @@ static int64_t now_ns(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Until no copy uses the chunk. */
-static int settle(const Setup *setup, Chunk *chunk) {
-    int result = chunk->is_busy ? setup->wait(chunk->event) : 0;
-    if (result == 0) chunk->is_busy = 0;
-    return result;
+/* Until the chunk may be filled, or has arrived. */
+static int settle(const Setup *setup, const Chunk *chunk) {
+    return chunk->is_busy ? setup->wait(chunk->event) : 0;
 }
 
-/* Enqueue a copy from or to the chunk, and the event behind it. */
-static int send(const Setup *setup, Chunk *chunk, uint64_t dst, uint64_t src, int64_t nbytes) {
-    int result = setup->copy(dst, src, (size_t)nbytes, setup->stream);
+/* Enqueue the copy of a load, and the event behind it. */
+static int send(const Setup *setup, const Load *load) {
+    int64_t first = setup->firsts[load->number], last = load->end - 1;
+    size_t nbytes = (size_t)(setup->offsets[last] + setup->sizes[last] - setup->offsets[first]);
+    uint64_t device = setup->device + (uint64_t)setup->offsets[first];
+    uint64_t pinned = (uint64_t)(uintptr_t)load->chunk->memory;
+    int result = setup->is_upward ? setup->copy(device, pinned, nbytes, setup->stream)
+                                  : setup->copy(pinned, device, nbytes, setup->stream);
     if (result) return result;
-    chunk->is_busy = 1;
-    return setup->record(chunk->event, setup->stream);
+    load->chunk->is_busy = 1;
+    return setup->record(load->chunk->event, setup->stream);
 }
 
-/* The same between the events of a recording. */
-static int send_marked(Staging *staging, Place place, uint64_t dst, uint64_t src) {
+/* The same between the events of a recording, if there is one. */
+static int send_marked(Staging *staging, const Load *load) {
     const Setup *setup = &staging->setup;
-    int64_t nbytes = setup->sizes[place.piece];
-    if (setup->marks == NULL) return send(setup, place.chunk, dst, src, nbytes);
-    Mark *mark = &setup->marks[place.piece];
+    if (setup->marks == NULL) return send(setup, load);
+    Mark *mark = &setup->marks[setup->firsts[load->number]];
     mark->asked_ns = now_ns();
     pthread_mutex_lock(&staging->marking);
     int result = setup->record(mark->first, setup->stream);
-    if (result == 0) result = send(setup, place.chunk, dst, src, nbytes);
+    if (result == 0) result = send(setup, load);
     if (result == 0) result = setup->record(mark->last, setup->stream);
     pthread_mutex_unlock(&staging->marking);
     if (result == 0) mark->sent_ns = now_ns();
     return result;
 }
 
-static void copy_marked(const Setup *setup, Place place, void *dst, const void *src, int64_t thread) {
+/* Give a free chunk, with the lock held, to the next load. */
+static Load *begin(Staging *staging) {
+    Load *load = pop(&staging->free);
+    load->number = staging->next++;
+    load->next = staging->setup.firsts[load->number];
+    load->end = staging->setup.firsts[load->number + 1];
+    load->left = load->end - load->next;
+    return load;
+}
+
+/* Wait, with the lock held, for a load with a piece to fill; NULL when there is none left. */
+static Load *open_up(Staging *staging) {
+    while (!staging->error) {
+        if (staging->open != NULL) return staging->open;
+        if (staging->next >= staging->setup.loads) break;
+        if (staging->free.count) staging->open = begin(staging);
+        else pthread_cond_wait(&staging->changed, &staging->lock);
+    }
+    return NULL;
+}
+
+/* Ask, with the lock held, for loads as long as chunks are free, then wait for one with a piece to empty; NULL when
+   there is none left. What a chunk held before has been emptied, or the stream waits for whatever still reads it. */
+static Load *open_down(Staging *staging) {
+    for (;;) {
+        while (!staging->error && staging->free.count && staging->next < staging->setup.loads) {
+            Load *asked = begin(staging);
+            staging->error = send_marked(staging, asked);
+            push(&staging->arriving, asked);
+        }
+        if (staging->error) return NULL;
+        if (staging->open != NULL) return staging->open;
+        if (staging->arriving.count) staging->open = pop(&staging->arriving);
+        else if (staging->next >= staging->setup.loads) return NULL;
+        else pthread_cond_wait(&staging->changed, &staging->lock);
+    }
+}
+
+/* Fill or empty one piece's share of its chunk. */
+static int carry(const Setup *setup, const Load *load, int64_t piece, int64_t thread) {
+    int result = settle(setup, load->chunk);
+    if (result) return result;
     int64_t begun_ns = setup->marks == NULL ? 0 : now_ns();
-    memcpy(dst, src, (size_t)setup->sizes[place.piece]);
-    if (setup->marks == NULL) return;
-    Mark *mark = &setup->marks[place.piece];
+    char *pinned = load->chunk->memory + (setup->offsets[piece] - setup->offsets[setup->firsts[load->number]]);
+    char *host = setup->host + setup->offsets[piece];
+    if (setup->is_upward) memcpy(pinned, host, (size_t)setup->sizes[piece]);
+    else memcpy(host, pinned, (size_t)setup->sizes[piece]);
+    if (setup->marks == NULL) return 0;
+    Mark *mark = &setup->marks[piece];
     mark->begun_ns = begun_ns;
     mark->ended_ns = now_ns();
     mark->thread = thread;
-}
-
-/* Wait, with the lock held, for a piece that this thread may fill; 0 when there is none left. */
-static int take_up(Staging *staging, Place *place) {
-    for (;;) {
-        if (staging->error || staging->next >= staging->setup.pieces) return 0;
-        if (staging->free.count) break;
-        pthread_cond_wait(&staging->changed, &staging->lock);
-    }
-    *place = pop(&staging->free);
-    place->piece = staging->next++;
-    return 1;
-}
-
-/* Ask, with the lock held, for pieces as long as chunks are free, then wait for one to empty; 0 when there is none.
-   What a chunk held before has been emptied, or the stream waits for whatever still reads it. */
-static int take_down(Staging *staging, Place *place) {
-    const Setup *setup = &staging->setup;
-    for (;;) {
-        while (!staging->error && staging->free.count && staging->next < setup->pieces) {
-            Place asked = pop(&staging->free);
-            asked.piece = staging->next++;
-            uint64_t source = setup->device + (uint64_t)setup->offsets[asked.piece];
-            staging->error = send_marked(staging, asked, (uint64_t)(uintptr_t)asked.chunk->memory, source);
-            push(&staging->arriving, asked);
-        }
-        if (staging->error) return 0;
-        if (staging->arriving.count) break;
-        if (staging->next >= setup->pieces) return 0;
-        pthread_cond_wait(&staging->changed, &staging->lock);
-    }
-    *place = pop(&staging->arriving);
-    return 1;
-}
-
-static int fill(Staging *staging, Place place, int64_t thread) {
-    const Setup *setup = &staging->setup;
-    int64_t offset = setup->offsets[place.piece];
-    int result = settle(setup, place.chunk);
-    if (result) return result;
-    copy_marked(setup, place, place.chunk->memory, setup->host + offset, thread);
-    return send_marked(staging, place, setup->device + (uint64_t)offset, (uint64_t)(uintptr_t)place.chunk->memory);
-}
-
-static int empty(Staging *staging, Place place, int64_t thread) {
-    const Setup *setup = &staging->setup;
-    int result = settle(setup, place.chunk);
-    if (result) return result;
-    copy_marked(setup, place, setup->host + setup->offsets[place.piece], place.chunk->memory, thread);
     return 0;
+}
+
+/* A piece has been done, with the lock held: whoever does the last one of a load sends it, or has emptied it. */
+static void finish(Staging *staging, Load *load) {
+    if (--load->left) return;
+    if (!staging->setup.is_upward) load->chunk->is_busy = 0;
+    else if (!staging->error) {
+        pthread_mutex_unlock(&staging->lock);
+        int result = send_marked(staging, load);
+        pthread_mutex_lock(&staging->lock);
+        if (result && !staging->error) staging->error = result;
+    }
+    push(&staging->free, load);
+    pthread_cond_broadcast(&staging->changed);
 }
 
 /* Do up to `most` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
 EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
     const Setup *setup = &staging->setup;
-    Place place;
-    int has_more = 1;
+    Load *load = NULL;
     pthread_mutex_lock(&staging->lock);
     while (most-- > 0) {
-        has_more = setup->is_upward ? take_up(staging, &place) : take_down(staging, &place);
-        if (!has_more) break;
+        load = setup->is_upward ? open_up(staging) : open_down(staging);
+        if (load == NULL) break;
+        int64_t piece = load->next++;
+        if (load->next == load->end) staging->open = NULL; /* its chunk may be free, and asked for again, before long */
         pthread_mutex_unlock(&staging->lock);
-        int result = setup->is_upward ? fill(staging, place, thread) : empty(staging, place, thread);
+        int result = carry(setup, load, piece, thread);
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
-        push(&staging->free, place);
-        pthread_cond_broadcast(&staging->changed);
+        if (result) pthread_cond_broadcast(&staging->changed);
+        finish(staging, load);
     }
     pthread_mutex_unlock(&staging->lock);
-    return has_more;
+    return load != NULL;
 }
