@@ -62,13 +62,15 @@ typedef struct {
     Setup setup;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_mutex_t marking; /* so that nobody else's copy comes between two events */
     Load *loads;             /* one for each chunk */
     Queue free, arriving;
     Load *open;    /* the load whose pieces are being handed out; NULL when all of them are */
     int64_t next;  /* the first load that has no chunk */
     int64_t error; /* the driver's first result that is not 0 */
 } Staging;
+
+/* So that no copy of another transfer comes between the events of a recording. */
+static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
 static void push(Queue *queue, Load *load) {
     queue->loads[(queue->first + queue->count++) % queue->room] = load;
@@ -87,7 +89,6 @@ EXPORT void xf_close(Staging *staging) {
     free(staging->free.loads);
     free(staging->arriving.loads);
     pthread_cond_destroy(&staging->changed);
-    pthread_mutex_destroy(&staging->marking);
     pthread_mutex_destroy(&staging->lock);
     free(staging);
 }
@@ -98,7 +99,6 @@ EXPORT Staging *xf_open(const Setup *setup) {
     if (staging == NULL) return NULL;
     staging->setup = *setup;
     pthread_mutex_init(&staging->lock, NULL);
-    pthread_mutex_init(&staging->marking, NULL);
     pthread_cond_init(&staging->changed, NULL);
     size_t count = (size_t)setup->chunk_count;
     staging->free.room = staging->arriving.room = setup->chunk_count;
@@ -153,11 +153,11 @@ static int send_marked(Staging *staging, const Load *load) {
     if (setup->marks == NULL) return send(setup, load);
     Mark *mark = &setup->marks[setup->firsts[load->number]];
     mark->asked_ns = now_ns();
-    pthread_mutex_lock(&staging->marking);
+    pthread_mutex_lock(&marking);
     int result = setup->record(mark->first, setup->stream);
     if (result == 0) result = send(setup, load);
     if (result == 0) result = setup->record(mark->last, setup->stream);
-    pthread_mutex_unlock(&staging->marking);
+    pthread_mutex_unlock(&marking);
     if (result == 0) mark->sent_ns = now_ns();
     return result;
 }
