@@ -25,8 +25,7 @@ from xferlib.kernels.functions import CALLS, TABLE, guarantee
 
 EXACT_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
                 "float64")  # fmt: skip
-RANDOM = {"float32": 10**8, "float64": 10**8}
-FEWER = 10**7
+COUNT = 10**8
 SLOW = {("fma", "float64"): 10**5}
 """On a CPU, most random operands of these go through rational arithmetic."""
 
@@ -65,7 +64,7 @@ def _complete(backend: str, only: list[str] | None) -> list[dict[str, Any]]:
 
 
 def _exact(backend: str, only: list[str] | None) -> list[dict[str, Any]]:
-    counters = np.arange(max(RANDOM.values()), dtype=np.uint32)
+    counters = np.arange(COUNT, dtype=np.uint32)
     rows = []
     for name, function in TABLE.items():
         if name in CALLS or (only is not None and name not in only):
@@ -73,7 +72,7 @@ def _exact(backend: str, only: list[str] | None) -> list[dict[str, Any]]:
         for dtype in EXACT_DTYPES:
             kind = np.dtype(dtype).kind
             if kind in function.kinds.replace("i", "iu") and guarantee(name, dtype).is_identical:
-                count = SLOW.get((name, dtype), RANDOM.get(dtype, FEWER))
+                count = SLOW.get((name, dtype), COUNT)
                 rows.append(_row(name, dtype, digest.random(name, dtype), counters[:count], 1, backend))
     return rows
 

@@ -85,6 +85,19 @@ def test_narrow_results_widen_like_any_other(name, target):
         assert same_bits(target.get(kernel(*map(target.put, operands))), expected), dtype
 
 
+@pytest.mark.parametrize("source", REAL)
+def test_narrow_conversions_widen_like_any_other(source, target):
+    x = np.concatenate([specials(source), random_bits(source, 5000)])
+    for narrow in ("int8", "uint8", "int16", "uint16", "int32", "float16"):
+        for wide in ("int64", "float64"):
+            kernel = _chain(narrow, wide)
+            assert same_bits(target.get(kernel(target.put(x))), kernel(x)), f"{source} to {narrow} to {wide}"
+
+
+def _chain(narrow, wide):
+    return elementwise(lambda x: x.astype(narrow).astype(wide), name=f"by_{narrow}_to_{wide}")
+
+
 @pytest.mark.parametrize("source", DTYPES)
 def test_every_conversion(source, target):
     x = np.concatenate([specials(source), random_bits(source, 5000)])

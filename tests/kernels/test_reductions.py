@@ -162,6 +162,24 @@ def test_keepdims_out_and_broadcasting():
     assert out.tolist() == [4, 4, 4]
 
 
+def test_empty_on_every_library(target):
+    empty = target.put(np.empty((0, 3), np.float32))
+    assert target.get(reductions.sum(empty, axis=0)).tolist() == [0, 0, 0]
+    assert target.get(reductions.prod(empty, axis=0, keepdims=True)).tolist() == [[1, 1, 1]]
+    assert target.get(reductions.norm(empty)).tolist() == 0
+    assert target.get(reductions.sum(empty, axis=1)).shape == (0,)
+
+
+def test_calls_of_one_kind_see_their_own_arrays(target):
+    for number in range(3):
+        x = np.full((5, 7), number, np.float32)
+        d = target.put(x)
+        assert target.get(reductions.sum(d, axis=1)).tolist() == [7 * number] * 5
+        assert target.get(reductions.sum(d)).tolist() == 35 * number
+    with pytest.raises(KernelTypeError):
+        reductions.sum(d, axis=True)
+
+
 def test_empty():
     assert reductions.sum(np.empty((0, 3)), axis=0).tolist() == [0, 0, 0]
     assert reductions.sum(np.empty((0, 3)), axis=1).shape == (0,)

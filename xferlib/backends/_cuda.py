@@ -242,7 +242,7 @@ class CudaBackend(CudaKernels, Backend):
             raise self._allocation_error(error, shape, dtype, device) from error
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        if stream.handle == self._current_handle(device):
+        if stream.handle == self.stream_handle(device):
             return self._empty(shape, dtype, device)
         return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
 
@@ -376,7 +376,7 @@ class CudaBackend(CudaKernels, Backend):
         return found if found is not None else RawStream(handle, device, native=native, core=_core_stream(handle))
 
     def stream_current(self, device: Device) -> RawStream:
-        handle = self._current_handle(device)
+        handle = self.stream_handle(device)
         key = (device.index, handle)
         found = self._seen.get(key) or self._owned.get(key)
         return found if found is not None else self._see(key, device)
@@ -402,7 +402,8 @@ class CudaBackend(CudaKernels, Backend):
     def _use(self, stream: RawStream) -> None:
         raise NotImplementedError
 
-    def _current_handle(self, device: Device) -> int:
+    def stream_handle(self, device: Device) -> int:
+        """The handle of the library's current stream in this thread; read at every kernel call."""
         raise NotImplementedError
 
     def stream_synchronize(self, stream: RawStream) -> None:

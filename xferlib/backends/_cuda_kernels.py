@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from cuda.bindings import driver, nvrtc
@@ -72,41 +72,11 @@ class Library:
             driver.cuLibraryUnload(self.handle)
 
 
-def _cupy_signature(array: Any) -> tuple[int, Hashable]:
-    data = array.data
-    return data.ptr, ("cupy", array.dtype, array.shape, array.strides, data.device_id)
-
-
-def _pycuda_signature(array: Any) -> tuple[int, Hashable]:
-    return int(array.gpudata), ("pycuda", array.dtype, array.shape, array.strides)
-
-
-_SIGNATURES: dict[str, Callable[[Any], tuple[int, Hashable]]] = {
-    "cupy": _cupy_signature,
-    "pycuda": _pycuda_signature,
-}
-"""What takes 0.3 us where a whole `ArrayInfo` takes 0.6 to 2: read at every kernel call."""
-
-
 class CudaKernels:
     """Compilation and launch, for `CudaBackend` to inherit."""
 
     _devices: tuple[Device, ...]
     name: str
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        reader = _SIGNATURES.get(getattr(cls, "name", ""))
-        if reader is not None:
-            cls.signature = staticmethod(reader)  # type: ignore[assignment,method-assign]
-
-    def signature(self, array: Any) -> tuple[int, Hashable]:
-        """The address of an array, and everything else about it that a kernel call depends on."""
-        info = self.view(array)
-        return info.pointer, (self.name, *info[1:])
-
-    def view(self, array: Any) -> Any:
-        raise NotImplementedError
 
     def compile(
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
@@ -173,7 +143,8 @@ class CudaKernels:
         shared_nbytes: int = 0,
     ) -> None:
         """Enqueue ``kernel``. ``params`` is the address of the array of pointers to the arguments."""
-        self.prepare_launch(kernel, grid, block, params, shared_nbytes=shared_nbytes)(stream)
+        launch = self.prepare_launch(kernel, grid, block, params, device=stream.device, shared_nbytes=shared_nbytes)
+        launch(stream.handle)
 
     def prepare_launch(
         self,
@@ -182,40 +153,48 @@ class CudaKernels:
         block: tuple[int, int, int],
         params: int,
         *,
+        device: Device,
         shared_nbytes: int = 0,
-    ) -> Callable[[RawStream], None]:
-        """A function that enqueues this launch on a stream, with whatever ``params`` then points to."""
-        launch_kernel = _launch_kernel()
-        handle = ctypes.c_void_p(kernel.handle)
-        config = _LaunchConfig(*grid, *block, shared_nbytes)
-        arguments = (ctypes.byref(config), handle, ctypes.c_void_p(params), None)
+    ) -> Callable[[int], None]:
+        """A function that enqueues this launch on a stream of ``device``, given by its handle.
 
-        def launch(stream: RawStream) -> None:
-            config.stream = stream.handle
+        The arguments are what ``params`` then points to. One thread may call it at a time.
+        """
+        launch_kernel = _launch_kernel()
+        config = _LaunchConfig(*grid, *block, shared_nbytes)
+        # Arguments that are C values already are not converted again at each call: half a microsecond less.
+        pointers = [ctypes.c_void_p.from_param(each) for each in (kernel.handle, params)]
+        arguments = (ctypes.byref(config), *pointers, None)
+        last = 0
+
+        def launch(handle: int) -> None:
+            nonlocal last
+            if handle != last:
+                config.stream = last = handle
             result = launch_kernel(*arguments)
             if result:
-                self._launch_again(result, arguments, config, kernel, stream)
+                self._launch_again(result, arguments, config, kernel, device)
 
         if len(self._devices) == 1:
             return launch
 
-        def launch_there(stream: RawStream) -> None:
+        def launch_there(handle: int) -> None:
             from xferlib.backends._cuda import Current
 
-            with Current(self, stream.device):  # type: ignore[arg-type]  # every subclass is a CudaBackend
-                launch(stream)
+            with Current(self, device):  # type: ignore[arg-type]  # every subclass is a CudaBackend
+                launch(handle)
 
         return launch_there
 
     def _launch_again(
-        self, result: int, arguments: tuple[Any, ...], config: _LaunchConfig, kernel: LoadedKernel, stream: RawStream
+        self, result: int, arguments: tuple[Any, ...], config: _LaunchConfig, kernel: LoadedKernel, device: Device
     ) -> None:
         """What to do about a launch that failed: a thread that has not used CUDA yet has no context."""
         if result in _NO_CONTEXT:
-            self.attach(stream.device)
+            self.attach(device)
             result = _launch_kernel()(*arguments)
         if result:
-            _check(result, f"launching kernel {kernel.name!r} with {config} on {stream.device}")
+            _check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
 
     def attach(self, device: Device) -> None:
         raise NotImplementedError
@@ -225,11 +204,10 @@ class CudaKernels:
 def _launch_kernel() -> Any:
     """The driver's ``cuLaunchKernelEx`` through ctypes: four arguments cost half of what eleven do.
 
-    It releases the GIL, for it waits where the stream's queue is full.
+    It takes ctypes' own pointer objects and None alone, for it declares no types. It releases the GIL, for it
+    waits where the stream's queue is full.
     """
-    library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    kinds = (ctypes.POINTER(_LaunchConfig), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    return ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(("cuLaunchKernelEx", library))
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")["cuLaunchKernelEx"]
 
 
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:

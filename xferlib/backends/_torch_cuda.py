@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,7 @@ class TorchCuda(CudaBackend):
         super().__init__(torch.cuda.device_count())
         torch.cuda.init()
         self._cpu = shared.TorchCpu()
+        self._places = [torch.device("cuda", index) for index in range(len(self._devices))]
         self._chosen = threading.local()
 
     def at(self, device: Device) -> Backend:
@@ -57,11 +59,19 @@ class TorchCuda(CudaBackend):
             torch.cuda.set_device(device.index)
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> torch.Tensor:
-        return torch.empty(shape, dtype=shared.TO_TORCH[dtype], device=f"cuda:{device.index}")
+        return torch.empty(shape, dtype=shared.TO_TORCH[dtype], device=self._places[device.index])
 
     def view(self, array: Array) -> ArrayInfo:
         index = array.get_device()
         return shared.view(array, self._devices[index] if index >= 0 else self._cpu.device_current())
+
+    signature = staticmethod(shared.signature)  # type: ignore[assignment]
+
+    def operands(self, arrays: Sequence[Array]) -> list[int]:
+        return [each.data_ptr() for each in arrays]
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        return shared.checker(arrays) or super().matcher(arrays)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)
@@ -80,7 +90,7 @@ class TorchCuda(CudaBackend):
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.record_stream(self._native(stream))
 
-    def _current_handle(self, device: Device) -> int:
+    def stream_handle(self, device: Device) -> int:
         if _raw_current_stream is not None:
             return int(_raw_current_stream(device.index))
         return int(torch.cuda.current_stream(device.index).cuda_stream)

@@ -19,7 +19,7 @@ import numpy as np
 from xferlib.errors import TransferError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from xferlib._array import Array, ArrayInfo
     from xferlib._device import Device
@@ -300,6 +300,10 @@ class Backend(ABC):
     @abstractmethod
     def stream_current(self, device: Device) -> RawStream: ...
 
+    def stream_handle(self, device: Device) -> int:
+        """The handle of `stream_current`: read at every kernel call."""
+        return self.stream_current(device).handle
+
     @abstractmethod
     def stream_use(self, stream: RawStream) -> None:
         """Make ``stream`` the library's current one on its device, for this thread."""
@@ -331,10 +335,20 @@ class Backend(ABC):
 
     # --- kernels
 
-    def signature(self, array: Array) -> tuple[int, Hashable]:
-        """The address of an array, and a key of everything else about it that a kernel call depends on."""
-        info = self.view(array)
-        return info.pointer, (self.name, *info[1:])
+    def signature(self, array: Array) -> Hashable:
+        """All of an array that a prepared kernel call depends on, its type too, but not its address.
+
+        It is read at every call: a backend whose `view` takes long has a shorter way.
+        """
+        return (type(array), *self.view(array)[1:])
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        """A function that says of as many arrays whether they have the signatures of these, one by one."""
+        return matching(self.signature, arrays)
+
+    def operands(self, arrays: Sequence[Array]) -> list[Any]:
+        """What a prepared kernel call takes of arrays: addresses on a GPU, NumPy arrays on the CPU."""
+        return [self.view(array).pointer for array in arrays]
 
     def compile(
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
@@ -375,3 +389,13 @@ class Backend(ABC):
 
     def _unsupported(self, ability: str) -> UnsupportedError:
         return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")
+
+
+def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
+    """A function that says of as many arrays whether ``read`` gives the same of them as of these."""
+    expected = [*map(read, arrays)]
+
+    def matches(*given: Array) -> bool:
+        return [*map(read, given)] == expected
+
+    return matches

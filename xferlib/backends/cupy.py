@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -12,8 +14,12 @@ from cupy.cuda import runtime
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
 from xferlib.backends._cuda import CudaBackend, Guard
-from xferlib.backends.base import Capabilities, RawStream
+from xferlib.backends.base import Capabilities, RawStream, matching
 from xferlib.errors import BackendUnavailableError
+
+_LAYOUT = ("__class__", "dtype", "shape", "strides")
+# Private, but 0.05 us less than the strides: the layout of arrays that are contiguous.
+_contiguous = attrgetter("__class__", "dtype", "shape", "_c_contiguous")
 
 
 class CupyBackend(CudaBackend):
@@ -32,6 +38,18 @@ class CupyBackend(CudaBackend):
         except runtime.CUDARuntimeError as error:
             raise BackendUnavailableError(f"CuPy sees no CUDA device ({error})") from error
         super().__init__(count)
+        if count > 1:
+            self.signature = attrgetter(*_LAYOUT, "data.device_id")
+
+    signature = staticmethod(attrgetter(*_LAYOUT))  # type: ignore[assignment]
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
+            return matching(_contiguous, arrays)
+        return super().matcher(arrays)
+
+    def operands(self, arrays: Sequence[Array]) -> list[int]:
+        return [each.data.ptr for each in arrays]
 
     def namespace(self) -> ModuleType:
         module: ModuleType = cupy
@@ -81,7 +99,7 @@ class CupyBackend(CudaBackend):
         if isinstance(guard, Guard):
             guard.users[stream.handle] = stream
 
-    def _current_handle(self, device: Device) -> int:
+    def stream_handle(self, device: Device) -> int:
         # For the current device, as nearly always, the first costs a fourth of the second.
         if len(self._devices) == 1:
             return int(cupy.cuda.stream.get_current_stream_ptr())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +51,11 @@ class NumpyBackend(HostBackend):
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array)
+
+    signature = staticmethod(attrgetter("__class__", "dtype", "shape", "strides"))  # type: ignore[assignment]
+
+    def operands(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
+        return [each.view(np.ndarray) for each in arrays]  # a memory map is an array like any other here
 
     def subarray(
         self, slab: np.ndarray[Any, Any], offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import math
 import threading
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +21,8 @@ from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
 from xferlib.backends._cuda import CudaBackend, Guard, Made, check
 from xferlib.backends.base import Capabilities, RawStream
+
+_layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
 
 
 class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
@@ -79,6 +83,17 @@ class PycudaBackend(CudaBackend):
         self._main_thread = threading.get_ident()
         # PyCUDA's streams must go before its module pops the context, which it does at exit too.
         atexit.register(self._unused.clear)
+
+        if len(self._devices) > 1:
+            self.signature = self._signature_with_device
+
+    signature = staticmethod(_layout)  # type: ignore[assignment]
+
+    def _signature_with_device(self, array: Array) -> Hashable:
+        return _layout(array), self._device_at(array)
+
+    def operands(self, arrays: Sequence[Array]) -> list[int]:
+        return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
     def namespace(self) -> ModuleType:
         raise self._unsupported("namespace")
@@ -150,7 +165,7 @@ class PycudaBackend(CudaBackend):
         handle = int(native.handle)
         return Made(handle, native, core.Stream.from_handle(handle))
 
-    def _current_handle(self, device: Device) -> int:
+    def stream_handle(self, device: Device) -> int:
         current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
         stream = current.get(device.index)
         return stream.handle if stream is not None else 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,34 +23,38 @@ if TYPE_CHECKING:
 SCALARS = (bool, int, float, complex)
 
 
-def _weak(value: Any) -> tuple[Any, Hashable]:
-    return value, type(value).__name__
+class Reader(NamedTuple):
+    """How to read an argument of one type at each call, by `Backend.signature`, `operands` and `matcher`.
+
+    Where ``operands`` is None, the argument itself is what the call takes; a scalar has no ``matcher``.
+    """
+
+    signature: Callable[[Any], Hashable]
+    operands: Callable[[Sequence[Any]], list[Any]] | None = None
+    matcher: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
 
 
-def _strong(value: Any) -> tuple[Any, Hashable]:
-    return value, value.dtype
-
-
-def _torch_signature(tensor: Any) -> tuple[int, Hashable]:
-    """As `Backend.signature`, and whether the tensor requires a gradient: a call that does is another one."""
-    key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device(), tensor.requires_grad)
-    return tensor.data_ptr(), (*key, tensor.is_conj(), tensor.is_neg())
-
-
-def _numpy_signature(array: Any) -> tuple[Any, Hashable]:
-    return array, (array.dtype, array.shape, array.strides)
-
-
-def _subclass_signature(array: Any) -> tuple[Any, Hashable]:
-    return _numpy_signature(array.view(np.ndarray))  # a memory map is an array like any other here
-
-
-READERS: dict[type, Callable[[Any], tuple[Any, Hashable]]] = {
-    np.ndarray: _numpy_signature,
-    **dict.fromkeys(SCALARS, _weak),
-    **dict.fromkeys((np.dtype(name).type for name in DTYPES), _strong),
+_READERS: dict[type, Reader] = {
+    **dict.fromkeys(SCALARS, Reader(type)),
+    **dict.fromkeys((np.dtype(name).type for name in DTYPES), Reader(attrgetter("dtype"))),
 }
-"""By type: what a call needs of an argument, and a key of all that its plan depends on. Filled as types are met."""
+
+
+def reader(value: Any) -> Reader:
+    """The reader for arguments of the type of ``value``.
+
+    Raises:
+        KernelTypeError: It is neither an array nor a scalar.
+    """
+    kind = type(value)
+    found = _READERS.get(kind)
+    if found is None:
+        backend = _registry.backend_of(value)
+        if backend is None:
+            raise KernelTypeError(f"{kind.__name__} is neither an array nor a number")
+        operands = None if kind is np.ndarray else backend.operands
+        found = _READERS[kind] = Reader(backend.signature, operands, backend.matcher)
+    return found
 
 
 def is_scalar(value: Any) -> bool:
@@ -89,9 +94,6 @@ def common_device(
                 call, (f"argument {names[first]!r}", infos[first]), (f"argument {names[number]!r}", info)
             )
         infos[number] = info
-        if type(value) is not np.ndarray:
-            special = {"torch": _torch_signature, "numpy": _subclass_signature}
-            READERS.setdefault(type(value), special.get(found.name, found.signature))
     return backend, infos[first].device if infos else None, infos
 
 

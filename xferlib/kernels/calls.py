@@ -41,7 +41,8 @@ class Caller:
         if self._is_snippet:
             return self._arrange_snippet(args, out, keywords)
         arranged = list(args)
-        if len(args) != len(self._positional) or keywords or self._keywords:
+        is_whole = len(args) == len(self._positional) and not any(each is None for each in args)
+        if not is_whole or keywords or self._keywords:
             arranged = self._arrange_named(args, keywords)
         if out is not None:
             arranged += out if type(out) is tuple else (out,)

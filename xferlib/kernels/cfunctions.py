@@ -83,7 +83,7 @@ def _common(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
 
 def _apply(b: Builder, name: str, function: str, args: list[Node], fail: FailAs) -> Node:
     entry: Any = TABLE[function]
-    if args[0].dtype.kind not in entry.kinds.replace("i", "iu") or (is_complex(args[0].dtype) and name == "pow"):
+    if args[0].dtype.kind not in entry.kinds.replace("i", "iu"):
         fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
     result: Node = entry.lowering(b, *args)
     return result

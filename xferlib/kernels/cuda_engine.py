@@ -10,14 +10,12 @@ import ctypes
 import math
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _recording
 from xferlib._array import ArrayInfo
-from xferlib._recording import Kind
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import cache
 from xferlib.kernels.cuda_prelude import OPTIONS
@@ -27,7 +25,6 @@ from xferlib.kernels.layout import Layout, broadcast_strides, collapse
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.backends.base import RawStream
 
 THREADS = 256
 UNROLL = 1
@@ -85,7 +82,6 @@ class CudaPlan:
         shape: The common shape of the element-wise operands.
         infos: The arrays, by parameter.
         is_aliased: Whether an output shares memory with an input.
-        name: The kernel's, for whoever records.
     """
 
     def __init__(
@@ -97,20 +93,16 @@ class CudaPlan:
         infos: dict[int, ArrayInfo],
         *,
         is_aliased: bool,
-        name: str,
     ) -> None:
-        self.name = name
-        self._backend = backend
-        self._nbytes = sum(info.nbytes for info in infos.values())
         params = list(enumerate(program.params))
         elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
         raw = [number for number, param in params if param.is_raw]
         self.array_order = (*elements, *raw)
         self.scalar_order = tuple(number for number, param in params if param.is_scalar)
-        self._lock = threading.Lock()
-        self._last: Sequence[int] = ()
-        self._size = math.prod(shape)
-        if self._size == 0:
+        self._block: ParameterBlock | None = None
+        self.launch: Callable[[int], None] = _launch_nothing
+        """Run on the stream of this handle, with the arguments placed last."""
+        if math.prod(shape) == 0:
             return
         layout = _layout(program, shape, elements, infos)
         raw_layouts = [_raw_layout(infos[number]) for number in raw]
@@ -121,24 +113,22 @@ class CudaPlan:
         sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
         grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
-        self._launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address)
+        self.launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address, device=device)
 
-    def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
-        """Launch on ``stream``; the orders are `array_order` and `scalar_order`."""
-        if self._size == 0:
+    def place(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
+        """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
+
+        The driver copies them during a launch: the caller holds a lock from here until it is over.
+        """
+        if self._block is None:
             return
-        with self._lock:  # the driver copies the block during the launch
-            if pointers != self._last:
-                self._block.patch(pointers)
-                self._last = pointers
-            if scalars:
-                for number, value in enumerate(scalars):
-                    self._block.patch_scalar(number, value.tobytes())
-            if (recorder := _recording.active) is None:
-                self._launch(stream)
-            else:
-                run = lambda: self._launch(stream)
-                recorder.enqueue(Kind.KERNEL, self.name, self._nbytes, self._backend, stream, run)
+        self._block.patch(pointers)
+        for number, value in enumerate(scalars):
+            self._block.patch_scalar(number, value.tobytes())
+
+
+def _launch_nothing(handle: int) -> None:
+    """The launch over no elements."""
 
 
 def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:

@@ -143,9 +143,10 @@ def _integer(op: str, dtype: DType, args: list[str]) -> str:
 
 
 def _narrow(text: str, dtype: DType) -> str:
-    """To int8 and int16 by way of unsigned: CUDA 13 widens what it makes of ``(short)(0 - x)`` to +32768."""
-    unsigned = f"(unsigned {c_type(dtype).removeprefix('signed ')})" if dtype.kind == "i" and dtype.itemsize < 4 else ""
-    return f"({c_type(dtype)}){unsigned}{text}"
+    """The low bits: CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768."""
+    if dtype.kind == "i" and dtype.itemsize < 4:
+        return f"xf_narrow<{c_type(dtype)}>({text})"
+    return f"({c_type(dtype)}){text}"
 
 
 def _cast(text: str, source: DType, target: DType) -> str:

@@ -45,10 +45,17 @@ __device__ __forceinline__ double xf_min(double x, double y) { return x != x ? x
 __device__ __forceinline__ double xf_max(double x, double y) { return x != x ? x : y != y ? y : fmax(x, y); }
 """
 
+_NARROW = """\
+template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
+  int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
+}
+"""
+
 _INTEGER = """\
 template <typename T> __device__ __forceinline__ T xf_idiv(T x, T y) {
   if (y == 0) return 0;
-  if ((T)-1 < (T)0 && y == (T)-1) return (T)(0 - (unsigned long long)x);
+  if ((T)-1 < (T)0 && y == (T)-1)
+    return sizeof(T) < 4 ? xf_narrow<T>(0u - (unsigned int)x) : (T)(0 - (unsigned long long)x);
   return x / y;
 }
 template <typename T> __device__ __forceinline__ T xf_imod(T x, T y) {
@@ -98,7 +105,9 @@ def prelude(programs: Iterable[Program]) -> str:
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
         parts.append(_CHOICE)
     if any(_needs_integer(node) for node in nodes):
-        parts.append(_INTEGER)
+        parts += [_NARROW, _INTEGER]
+    elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
+        parts.append(_NARROW)
     exact = exact_calls(programs)
     if exact:
         parts.append(_LOOKUP)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import lower, lower_complex
+from xferlib.kernels import complex_functions, lower, lower_complex
 from xferlib.kernels.ir import FLOAT16, FLOAT32, DType
 from xferlib.kernels.lower import Lowering, by_kind, call, call_wide, core, logical
 
@@ -102,7 +102,8 @@ def _define_arithmetic() -> None:
          guarantee=ROUNDED)  # fmt: skip
     squares = by_kind(i=lower.square, f=lower.square, c=lower_complex.complex_square)
     _add("square", 1, "iufc", squares, guarantee=ROUNDED)
-    _add("sqrt", 1, "f", core("sqrt"), guarantee=ROUNDED)
+    roots = by_kind(f=core("sqrt"), c=complex_functions.lowering("sqrt"))
+    _add("sqrt", 1, "fc", roots, guarantee=ROUNDED)
     _add("fma", 3, "f", core("fma"), guarantee=ROUNDED)
 
 
@@ -113,11 +114,13 @@ def _define_selection() -> None:
     _add("maximum", 2, "biuf", maximum)
     _add("fmin", 2, "biuf", by_kind(b=core("and"), i=core("min"), f=lower.fmin))
     _add("fmax", 2, "biuf", by_kind(b=core("or"), i=core("max"), f=lower.fmax))
-    _add("sign", 1, "iuf", lower.sign)
+    _add("sign", 1, "iufc", by_kind(i=lower.sign, f=lower.sign, c=complex_functions.lowering("sign")))
     _add("copysign", 2, "f", lower.copysign)
     _add("nextafter", 2, "f", lower.nextafter)
     for name, op in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("rint", "rint")):
-        _add(name, 1, "biuf", by_kind(b=lower.identity, i=lower.identity, f=core(op)))
+        kinds = "biufc" if op == "rint" else "biuf"
+        parts = lower_complex.each_part(op)
+        _add(name, 1, kinds, by_kind(b=lower.identity, i=lower.identity, f=core(op), c=parts))
     _add("conj", 1, "iufc", lower_complex.conjugate)
     _add("real", 1, "iufc", lower_complex.real)
     _add("imag", 1, "iufc", lower_complex.imag)
@@ -159,15 +162,14 @@ ULP64 = {
 }  # fmt: skip
 """float64 bounds in ulp: the larger of CUDA's table (CUDA C++ Programming Guide, Mathematical Functions) and 1."""
 
-COMPLEX_CALLS = frozenset({"exp", "log"})
-
 
 def _define_functions() -> None:
     for name, ulp in ULP64.items():
-        kinds = "fc" if name in COMPLEX_CALLS else "f"
+        kinds = "fc" if name in complex_functions.FORMULAS else "f"
         _add(name, 1, kinds, call(name), guarantee=ROUNDED, ulp64=ulp, ufunc="sqrt" if name == "rsqrt" else None)
     near = Guarantee(bound_ulp=0.5001, is_identical=False)
-    _add("power", 2, "iuf", by_kind(i=lower.integer_power, f=call_wide("power")), guarantee=near, ulp64=2)
+    powers = by_kind(i=lower.integer_power, f=call_wide("power"), c=complex_functions.power)
+    _add("power", 2, "iufc", powers, guarantee=near, ulp64=2)
     _add("arctan2", 2, "f", call_wide("arctan2"), guarantee=near, ulp64=2)
     _add("hypot", 2, "f", lower.hypot, guarantee=FORMULA, ulp64=2)
     _add("logaddexp", 2, "f", lower.logaddexp, guarantee=FORMULA, ulp64=math.inf)  # the sum may cancel
@@ -216,7 +218,11 @@ def guarantee(name: str, dtype: Any) -> Guarantee:
 
 
 def _complex_guarantee(function: Function, dtype: DType) -> Guarantee:
+    is_single = dtype != np.complex128
+    if function.name in complex_functions.BOUNDS:
+        bound = complex_functions.BOUNDS[function.name][0 if is_single else 1]
+        return Guarantee(bound_ulp=bound, is_identical=is_single or function.name in complex_functions.IDENTICAL)
     if function.ulp64 is not None:
-        return LOOSE if dtype == np.complex128 or function.name == "log" else FORMULA
+        return FORMULA if is_single else LOOSE
     is_exact = function.guarantee is EXACT or function.name in ("add", "subtract", "logical_and")
     return function.guarantee if is_exact and function.name != "absolute" else FORMULA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xferlib.kernels.ir import FLOAT32, FLOAT64, Builder, Node, is_complex, part_dtype
-from xferlib.kernels.lower import COMPLEX_FUNCTIONS, Lowering, call_wide, hypot
+from xferlib.kernels.lower import Lowering, hypot
 
 
 def each_part(op: str) -> Lowering:
@@ -79,26 +79,9 @@ def any_part(lowering: Lowering, op: str) -> Lowering:
     return lower
 
 
-def complex_exp(b: Builder, x: Node) -> Node:
-    """``exp(re) * (cos(im) + i sin(im))``; a zero imaginary part stays zero."""
-    scale, angle = b.call("exp", b.real(x)), b.imag(x)
-    is_flat = b.op("eq", angle, b.const(0, angle.dtype))
-    real = b.select(is_flat, scale, b.op("mul", scale, b.call("cos", angle)))
-    return b.complex(real, b.select(is_flat, angle, b.op("mul", scale, b.call("sin", angle))))
-
-
-def complex_log(b: Builder, x: Node) -> Node:
-    """``log|x| + i atan2(im, re)``."""
-    angle = call_wide("arctan2")(b, b.imag(x), b.real(x))
-    return b.complex(b.call("log", complex_absolute(b, x)), angle)
-
-
 def complex_square(b: Builder, x: Node) -> Node:
     return complex_multiply(b, x, x)
 
 
 def complex_reciprocal(b: Builder, x: Node) -> Node:
     return complex_divide(b, b.const(1, x.dtype), x)
-
-
-COMPLEX_FUNCTIONS.update(exp=complex_exp, log=complex_log)

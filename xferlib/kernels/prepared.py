@@ -6,7 +6,8 @@ not tell: pointers (overlap, alignment), writability, and the values of scalars.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,7 +193,6 @@ class CudaCall(Prepared):
         super().__init__(*args)
         self._infos: dict[int, ArrayInfo] = args[-1]
         self._plans: dict[tuple[Any, ...], CudaPlan] = {}
-        self._aligned: CudaPlan | None = None
         spans = {
             number: bounds(0, info.shape, info.strides, info.dtype.itemsize) for number, info in self._infos.items()
         }
@@ -200,68 +200,73 @@ class CudaCall(Prepared):
             (written, other, spans[written][0] - spans[other][1], spans[written][1] - spans[other][0])
             for written, other in self._pairs
         ]
-        self._is_ordered = self._arrays == list(range(len(self._arrays))) and not self._raw
-        self._is_plain = not (self._scalars or self._omitted)
+        self._new = [self.program.params[number].dtype for number in self._omitted]
+        self._everything = sorted((*self._arrays, *self._omitted))
+        self._only = self._outputs[0] if len(self._outputs) == 1 else None
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
+        self._placed: list[Any] | None = None
+        self._launch: Callable[[int], None]
 
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
         """Launch for arrays of the same dtypes, shapes, strides and device as before."""
-        stream = self.backend.stream_current(self.device)
-        is_apart = not self._is_in_place
-        for written, other, low, high in self._distances:
-            if low < pointers[other] - pointers[written] < high:
-                is_apart = False
-        if not self._is_plain:
-            return self._run_converted(given, pointers, stream, is_apart=is_apart)
-        plan = self._aligned
-        bits = 0
-        for pointer in pointers:
-            bits |= pointer
-        if plan is None or not is_apart or bits & 15:
-            plan = self._plan({number: pointers[number] for number in self._arrays}, is_apart=is_apart)
-        plan.run(pointers if self._is_ordered else [pointers[number] for number in plan.array_order], (), stream)
-        if stream.handle:
-            self._keep_alive(given, stream)
-        return self._returned(given)
+        handle = self.backend.stream_handle(self.device)
+        scalars: Sequence[np.generic] = ()
+        if self._scalars:
+            scalars = [self._scalar(number, given[number]) for number in self._scalars]
+        results = given
+        if self._new:  # the outputs follow all that is given
+            stream = self.backend.stream_current(self.device)
+            new = [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in self._new]
+            results = [*given, *new]
+            pointers = [*pointers, *self.backend.operands(new)]
+        self._acquire()  # the driver copies the arguments during the launch
+        try:
+            if scalars or pointers != self._placed:
+                self._place(pointers, scalars, results)
+            if (recorder := _recording.active) is None:
+                self._launch(handle)
+            else:
+                self._launch_for(recorder, self.backend.stream_current(self.device))
+        finally:
+            self._release()
+        if handle:
+            self._keep_alive(given, self.backend.stream_current(self.device))
+        return self._returned(results) if self._only is None else results[self._only]
+
+    def _launch_for(self, recorder: _recording.Recorder, stream: RawStream) -> None:
+        nbytes = sum(info.nbytes for info in self._infos.values())
+        run = lambda: self._launch(stream.handle)
+        recorder.enqueue(Kind.KERNEL, self.name, nbytes, self.backend, stream, run)
+
+    def _place(self, pointers: list[Any], scalars: Sequence[np.generic], results: Sequence[Any]) -> None:
+        """Check these addresses, and make them those of `_launch`."""
+        for number in self._omitted:
+            if number not in self._infos:
+                self._infos[number] = self.backend.view(results[number])
+        plan = self._plan({number: pointers[number] for number in self._everything})
+        plan.place([pointers[number] for number in plan.array_order], scalars)
+        self._launch, self._placed = plan.launch, pointers
 
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
         """Arrays may be of another stream, which must not reuse their memory before this one has passed."""
         for number in self._arrays:
             self.backend.consumed(given[number], stream)
 
-    def _run_converted(self, given: Sequence[Any], pointers: list[Any], stream: RawStream, *, is_apart: bool) -> Any:
-        results = [*given, *[None] * (len(self._names) - len(given))]
-        places = {number: pointers[number] for number in self._arrays}
-        for number in self._omitted:
-            dtype = self.program.params[number].dtype
-            results[number] = self.backend.empty(self.shape, dtype, device=self.device, stream=stream)
-            info = self.backend.view(results[number])
-            self._infos.setdefault(number, info)
-            places[number] = info.pointer
-        plan = self._plan(places, is_apart=is_apart)
-        scalars = [self._scalar(number, given[number]) for number in self._scalars]
-        plan.run([places[number] for number in plan.array_order], scalars, stream)
-        if stream.handle:
-            self._keep_alive(given, stream)
-        return self._returned(results)
-
-    def _plan(self, places: dict[int, int], *, is_apart: bool) -> CudaPlan:
+    def _plan(self, places: dict[int, int]) -> CudaPlan:
         """The plan for these addresses: their alignment, and whether outputs are inputs."""
-        is_aliased = False
-        if not is_apart:
+        is_aliased = self._is_in_place
+        if any(low < places[other] - places[written] < high for written, other, low, high in self._distances):
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
-            is_aliased = self._check_overlap(infos) or self._is_in_place
+            is_aliased |= self._check_overlap(infos)
         key = (is_aliased, *(pointer % 16 for pointer in places.values()))
         plan = self._plans.get(key)
         if plan is None:
             from xferlib.kernels.cuda_engine import CudaPlan
 
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
-            plan = CudaPlan(
-                self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased, name=self.name
-            )
+            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased)
             self._plans[key] = plan
-            if not any(key):
-                self._aligned = plan
         return plan
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math as _math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,18 +13,20 @@ from xferlib._array import ArrayInfo
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.definitions import Kind
-from xferlib.kernels.layout import Layout, broadcast_shape, broadcast_strides
+from xferlib.kernels.layout import broadcast_shape
+from xferlib.kernels.reduction_calls import (
+    MOST_PLANS,
+    Axis,
+    CudaReductionCall,
+    ReductionCall,
+    check_axes,
+    run_host,
+)
 from xferlib.kernels.reduction_numpy import NumpyReduction
 from xferlib.kernels.reduction_spec import ReductionDefinition, ReductionSpec, SnippetReduction
 
 if TYPE_CHECKING:
-    from xferlib._device import Device
-    from xferlib.backends.base import Backend
     from xferlib.kernels.reduction_cuda import CudaReduction
-
-_MOST_PLANS = 256
-
-Axis = int | tuple[int, ...] | None
 
 
 class ReductionKernel:
@@ -36,6 +38,7 @@ class ReductionKernel:
         self._specs: dict[Any, ReductionSpec] = {}
         self._plans: dict[Any, CudaReduction] = {}
         self._host_plans: dict[tuple[int, int, int], NumpyReduction] = {}
+        self._ready: dict[Hashable, CudaReductionCall] = {}
 
     def __repr__(self) -> str:
         return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
@@ -57,33 +60,59 @@ class ReductionKernel:
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
+        key = self._key(args, axis, keepdims) if out is None else None
+        ready = self._ready.get(key)
+        return ready.run(args) if ready is not None else self._first_call(args, axis, out, key, keepdims=keepdims)
+
+    def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
+        """What a prepared call depends on; None where the checks must say what is wrong."""
+        if type(axis) is tuple:
+            kinds: Any = tuple(map(type, axis))  # True is no axis, but equal to 1
+        elif axis is None or type(axis) is int:
+            kinds = None
+        else:
+            return None
+        try:
+            return (axis, kinds, keepdims, *[checks.reader(each).signature(each) for each in args])
+        except Exception:  # no array, or one that cannot be used
+            return None
+
+    def _first_call(self, args: Sequence[Any], axis: Axis, out: Any, key: Hashable, *, keepdims: bool) -> Any:
+        """A call of a kind not seen before, or one to given arrays: check it, run it."""
         names = self.definition.names
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
         spec = self._spec(args, infos)
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
-        axes = _axes(self.name, axis, len(shape))
+        axes = check_axes(self.name, axis, len(shape))
         count = _math.prod(shape[each] for each in axes)
         if count == 0 and spec.identity is None:
             raise KernelTypeError(
                 f"{self.name}(): axis {axis} of shape {shape} has no elements, and the reduction no identity; give one"
             )
-        call = _Call(self.name, backend, device, spec, shape, axes, self._host_plans, keepdims=keepdims)
-        results = call.outputs(out)
+        call = ReductionCall(self.name, backend, device, spec, shape, axes, self._host_plans, keepdims=keepdims)
         if device.kind == "cuda":
-            self._run_cuda(call, args, infos, results, count)
-        elif device.kind == "sim":
+            prepared = CudaReductionCall(call, infos, self._cuda_plan)
+            if out is not None:
+                return prepared.run_into(names, args, call.outputs(out))
+            if key is not None:
+                if len(self._ready) >= MOST_PLANS:
+                    self._ready.clear()
+                self._ready[key] = prepared
+            return prepared.run(args)
+        results = call.outputs(out)
+        if device.kind == "sim":
             from xferlib.sim.calls import reduce
 
-            reduce(self.name, lambda given, into: _run_host(call, given, infos, into, count), args, results)
+            reduce(self.name, lambda given, into: run_host(call, given, infos, into, count), args, results)
         elif (recorder := _recording.active) is None:
-            _run_host(call, args, infos, results, count)
+            run_host(call, args, infos, results, count)
         else:
             nbytes = sum(info.nbytes for info in infos.values())
-            run = lambda: _run_host(call, args, infos, results, count)
+            run = lambda: run_host(call, args, infos, results, count)
             recorder.on_host(_recording.Kind.KERNEL, self.name, nbytes, backend.at(device), device, run)
-        return results[0] if len(results) == 1 else tuple(results)
+        return call.returned(results)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
         kinds: list[Kind] = []
@@ -101,160 +130,20 @@ class ReductionKernel:
             raise KernelTypeError(f"{self.name}() takes {spec.inputs} argument(s), {len(args)} were given")
         return spec
 
-    def _run_cuda(
-        self, call: _Call, args: Sequence[Any], infos: dict[int, ArrayInfo], results: list[Any], count: int
-    ) -> None:
+    def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:
+        """The plan for ``arrays`` inputs and then outputs that are laid out like these."""
         from xferlib.kernels.reduction_cuda import CudaReduction
 
-        backend = call.backend.at(call.device)
-        arrays = [infos[number] for number in sorted(infos)]
-        outputs = [backend.view(each) for each in results]
-        call.check_overlap(self.definition.names, arrays, outputs)
-        stream = backend.stream_current(call.device)
-        everything = [*arrays, *outputs]
-        layouts = tuple((info.dtype, info.shape, info.strides, info.pointer % 16) for info in everything)
+        layouts = tuple((info.dtype, info.shape, info.strides, info.pointer % 16) for info in infos)
         key = (id(call.spec), layouts, call.axes, call.device)
         plan = self._plans.get(key)
         if plan is None:
-            kept, reduced = call.layouts(everything, len(arrays))
-            plan = CudaReduction(backend, call.device, call.spec, kept, reduced, everything)
-            if len(self._plans) >= _MOST_PLANS:
+            kept, reduced = call.layouts(infos, arrays)
+            plan = CudaReduction(call.backend.at(call.device), call.device, call.spec, kept, reduced, infos)
+            if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[key] = plan
-        pointers, scalars = [info.pointer for info in everything], call.scalars(args)
-        if (recorder := _recording.active) is None:
-            plan.run(pointers, scalars, stream)
-        else:
-            nbytes = sum(info.nbytes for info in everything)
-            run = lambda: plan.run(pointers, scalars, stream)
-            recorder.enqueue(_recording.Kind.KERNEL, self.name, nbytes, backend, stream, run)
-        if stream.handle:  # arrays allocated on another stream must outlast the work on this one
-            for each in (*(args[number] for number in sorted(infos)), *results):
-                backend.consumed(each, stream)
-
-
-class _Call:
-    """One checked call: shapes and axes settled."""
-
-    def __init__(
-        self,
-        name: str,
-        backend: Backend,
-        device: Device,
-        spec: ReductionSpec,
-        shape: tuple[int, ...],
-        axes: tuple[int, ...],
-        host_plans: dict[tuple[int, int, int], NumpyReduction],
-        *,
-        keepdims: bool,
-    ) -> None:
-        self._host_plans = host_plans
-        self.name = name
-        self.backend = backend
-        self.device = device
-        self.spec = spec
-        self.shape = shape
-        self.axes = axes
-        self.kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
-        self.kept_shape = tuple(shape[axis] for axis in self.kept)
-        self.result_shape = (
-            tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)) if keepdims else self.kept_shape
-        )
-
-    def outputs(self, out: Any) -> list[Any]:
-        """The arrays for the results: those given, checked, or new ones."""
-        dtypes = self.spec.output_dtypes
-        owner = self.backend.at(self.device)
-        if out is None:
-            stream = owner.stream_current(self.device)
-            return [owner.empty(self.result_shape, dtype, device=self.device, stream=stream) for dtype in dtypes]
-        given = list(out) if type(out) is tuple else [out]
-        if len(given) != len(dtypes):
-            raise KernelTypeError(f"{self.name}() has {len(dtypes)} output(s), {len(given)} were given in out=")
-        for number, (each, dtype) in enumerate(zip(given, dtypes, strict=True)):
-            found, device, infos = checks.common_device(self.name, ["out"], [each])
-            if found is not self.backend or device is not self.device:
-                raise KernelTypeError(f"{self.name}(): out must be a {self.backend.name} array on {self.device}")
-            checks.check_output(self.name, f"out{number}", infos[0], self.result_shape, dtype)
-        return given
-
-    def host_plan(self, rows: int, count: int) -> NumpyReduction:
-        """The reduction on a CPU, remembered: to build it takes longer than to run a small one."""
-        key = (id(self.spec), rows, count)
-        plan = self._host_plans.get(key)
-        if plan is None:
-            if len(self._host_plans) >= _MOST_PLANS:
-                self._host_plans.clear()
-            plan = self._host_plans[key] = NumpyReduction(self.spec, rows, count)
         return plan
-
-    def scalars(self, args: Sequence[Any]) -> list[np.generic]:
-        params = self.spec.map_program.params
-        return [
-            checks.convert_scalar(args[number], params[number].dtype, params[number].name)
-            for number in range(self.spec.inputs)
-            if params[number].is_scalar
-        ]
-
-    def check_overlap(self, names: Sequence[str], arrays: Sequence[ArrayInfo], outputs: Sequence[ArrayInfo]) -> None:
-        infos = dict(enumerate([*arrays, *outputs]))
-        written = frozenset(range(len(arrays), len(infos)))
-        labels = [*names[: len(arrays)], *(f"out{number}" for number in range(len(outputs)))]
-        if checks.check_overlap(self.name, labels, infos, written, written):
-            raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
-
-    def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[Layout, Layout]:
-        """The kept and the reduced axes, with the strides of the inputs and then of the outputs."""
-        kept: list[tuple[int, ...]] = []
-        reduced: list[tuple[int, ...]] = []
-        for info in everything[:arrays]:
-            strides = broadcast_strides(self.shape, info.shape, info.strides)
-            kept.append(tuple(strides[axis] for axis in self.kept))
-            reduced.append(tuple(strides[axis] for axis in self.axes))
-        for info in everything[arrays:]:
-            own = info.strides if len(info.shape) == len(self.kept) else tuple(info.strides[axis] for axis in self.kept)
-            kept.append(own)
-            reduced.append((0,) * len(self.axes))
-        reduced_shape = tuple(self.shape[axis] for axis in self.axes)
-        return Layout(self.kept_shape, tuple(kept)), Layout(reduced_shape, tuple(reduced))
-
-
-def _axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(rank))
-    given = axis if isinstance(axis, tuple) else (axis,)
-    result = set()
-    for each in given:
-        if type(each) is not int or not -rank <= each < rank:
-            raise KernelTypeError(f"{name}(): axis {each!r} is out of range for {rank} dimension(s)")
-        result.add(each % rank)
-    if len(result) < len(given):
-        raise KernelTypeError(f"{name}(): axis {axis} names an axis twice")
-    return tuple(sorted(result))
-
-
-def _run_host(call: _Call, args: Sequence[Any], infos: dict[int, ArrayInfo], results: list[Any], count: int) -> None:
-    owner = call.backend.at(call.device)
-    order = (*call.kept, *call.axes)
-    rows = _math.prod(call.kept_shape)
-    scalars = iter(call.scalars(args))
-    operands: list[np.ndarray[Any, Any]] = []
-    arrays = []
-    for number, each in enumerate(args):
-        if number not in infos:
-            operands.append(np.array(next(scalars)))
-            continue
-        host = owner.host_view(each)
-        arrays.append(infos[number])
-        native = host.astype(host.dtype.newbyteorder("=")) if not host.dtype.isnative else host
-        operands.append(np.broadcast_to(native, call.shape).transpose(order).reshape(rows, count))
-    targets = [owner.host_view(each) for each in results]
-    call.check_overlap([f"argument {n}" for n in infos], arrays, [owner.view(each) for each in results])
-    buffers = [np.empty(rows, dtype) for dtype in call.spec.output_dtypes]
-    if rows:
-        call.host_plan(rows, count).run(operands, buffers)
-    for target, buffer in zip(targets, buffers, strict=True):
-        target[...] = buffer.reshape(call.result_shape)
 
 
 def reduction(

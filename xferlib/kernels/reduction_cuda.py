@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._array import ArrayInfo
-from xferlib.kernels.cuda_engine import ParameterBlock, kernel_for
+from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
+from xferlib.kernels.ir import INT64
 from xferlib.kernels.layout import Layout, collapse
 from xferlib.kernels.reduction_pieces import ReductionShape
 from xferlib.kernels.reduction_source import (
@@ -18,6 +20,7 @@ from xferlib.kernels.reduction_source import (
     GROUPS,
     LEAVES_PER_BLOCK,
     PARTS_PER_THREAD,
+    TREE_THREADS,
     reduction_source,
 )
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
@@ -28,6 +31,14 @@ if TYPE_CHECKING:
 
 _PER_BLOCK = 256
 _SHARED_NBYTES = 40 << 10
+
+
+class _Stage(NamedTuple):
+    """One launch: its arguments, and how many accumulators of each row it leaves."""
+
+    parameters: ParameterBlock
+    launch: Callable[[int], None]
+    parts: int
 
 
 class CudaReduction:
@@ -54,51 +65,87 @@ class CudaReduction:
         self._backend = backend
         self._device = device
         self._spec = spec
+        self._accumulators = spec.accumulators
+        self._nowhere = [0] * len(self._accumulators)
         arrays = len(infos) - spec.outputs
         self._kept = _not_empty(_by_inputs(kept, arrays))
         self._reduced = _not_empty(collapse(reduced, keep_order=True))
         self._rows, self._count = kept.size, reduced.size
         self._lock = threading.Lock()
-        if self._rows == 0 or self._count == 0:
+        self._stages: list[_Stage] = []
+        self._fill: CudaPlan | None = None
+        if self._rows == 0:
+            return
+        if self._count == 0:
+            self._fill = self._filling(kept, infos[arrays:])
             return
         shape = self._shape(infos[:arrays])
         self.source = reduction_source(spec, shape)
-        self._first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        self._tree = None
-        if shape.kernel != "few":
-            self._tree = kernel_for(backend, device, self.source, "xf_tree")
+        first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
         leaves = -(-self._count // LEAF)
-        self._parts, block = leaves, _PER_BLOCK
+        self._leaves = leaves
+        parts, block = leaves, _PER_BLOCK
         if shape.kernel == "few":
-            self._parts, grid = 1, -(-self._rows * shape.width // _PER_BLOCK)
+            parts, grid = 1, -(-self._rows * shape.width // _PER_BLOCK)
         elif shape.kernel == "rows":
-            self._parts = -(-leaves // shape.warps)
-            grid = self._rows * self._parts
+            parts = -(-leaves // shape.warps)
+            grid = self._rows * parts
         else:
             grid, block = -(-self._rows // (32 * shape.width)) * leaves, 32 * GROUPS
-        self._grid, self._block = (grid, 1, 1), (block, 1, 1)
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if param.is_scalar]
-        pointers = len(infos) + len(spec.accumulators)
-        self._leaves = leaves
-        self._parameters = ParameterBlock(pointers, sizes, self._geometry(self._parts))
+        pointers = len(infos) + len(self._accumulators)
+        parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
+        self._stages.append(self._stage(first, grid, block, parameters, parts))
+        if parts > 1:
+            tree = kernel_for(backend, device, self.source, "xf_tree")
+            while parts > 1:
+                self._stages.append(self._tree_stage(tree, parts))
+                parts = self._stages[-1].parts
+
+    def _stage(self, kernel: Any, grid: int, block: int, parameters: ParameterBlock, parts: int) -> _Stage:
+        launch = self._backend.prepare_launch(
+            kernel, (grid, 1, 1), (block, 1, 1), parameters.address, device=self._device
+        )
+        return _Stage(parameters, launch, parts)
+
+    def _tree_stage(self, kernel: Any, parts: int) -> _Stage:
+        """From ``parts`` accumulators of each row to as few as one block can make of them."""
+        per_row = min(TREE_THREADS, 1 << (-(-parts // PARTS_PER_THREAD) - 1).bit_length())
+        block = max(_PER_BLOCK, per_row)
+        left = -(-parts // (per_row * PARTS_PER_THREAD))
+        pointers = 2 * len(self._accumulators) + self._spec.outputs
+        tails = (self._geometry(left), struct.pack("q", parts), struct.pack("i", per_row))
+        grid = -(-self._rows * left // (block // per_row))
+        return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left)
+
+    def _filling(self, kept: Layout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
+        """The results of no elements: what follows the reduction, run on the identity."""
+        post, count = self._spec.post, len(self._accumulators)
+        params = [replace(param, is_scalar=number < count + 2) for number, param in enumerate(post.params)]
+        pairs = zip(outputs, kept.strides[-len(outputs) :], strict=True)
+        seen = [info._replace(shape=kept.shape, strides=strides) for info, strides in pairs]
+        program = replace(post, params=tuple(params))
+        infos = dict(enumerate(seen, count + 2))
+        return CudaPlan(self._backend, self._device, program, kept.shape, infos, is_aliased=False)
 
     # --- planning
     def _shape(self, infos: Sequence[ArrayInfo]) -> ReductionShape:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
         leaves = -(-self._count // LEAF)
+        warps = min(self._most_leaves(), 1 << (leaves - 1).bit_length())
         return ReductionShape(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
             reduced_rank=len(self._reduced.shape),
             width=getattr(self, f"_{kernel}_width")(infos, same),
-            warps=min(self._most_leaves(), 1 << (leaves - 1).bit_length()),
+            warps=warps,
             same=same,
         )
 
     def _most_leaves(self) -> int:
         """Leaves of one block: their lanes must fit the shared memory that every device has."""
-        held = sum(-(-dtype.itemsize // 8) * 8 if dtype.itemsize > 4 else 4 for dtype in self._spec.accumulators)
+        held = sum(-(-dtype.itemsize // 8) * 8 if dtype.itemsize > 4 else 4 for dtype in self._accumulators)
         most = LEAVES_PER_BLOCK
         while most > 1 and most * LANES * held > _SHARED_NBYTES:
             most //= 2
@@ -132,7 +179,7 @@ class CudaReduction:
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Results of one thread: one access of 16 bytes, as long as their accumulators fit the registers."""
-        held = sum(dtype.itemsize for dtype in self._spec.accumulators)
+        held = sum(dtype.itemsize for dtype in self._accumulators)
         width = max(1, 32 // held)
         for k, info in enumerate(infos):
             kept, reduced = self._kept.strides[k], self._reduced.strides[k]
@@ -153,48 +200,39 @@ class CudaReduction:
         return struct.pack(f"{len(values)}q", *values)
 
     # --- running
-    def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> list[Any]:
-        """Launch on ``stream``; inputs then outputs.
+    def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
+        """Launch on ``stream``; the addresses are those of the inputs, then of the outputs."""
+        if self._fill is not None:
+            self._run_filling(self._fill, pointers, stream)
+            return
+        inputs = len(pointers) - self._spec.outputs
+        given, outputs = pointers[:inputs], pointers[inputs:]
+        alive: list[Any] = []  # what is freed is reused in the order of the stream
+        with self._lock:  # the driver copies the arguments during a launch
+            for stage in self._stages:
+                arrays = self._temporaries(stage.parts, stream) if stage.parts > 1 else ()
+                into = self._backend.operands(arrays) if arrays else self._nowhere
+                stage.parameters.patch([*given, *outputs, *into])
+                if scalars and stage is self._stages[0]:
+                    for number, value in enumerate(scalars):
+                        stage.parameters.patch_scalar(number, value.tobytes())
+                stage.launch(stream.handle)
+                given = into
+                alive += arrays
 
-        Returns:
-            The temporary arrays, which must live until the launches are enqueued.
-        """
-        if self._rows == 0:
-            return []
-        partial = self._temporaries(self._parts, stream) if self._parts > 1 else []
-        kept = [self._backend.view(each).pointer for each in partial] or [0] * len(self._spec.accumulators)
+    def _run_filling(self, fill: CudaPlan, pointers: Sequence[int], stream: RawStream) -> None:
+        assert self._spec.identity is not None
+        dtypes = (*self._spec.accumulators, INT64, INT64)
+        values = [dtype.type(value) for dtype, value in zip(dtypes, (*self._spec.identity, 0, self._rows), strict=True)]
         with self._lock:
-            self._parameters.patch([*pointers, *kept])
-            for number, value in enumerate(scalars):
-                self._parameters.patch_scalar(number, value.tobytes())
-            self._backend.launch(self._first, self._grid, self._block, self._parameters.address, stream=stream)
-        outputs = list(pointers[len(pointers) - self._spec.outputs :])
-        return partial + self._combine(kept, outputs, stream)
-
-    def _combine(self, source: list[int], outputs: list[int], stream: RawStream) -> list[Any]:
-        """Launch the tree until one accumulator is left of each row."""
-        alive: list[Any] = []
-        parts = self._parts
-        while parts > 1:
-            per_row = min(_PER_BLOCK, 1 << (-(-parts // PARTS_PER_THREAD) - 1).bit_length())
-            left = -(-parts // (per_row * PARTS_PER_THREAD))
-            target = self._temporaries(left, stream) if left > 1 else []
-            pointers = [self._backend.view(each).pointer for each in target] or [0] * len(source)
-            geometry = self._geometry(left)
-            arguments = [*source, *outputs, *pointers]
-            block = ParameterBlock(len(arguments), [], geometry, struct.pack("q", parts), struct.pack("i", per_row))
-            block.patch(arguments)
-            jobs = self._rows * left
-            grid = (-(-jobs // (_PER_BLOCK // per_row)), 1, 1)
-            self._backend.launch(self._tree, grid, (_PER_BLOCK, 1, 1), block.address, stream=stream)
-            alive += target
-            source, parts = pointers, left
-        return alive
+            fill.place(pointers[len(pointers) - self._spec.outputs :], values)
+            fill.launch(stream.handle)
 
     def _temporaries(self, parts: int, stream: RawStream) -> list[Any]:
+        """Room for ``parts`` accumulators of each row."""
         return [
             self._backend.empty((self._rows * parts,), dtype, device=self._device, stream=stream)
-            for dtype in self._spec.accumulators
+            for dtype in self._accumulators
         ]
 
 

@@ -17,6 +17,8 @@ FEW = LANES
 GROUPS = 16
 LEAVES_PER_BLOCK = 8
 PARTS_PER_THREAD = 8
+TREE_THREADS = 1024
+"""Threads of a block of the tree: 8192 accumulators, those of 2^28 elements, take one launch."""
 
 
 def reduction_source(spec: ReductionSpec, shape: ReductionShape) -> str:
@@ -167,6 +169,7 @@ extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) 
   __shared__ xf_acc shared[{LEAVES_PER_BLOCK}];
   const long long row = blockIdx.x / g.parts, part = blockIdx.x - row * g.parts;
   {self._row_pointers()}
+  const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
   for (int member = threadIdx.x / {team}; member < {warps}; member += {max(1, 256 // team)}) {{
     const long long start = (part * {warps} + member) * {LEAF};
     const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
@@ -196,7 +199,6 @@ extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) 
     }}
   }}
   __syncthreads();
-  const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const long long start = (part * {warps} + warp) * {LEAF};
   if (warp < {warps} && start < g.count) {{
     const int n = (int)(g.count - start < {LANES} ? g.count - start : {LANES});
@@ -211,12 +213,16 @@ extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) 
     if (thread == 0) shared[warp] = r[0][0];
   }}
   __syncthreads();
-  if (threadIdx.x == 0) {{
+  if (warp == 0) {{
     const long long left = g.leaves - part * {warps};
-    for (int step = 1; step < {warps}; step *= 2)
-      for (int at = 0; at + step < {warps} && at + step < left; at += 2 * step)
-        shared[at] = xf_combine(shared[at], shared[at + step]);
-    const xf_acc total = shared[0];
+    xf_acc total = shared[thread < {warps} ? thread : 0];
+    #pragma unroll
+    for (int step = 1; step < {warps}; step *= 2) {{
+      const xf_acc other = xf_down(total, step);
+      if (thread % (2 * step) == 0 && thread + step < {warps} && thread + step < left)
+        total = xf_combine(total, other);
+    }}
+    if (thread) return;
     if (g.parts == 1) {{ {self._finish_call("total")} }}
     else {{ {self._keep("row * g.parts + part", "total")} }}
   }}
@@ -229,34 +235,48 @@ extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) 
         loads = ", ".join(loaded(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
         sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))
         return f"""\
-extern "C" __global__ void __launch_bounds__(256) xf_tree({sources}, {self._parameters(reads_inputs=False)},
+extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, {self._parameters(reads_inputs=False)},
     long long from_parts, int per_row) {{
-  __shared__ xf_acc shared[256];
-  const int thread = threadIdx.x % per_row;
-  const long long job = (long long)blockIdx.x * (256 / per_row) + threadIdx.x / per_row;
-  const long long row = job / g.parts, part = job - row * g.parts;
-  const long long start = part * per_row * {PARTS_PER_THREAD} + thread * {PARTS_PER_THREAD};
-  const long long left = row < g.rows ? from_parts - start : 0;
-  if (left > 0) {{
-    xf_acc r[{PARTS_PER_THREAD}];
+  __shared__ xf_acc shared[32];
+  const long long first = (long long)blockIdx.x * (blockDim.x / per_row);
+  int thread = threadIdx.x % per_row;
+  long long job = first + threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
+  long long left = row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
+  xf_acc r[{PARTS_PER_THREAD}];
+  const long long start = row * from_parts + from_parts - left;
+  #pragma unroll
+  for (int j = 0; j < {PARTS_PER_THREAD}; ++j)
+    if (j < left) {{ const long long at = start + j; r[j] = xf_acc{{{loads}}}; }}
+  #pragma unroll
+  for (int step = 1; step < {PARTS_PER_THREAD}; step *= 2)
     #pragma unroll
-    for (int j = 0; j < {PARTS_PER_THREAD}; ++j)
-      if (j < left) {{ const long long at = row * from_parts + start + j; r[j] = xf_acc{{{loads}}}; }}
-    #pragma unroll
-    for (int step = 1; step < {PARTS_PER_THREAD}; step *= 2)
-      #pragma unroll
-      for (int j = 0; j + step < {PARTS_PER_THREAD}; j += 2 * step)
-        if (j + step < left) r[j] = xf_combine(r[j], r[j + step]);
-    shared[threadIdx.x] = r[0];
+    for (int j = 0; j + step < {PARTS_PER_THREAD}; j += 2 * step)
+      if (j + step < left) r[j] = xf_combine(r[j], r[j + step]);
+  #pragma unroll
+  for (int step = 1; step < 32; step *= 2) {{
+    const xf_acc other = xf_down(r[0], step);
+    if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
+      r[0] = xf_combine(r[0], other);
   }}
-  for (int step = 1; step < per_row; step *= 2) {{
+  if (per_row > 32) {{  // the first warp goes on, a thread for each warp
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = r[0];
     __syncthreads();
-    if (thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD} && thread + step < per_row)
-      shared[threadIdx.x] = xf_combine(shared[threadIdx.x], shared[threadIdx.x + step]);
+    if (threadIdx.x >= 32) return;
+    const int warps = blockDim.x / 32;
+    r[0] = shared[threadIdx.x % warps];
+    thread = 32 * threadIdx.x % per_row;
+    job = first + 32 * threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
+    left = threadIdx.x < warps && row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
+    #pragma unroll
+    for (int step = 32; step < {TREE_THREADS}; step *= 2) {{
+      const xf_acc other = xf_down(r[0], step / 32);
+      if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
+        r[0] = xf_combine(r[0], other);
+    }}
   }}
-  if (thread == 0 && row < g.rows) {{
-    if (g.parts == 1) {{ {self._finish_call("shared[threadIdx.x]")} }}
-    else {{ {self._keep("row * g.parts + part", "shared[threadIdx.x]")} }}
+  if (thread == 0 && left > 0) {{
+    if (g.parts == 1) {{ {self._finish_call("r[0]")} }}
+    else {{ {self._keep("row * g.parts + part", "r[0]")} }}
   }}
 }}
 """

@@ -30,7 +30,8 @@ from xferlib.kernels.ir import (
     is_float,
     part_dtype,
 )
-from xferlib.kernels.reduction import Axis, ReductionKernel
+from xferlib.kernels.reduction import ReductionKernel
+from xferlib.kernels.reduction_calls import Axis
 from xferlib.kernels.reduction_spec import ReductionSpec, build
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "norm", "prod", "sum", "var"]

@@ -1,0 +1,141 @@
+"""Functions of complex numbers: within their bounds, with C's special values, the same everywhere."""
+
+import cmath
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.bits import same_bits
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.complex_functions import BOUNDS, FORMULAS
+from xferlib.kernels.functions import guarantee
+
+PLAIN = [name for name in FORMULAS if name != "sign"]
+SHORT = {f"arc{name}{h}": f"a{name}{h}" for name in ("sin", "cos", "tan") for h in ("", "h")}
+
+
+@pytest.fixture(params=targets.NAMES)
+def target(request):
+    return targets.target(request.param)
+
+
+def kernel(name):
+    call = getattr(trace_math, name)
+    return elementwise(lambda z: call(z), name=name)
+
+
+def points(dtype):
+    """Ordinary, tiny, huge, near the unit circle, near 1, -1, i and -i."""
+    rng = np.random.default_rng(11)
+    part = np.dtype(dtype).type(0).real.dtype
+    largest = 37 if part == np.float32 else 300
+    count = 12
+    normal, near = (
+        rng.standard_normal((2, count)),
+        10 ** rng.uniform(-9, -1, (2, count)) * rng.standard_normal((2, count)),
+    )
+    turn, size = rng.uniform(-np.pi, np.pi, count), 1 + near[0]
+    sign = rng.choice([-1, 1], (2, count))
+    groups = [
+        normal,
+        normal * 40,
+        sign * 10 ** rng.uniform(-largest, largest, (2, count)),
+        np.array([size * np.cos(turn), size * np.sin(turn)]),
+        np.array([sign[0] + near[0], near[1]]),
+        np.array([near[1], sign[0] + near[0]]),
+    ]
+    real, imag = np.concatenate(groups, axis=1).astype(part)
+    result = np.empty(real.size, dtype)
+    result.real, result.imag = real, imag
+    return result
+
+
+def exact(name, z):
+    z = mpmath.mpc(z)
+    if name in ("expm1", "log1p"):
+        return mpmath.exp(z) - 1 if name == "expm1" else mpmath.log(1 + z)
+    if name in ("log2", "log10"):
+        return mpmath.log(z) / mpmath.log(int(name[3:]))
+    if name == "sign":
+        return z / abs(z)
+    return getattr(mpmath, SHORT.get(name, name))(z)
+
+
+def distance_ulp(actual, expected, dtype):
+    """The distance of a complex result in ulp of the exact absolute value."""
+    info = np.finfo(dtype)
+    exponent = max(int(mpmath.floor(mpmath.log(abs(expected), 2))), int(info.minexp))
+    return mpmath.hypot(actual.real - expected.real, actual.imag - expected.imag) / mpmath.ldexp(
+        1, exponent - info.nmant
+    )
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_results_are_within_their_bounds(name, dtype, target):
+    pool = points(dtype)
+    if name in ("exp", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh"):
+        pool = pool[np.abs(pool) < 1e4]  # beyond, results overflow, or need thousands of digits to be checked
+    results = target.get(kernel(name)(target.put(pool)))
+    bound = guarantee(name, dtype).bound_ulp
+    largest = float(np.finfo(dtype).max)
+    with mpmath.workprec(2600):
+        for z, result in zip(pool.tolist(), results.tolist(), strict=True):
+            expected = exact(name, z)
+            if max(abs(expected.real), abs(expected.imag)) < largest:
+                assert distance_ulp(result, expected, dtype) <= bound, (z, result)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_every_library_gives_the_same_bits(name, target):
+    parts = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 3e-39, 1e30, 3e38, -100.0, np.inf, -np.inf, np.nan], np.float32)
+    z = np.concatenate([[complex(x, y) for x, y in itertools.product(parts, parts)], points("complex64")])
+    z = z.astype(np.complex64)
+    assert same_bits(target.get(kernel(name)(target.put(z))), kernel(name)(z))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", [name for name in PLAIN if hasattr(cmath, SHORT.get(name, name))])
+def test_zeros_infinities_and_nans_are_those_of_c(name, dtype):
+    parts = [0.0, -0.0, 1.5, -1.5, float("inf"), float("-inf"), float("nan")]
+    reference = getattr(cmath, SHORT.get(name, name))
+    for x, y in itertools.product(parts, parts):
+        try:
+            expected = reference(complex(x, y))
+        except (ValueError, OverflowError):  # Python raises where C gives NaN or infinity
+            continue
+        actual = complex(kernel(name)(np.array([complex(x, y)], dtype))[0])
+        for one, two in ((actual.real, expected.real), (actual.imag, expected.imag)):
+            if not np.isnan(two):
+                one, two = (abs(one), abs(two)) if cmath.isnan(expected) else (one, two)
+                assert np.isclose(one, two, rtol=1e-6), (x, y, actual, expected)
+                is_signed = two == 0 and not cmath.isnan(expected)  # C leaves a sign beside NaN open
+                assert not is_signed or np.signbit(one) == np.signbit(two), (x, y, actual, expected)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_powers(dtype):
+    power = elementwise(lambda z, w: z**w)
+    z = points(dtype)[:12]
+    w = np.roll(z, 7)
+    expected = np.exp(w.astype(np.complex128) * np.log(z.astype(np.complex128)))
+    np.testing.assert_allclose(power(z, w), expected, rtol=200 * np.finfo(dtype).eps)
+    assert power(np.zeros(1, dtype), np.full(1, 2 + 1j, dtype))[0] == 0
+    assert power(np.zeros(1, dtype), np.zeros(1, dtype))[0] == 1
+
+
+def test_rounding_takes_each_part():
+    assert elementwise(lambda z: trace_math.round(z))(np.array([1.5 - 2.5j]))[0] == 2 - 2j
+
+
+def test_c_snippets_know_them_too(target):
+    snippet = elementwise("T z", "T w", "w = sin(z) * sqrt(z) + pow(z, z)")
+    z = points("complex64")[:12]
+    assert same_bits(target.get(snippet(target.put(z))), snippet(z))
+
+
+def test_every_formula_has_a_bound():
+    assert BOUNDS.keys() == FORMULAS.keys()

@@ -1,0 +1,119 @@
+"""Repeated calls: the last kind of call is recognised at once, and everything that makes another kind is noticed."""
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.bits import same_bits
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import elementwise
+
+add = elementwise(lambda x, y: x + y, name="add")
+
+
+@pytest.fixture(params=targets.NAMES)
+def target(request):
+    return targets.target(request.param)
+
+
+def warm(kernel, *arrays):
+    for _ in range(3):
+        kernel(*arrays)
+
+
+VARIANTS = {
+    "another shape": lambda x: x.reshape(4, 6),
+    "another dtype": lambda x: x.astype(np.float64),
+    "other values": lambda x: x + 1,
+    "a longer array": lambda x: np.concatenate([x, x]),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_other_arrays_after_a_repeated_call(variant, target):
+    x = np.arange(24, dtype=np.float32)
+    d = target.put(x)
+    warm(add, d, d)
+    other = VARIANTS[variant](x)
+    there = target.put(other)
+    assert same_bits(target.get(add(there, there)), other + other)
+
+
+def test_strides_count(target):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    d = target.put(x)
+    warm(add, d[:, :3], d[:, :3])
+    assert same_bits(target.get(add(d[:, ::2], d[:, ::2])), x[:, ::2] + x[:, ::2])
+    assert same_bits(target.get(add(d[:, 3:], d[:, 3:])), x[:, 3:] + x[:, 3:])
+
+
+def test_arguments_of_another_type(target):
+    x = np.arange(24, dtype=np.float32)
+    d = target.put(x)
+    warm(add, d, d)
+    assert same_bits(target.get(add(d, 1)), x + 1)
+    with pytest.raises(KernelTypeError):
+        add(d, "one")
+    with pytest.raises(KernelTypeError):
+        add(d, None)
+    assert same_bits(add(x, x), x + x)
+
+
+def test_a_kernel_keeps_no_array_alive(target):
+    x = target.put(np.ones(8, np.float32))
+    warm(add, x, x)
+    alive = weakref.ref(x)
+    del x
+    gc.collect()
+    assert alive() is None
+
+
+def test_many_threads_share_a_kernel(target):
+    def run(number):
+        x = np.full(1000, number, np.float32)
+        d, out = target.put(x), target.put(x)
+        return all(same_bits(target.get(add(d, d)), x + x) and add(d, d, out=out) is out for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(8)))
+
+
+def test_lazily_conjugated_and_negated_tensors():
+    torch = pytest.importorskip("torch")
+    negative = torch._neg_view(torch.arange(4, dtype=torch.float32))
+    plain = torch.ones(4)
+    warm(add, plain, plain)
+    assert add(plain, negative).tolist() == [1, 0, -1, -2]
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    warm(add, z, z)
+    assert add(z.conj(), z).tolist() == [2, 6]
+
+
+def test_a_gradient_asked_for_later():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(4)
+    warm(add, x, x)
+    x.requires_grad_()
+    add(x, x).sum().backward()
+    assert x.grad.tolist() == [2] * 4
+    with torch.no_grad():
+        assert not add(x, x).requires_grad
+    assert add(x, x).requires_grad
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_torch_tensors_are_told_apart_either_way(is_private, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from xferlib.backends import torch as backend
+
+    if not is_private:
+        monkeypatch.setattr(backend, "_guards", None)
+    x = torch.zeros(2, 3)
+    matches = backend.TorchCpu().matcher([x, x])
+    assert matches(x, torch.ones(2, 3))
+    for other in (x.T, x[0], x.double(), torch.zeros(2, 3, requires_grad=True), torch._neg_view(x)):
+        assert not matches(x, other)
