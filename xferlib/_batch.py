@@ -178,6 +178,11 @@ class Batch:
         if self._arriving is not None:
             self._arriving.cancel()
 
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+        if self._arriving is not None:
+            self._arriving.release()
+
     def await_end(self) -> None:
         """After `cancel`: wait until no copy reads the source; how a copy ended is nobody's concern any more."""
         if self._arriving is not None:

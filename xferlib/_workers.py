@@ -15,6 +15,10 @@ from collections.abc import Callable
 from xferlib import _config, _handover, _recording, _site
 
 
+def _nothing(take: Callable[[], int]) -> None:
+    """The work of a job that is over."""
+
+
 class Job:
     """Numbered steps shared by whichever threads come; the first error stops the rest.
 
@@ -81,6 +85,7 @@ class Job:
         except BaseException as error:
             self.error = self.error or error
         finally:
+            self._finish, self._work = None, _nothing  # whose closures hold arrays, and what holds this job
             self._latch.release()
 
     def cancel(self, error: BaseException) -> None:
