@@ -57,10 +57,10 @@ class Job:
             if self._is_over:
                 return
             self._active += 1
-        _handover.taken(self)
-        if self.site is not None:
-            _site.inherited.site = self.site
-        try:
+        try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
+            _handover.taken(self)
+            if self.site is not None:
+                _site.inherited.site = self.site
             self._work(self.take)
         except BaseException as error:
             self.error = self.error or error
@@ -69,10 +69,12 @@ class Job:
 
     def _leave(self) -> None:
         with self._lock:
-            _handover.given(self)
-            self._active -= 1
-            is_last = self._active == 0 and not self._is_over
-            self._is_over = self._is_over or is_last
+            try:
+                _handover.given(self)
+            finally:
+                self._active -= 1
+                is_last = self._active == 0 and not self._is_over
+                self._is_over = self._is_over or is_last
         if is_last:
             self._close()
 
