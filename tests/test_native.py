@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -182,7 +182,13 @@ def test_transfers_of_plain_bytes_take_it(ring: Any, monkeypatch: pytest.MonkeyP
     noting = Noting()
     monkeypatch.setattr(_native, "_loaded", lambda: (noting, ""))
     x = bits_of(100_000, np.uint8, seed=1)
-    for source, is_plain in [(x, True), (x[::-1], False), (x.view(">u2"), False)]:
+    for source, is_plain in [
+        (x, True),
+        (x[::-1], True),
+        (x.reshape(100, -1)[::2, 3:70], True),
+        (x.view(">u2"), False),
+        (x.reshape(10, 100, 100)[::2, ::3, ::4], False),
+    ]:
         seen.clear()
         with _staged():
             d = xl.to_device(source, device=HERE)
@@ -196,6 +202,34 @@ def test_transfers_of_plain_bytes_take_it(ring: Any, monkeypatch: pytest.MonkeyP
         assert not seen
     finally:
         xl.configure(native=before.native)
+
+
+@compiled
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.integers(1, 60), row_nbytes=st.integers(1, 40), gap=st.integers(0, 30), skip=st.integers(0, 15),
+    chunk_nbytes=st.integers(1, 300), is_backwards=st.booleans(), itemsize=st.sampled_from([1, 2, 4, 8, 16]),
+)  # fmt: skip
+def test_rows_that_lie_apart_arrive_and_come_back(
+    ring: Any, rows: int, row_nbytes: int, gap: int, skip: int, chunk_nbytes: int, is_backwards: bool, itemsize: int
+) -> None:
+    dtype = {1: "u1", 2: "u2", 4: "f4", 8: "f8", 16: "c16"}[itemsize]
+    width = row_nbytes * itemsize
+    memory = bits_of(skip + rows * (width + gap), np.uint8, seed=rows)
+
+    def spread(bytes_: Any) -> Any:
+        seen = np.ndarray((rows, row_nbytes), dtype, bytes_, skip, (width + gap, itemsize))
+        return seen[::-1] if is_backwards else seen
+
+    source, out = spread(memory), np.full_like(memory, 7)
+    with forced(Way.STAGED, chunk_nbytes=max(chunk_nbytes, itemsize)):
+        d = xl.to_device(source, device=HERE)
+        xl.to_host(d, out=spread(out))
+    assert_same_bits(spread(out), source)
+    untouched = np.ones(memory.size, bool)
+    spread_mask = np.ndarray((rows, width), bool, untouched, skip, (width + gap, 1))
+    spread_mask[...] = False
+    assert (out[untouched] == 7).all()
 
 
 @compiled

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from ctypes import memmove
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from xferlib import _config
 from xferlib._convert import copy_into
-from xferlib._layout import HostArray, chunked
+from xferlib._layout import HostArray, chunked, merged
 from xferlib._staging import Chunk
 
 _SMALLEST_CHUNK = 512 << 10
@@ -36,14 +36,28 @@ def chunk_nbytes(nbytes: int) -> int:
     return max(_SMALLEST_CHUNK, min(PIECE_NBYTES, -(-share // 65536) * 65536))
 
 
+_WORDS = (4, 8, 16)
+"""Rows of these sizes are copied as single words; NumPy is faster with smaller ones."""
+
+
+class Rows(NamedTuple):
+    """Bytes to be copied as they are, in rows of one size and distance."""
+
+    address: int
+    spans: list[tuple[int, int]]
+    """Offset and size of each piece, counted without the gaps."""
+    nbytes: int
+    """Of a row; 0 where everything lies together."""
+    stride: int
+
+
 class Pieces(Protocol):
     """A host array cut into numbered parts, each contiguous on the device."""
 
     count: int
 
-    @property
-    def plain(self) -> tuple[int, list[tuple[int, int]]] | None:
-        """Address and spans where every part is bytes to be copied as they are; else None."""
+    def rows(self) -> Rows | None:
+        """What is to be copied, where the bytes stay as they are and lie in rows; else None."""
 
     def span(self, index: int) -> tuple[int, int]:
         """Offset and size in bytes on the device."""
@@ -75,9 +89,8 @@ class _Plain:
         self._spans = _spans(array.nbytes, limit)
         self.count = len(self._spans)
 
-    @property
-    def plain(self) -> tuple[int, list[tuple[int, int]]]:
-        return self._start, self._spans
+    def rows(self) -> Rows:
+        return Rows(self._start, self._spans, 0, 0)
 
     def span(self, index: int) -> tuple[int, int]:
         return self._spans[index]
@@ -95,14 +108,30 @@ class _Plain:
 class _Converted:
     """Parts of any other array: gathered or scattered, and converted, in one pass."""
 
-    __slots__ = ("_chunks", "_dtype", "count")
-
-    plain = None
+    __slots__ = ("_array", "_chunks", "_dtype", "_limit", "count")
 
     def __init__(self, array: HostArray, dtype: np.dtype[Any], limit: int) -> None:
+        self._array = array
+        self._limit = limit
         self._chunks = chunked(array, dtype.itemsize, limit)
         self._dtype = dtype
         self.count = self._chunks.count
+
+    def rows(self) -> Rows | None:
+        if self._array.dtype != self._dtype:
+            return None
+        flat, itemsize = merged(self._array), self._dtype.itemsize
+        if flat.ndim == 1:
+            nbytes = itemsize
+        elif flat.ndim == 2 and flat.strides[1] == itemsize:
+            nbytes = flat.shape[1] * itemsize
+        else:
+            return None
+        if nbytes < min(_WORDS):
+            return None
+        unit = nbytes if nbytes in _WORDS else itemsize  # a piece begins and ends with one
+        spans = _spans(flat.nbytes, max(self._limit // unit, 1) * unit)
+        return Rows(int(flat.ctypes.data), spans, nbytes, flat.strides[0])
 
     def span(self, index: int) -> tuple[int, int]:
         offset, part = self._chunks[index]

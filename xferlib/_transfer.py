@@ -363,13 +363,15 @@ def upload_job(
 def _lending(
     pieces: Pieces, device: int, backend: Backend, stream: RawStream, ring: Ring, *, is_upward: bool
 ) -> Lending | None:
-    """The compiled way, for plain bytes; None where Python does it."""
+    """The compiled way, for bytes that stay as they are; None where Python does it."""
     calls = backend.staging_calls
-    if calls is None or pieces.plain is None or _config.get().native == "off" or not _native.library():
+    if calls is None or _config.get().native == "off" or not _native.library():
         return None
-    host, spans = pieces.plain
+    rows = pieces.rows()
+    if rows is None:
+        return None
     return Lending(
-        spans, host, device, is_upward=is_upward, backend=backend, stream=stream, calls=calls, ring=ring, keep=pieces
+        rows, device, is_upward=is_upward, backend=backend, stream=stream, calls=calls, ring=ring, keep=pieces
     )
 
 

@@ -41,7 +41,8 @@ class Setup(ctypes.Structure):
         ("firsts", ctypes.POINTER(ctypes.c_int64)), ("loads", ctypes.c_int64),
         ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
-        ("is_upward", ctypes.c_int64), ("marks", ctypes.POINTER(Mark)),
+        ("is_upward", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
+        ("marks", ctypes.POINTER(Mark)),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from xferlib._workers import Job
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._pieces import Rows
     from xferlib._recording import PieceLog
     from xferlib._staging import Ring
     from xferlib.backends.base import Backend, RawStream, StagingCalls
@@ -28,8 +29,8 @@ class Lending:
     """What the threads of one transfer share.
 
     Args:
-        spans: Offset and size of each piece, no larger than a chunk.
-        host, device: Addresses that the offsets count from.
+        rows: What is to be copied on the host.
+        device: Address that the offsets of its pieces count from.
         is_upward: Host to device.
         backend, stream: What carries the copies.
         ring: Where the chunks come from, when the first thread needs them.
@@ -38,8 +39,7 @@ class Lending:
 
     def __init__(
         self,
-        spans: list[tuple[int, int]],
-        host: int,
+        rows: Rows,
         device: int,
         *,
         is_upward: bool,
@@ -59,15 +59,17 @@ class Lending:
         self._log: PieceLog | None = None
         self._lent: Any = None
         self._staging: Any = None
+        spans = rows.spans
         numbers = ctypes.c_int64 * len(spans)
         self._offsets = numbers(*[offset for offset, _ in spans])
         self._sizes = numbers(*[size for _, size in spans])
         firsts = loads_of([size for _, size in spans])
         self._firsts = (ctypes.c_int64 * len(firsts))(*firsts)
         self._setup = _native.Setup(
-            host=host, device=device, offsets=self._offsets, sizes=self._sizes, firsts=self._firsts,
+            host=rows.address, device=device, offsets=self._offsets, sizes=self._sizes, firsts=self._firsts,
             loads=len(firsts) - 1,
             stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, is_upward=is_upward,
+            row_nbytes=rows.nbytes, row_stride=rows.stride,
         )  # fmt: skip
 
     def job(self, after: Callable[[], None] | None) -> Job:

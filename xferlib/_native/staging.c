@@ -42,6 +42,7 @@ typedef struct {
     int (*record)(void *event, void *stream);
     int (*wait)(void *event);
     int64_t is_upward;
+    int64_t row_nbytes, row_stride; /* of rows that lie apart on the host; 0: everything lies together */
     Mark *marks; /* one for each piece; NULL where nobody records */
 } Setup; /* what Python fills in: see xferlib/_native/__init__.py */
 
@@ -200,15 +201,55 @@ static Load *open_down(Staging *staging) {
     }
 }
 
+/* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
+#define ROWS_OF(SIZE)                                                                                           \
+    static void gather_##SIZE(char *restrict pinned, const char *restrict host, int64_t rows, int64_t stride) { \
+        for (int64_t row = 0; row < rows; row++) memcpy(pinned + row * SIZE, host + row * stride, SIZE);        \
+    }                                                                                                           \
+    static void spread_##SIZE(const char *restrict pinned, char *restrict host, int64_t rows, int64_t stride) { \
+        for (int64_t row = 0; row < rows; row++) memcpy(host + row * stride, pinned + row * SIZE, SIZE);        \
+    }
+ROWS_OF(4)
+ROWS_OF(8)
+ROWS_OF(16)
+
+#define CASE(SIZE)                                                        \
+    case SIZE:                                                            \
+        if (setup->is_upward) gather_##SIZE(pinned, host, rows, stride);  \
+        else spread_##SIZE(pinned, host, rows, stride);                   \
+        return
+
+/* Between a chunk and rows that lie apart; the piece begins `offset` bytes into the array. */
+static void copy_rows(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
+    int64_t size = setup->row_nbytes, stride = setup->row_stride, rows = nbytes / size;
+    char *host = setup->host + offset / size * stride;
+    switch (size) { /* elements: pieces begin and end with one */
+        CASE(4);
+        CASE(8);
+        CASE(16);
+    }
+    int64_t within = offset % size;
+    while (nbytes > 0) {
+        int64_t part = size - within < nbytes ? size - within : nbytes;
+        if (setup->is_upward) memcpy(pinned, host + within, (size_t)part);
+        else memcpy(host + within, pinned, (size_t)part);
+        pinned += part;
+        nbytes -= part;
+        host += stride;
+        within = 0;
+    }
+}
+
 /* Fill or empty one piece's share of its chunk. */
 static int carry(const Setup *setup, const Load *load, int64_t piece, int64_t thread) {
     int result = settle(setup, load->chunk);
     if (result) return result;
     int64_t begun_ns = setup->marks == NULL ? 0 : now_ns();
-    char *pinned = load->chunk->memory + (setup->offsets[piece] - setup->offsets[setup->firsts[load->number]]);
-    char *host = setup->host + setup->offsets[piece];
-    if (setup->is_upward) memcpy(pinned, host, (size_t)setup->sizes[piece]);
-    else memcpy(host, pinned, (size_t)setup->sizes[piece]);
+    int64_t offset = setup->offsets[piece], nbytes = setup->sizes[piece];
+    char *pinned = load->chunk->memory + (offset - setup->offsets[setup->firsts[load->number]]);
+    if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
+    else if (setup->is_upward) memcpy(pinned, setup->host + offset, (size_t)nbytes);
+    else memcpy(setup->host + offset, pinned, (size_t)nbytes);
     if (setup->marks == NULL) return 0;
     Mark *mark = &setup->marks[piece];
     mark->begun_ns = begun_ns;
