@@ -2,6 +2,7 @@
 #
 #   make demo     train on handwritten digits on every backend that this machine can run
 #   make test     the test suite
+#   make test-sim what of it runs on `sim` or on the default backend again: `sim` by default, another schedule
 #   make lint     ruff: rules and format
 #   make types    mypy --strict
 #   make docs     the documentation site, in site/, with its reference pages written anew
@@ -14,14 +15,18 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+ON_SIM = "(sim and not crosscheck and not mutations) or raw or cli or messages or device or config or scopes"
 
-.PHONY: demo test lint types docs reference check clean
+.PHONY: demo test test-sim lint types docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-sim: $(VENV)/.test
+	XFERLIB_BACKEND=sim XFERLIB_SIM=raise XFERLIB_SIM_SCHEDULE=lifo $(BIN)/python -m pytest -n auto -q -k $(ON_SIM) $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check
@@ -36,7 +41,7 @@ docs: $(VENV)/.docs reference
 reference: $(VENV)/.docs
 	$(BIN)/python tools/make_reference.py
 
-check: lint types test
+check: lint types test test-sim
 
 $(VENV)/.made:
 	sh tools/make_venv.sh $(VENV)

@@ -139,7 +139,7 @@ def test_a_test_can_assert_that_copies_and_computing_overlap() -> None:
 
 
 def test_the_simulators_own_operations_are_in_it() -> None:
-    with xl.use_backend("sim"):
+    with xl.use_backend("sim"), xl.sim.check():  # which finishes what earlier tests left to be staged
         x = xl.ones((64, 64))
         with xl.trace() as t:
             _ = x + x

@@ -41,10 +41,11 @@ class Study:
 
 
 class Without:
-    """Makes every synchronisation but one."""
+    """Makes every synchronisation but one, for arrays of ``n`` elements."""
 
-    def __init__(self, deleted: str | None = None) -> None:
+    def __init__(self, deleted: str | None = None, n: int = 1 << 14) -> None:
         self.deleted = deleted
+        self.n = n  # float64: 128 KiB, above the size that is copied before the call returns
         self.labels: dict[str, None] = {}
 
     def __call__(self, label: str, call: Callable[[], Any]) -> None:

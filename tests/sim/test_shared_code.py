@@ -63,9 +63,65 @@ def pinned_memory_recycled() -> Any:
     return X
 
 
+def collected(batches: Any, **options: Any) -> Any:
+    """Each batch is changed where it was handed out, on a stream that is not the default one, and dropped there."""
+    parts = []
+    work = xl.Stream()
+    with work:
+        for batch in xl.prefetch(batches, **options):
+            batch += 0.0
+            parts.append(xl.to_host(batch))
+    return np.concatenate(parts)
+
+
+def prefetched_from_a_list() -> Any:
+    return collected(np.split(X, 8))
+
+
+def prefetched_from_pinned_memory() -> Any:
+    return collected([xl.pinned_array(part) for part in np.split(X, 8)], depth=3)
+
+
+def prefetched_from_a_generator_that_fills_one_buffer() -> Any:
+    buffer = xl.pinned_empty(N // 8)
+
+    def source() -> Any:
+        for part in np.split(X, 8):
+            buffer[:] = part
+            yield buffer
+
+    return collected(source())
+
+
+def prefetched_in_small_batches() -> Any:
+    return np.concatenate([collected(np.split(part, 16)) for part in np.split(X, 8)])
+
+
+def prefetched_and_transformed() -> Any:
+    return collected(np.split(X.astype("float32"), 4), transform=lambda part: part * 1.0).astype("float64")
+
+
+def mapped_out_of_core() -> Any:
+    return xl.stream_map(lambda chunk: chunk + 0.0, X, chunk_rows=N // 8)
+
+
+def mapped_in_place_over_two_devices() -> Any:
+    def fn(chunk: Any) -> Any:
+        chunk += 1.0
+        return chunk - 1.0
+
+    return xl.stream_map(fn, X, chunk_rows=N // 8, out=np.empty(N), devices=["sim:0", "sim:1"], depth=2)
+
+
+def mapped_and_reduced() -> Any:
+    return xl.stream_map(lambda chunk: chunk + 0.0, X, chunk_rows=N // 8, reduce=lambda *both: np.concatenate(both))
+
+
 PATHS = [
     up_async, up_async_waited_for_by_a_stream, up_into_out, down_async, pinned_there_and_back, between_devices,
-    pinned_memory_recycled,
+    pinned_memory_recycled, prefetched_from_a_list, prefetched_from_pinned_memory,
+    prefetched_from_a_generator_that_fills_one_buffer, prefetched_in_small_batches, prefetched_and_transformed,
+    mapped_out_of_core, mapped_in_place_over_two_devices, mapped_and_reduced,
 ]  # fmt: skip
 
 
@@ -89,6 +145,11 @@ def nothing(self: SimBackend, *_: Any, **__: Any) -> None:
         ("event_wait", up_into_out),
         ("event_wait", down_async),
         ("event_wait", between_devices),
+        ("event_wait", mapped_out_of_core),
+        ("event_synchronize", mapped_out_of_core),
+        ("event_wait", prefetched_from_a_list),
+        ("event_wait", prefetched_from_pinned_memory),
+        ("event_synchronize", prefetched_from_a_generator_that_fills_one_buffer),
         ("event_synchronize", down_async),
         ("stream_synchronize", pinned_there_and_back),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.prepared import HostCall
-from xferlib.sim import kernels
+from xferlib.sim import current, kernels
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.memory import Block
 
@@ -49,6 +49,10 @@ class SimCall(HostCall):
         reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
         writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
         kernels.launch(self.name, lambda: plan.run(operands), reads, writes)
+        stream = current.stream(self.device)
+        for array in (*reads, *writes):  # as on CUDA: an array of another stream outlasts the kernel
+            if array.allocation.block.stream is not stream:
+                array.allocation.users[stream.key] = stream
         return self._returned(results)
 
 

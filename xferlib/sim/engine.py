@@ -62,6 +62,12 @@ class Engine:
             while not target.is_done:
                 self._carry_out(self.schedule.pick(self._ready, target))
 
+    def drain(self) -> None:
+        """Carry out everything, also what nobody can wait for: freed memory that is to be overwritten."""
+        with np.errstate(all="ignore"):
+            while self._ready:
+                self._carry_out(next(iter(self._ready)))
+
     def linger(self) -> None:
         """The host is about to look at memory: the schedule may let the devices go on first."""
         with np.errstate(all="ignore"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xferlib._calibration import Calibration
+    from xferlib.sim.measured import Figures
 
 
 class Lane(StrEnum):
@@ -37,7 +38,8 @@ class Profile:
         duplex: The link both ways at once, as a share of the sum of both.
         peer: From device to device.
         memory: Device memory, reads and writes together.
-        staging: All host threads together, copying between ordinary and pinned memory.
+        staging: All host threads together, copying between ordinary and pinned memory; how fast depends on the
+            size of the transfer.
         latency_s: From the start of a copy or kernel until it is under way.
         enqueue_s: Host time of one call that enqueues.
         synchronize_s: Host time of one call that waits, beyond the wait.
@@ -61,8 +63,33 @@ class Profile:
             name=name,
             h2d=found.pinned_up_gb_per_s * 1e9,
             d2h=found.pinned_down_gb_per_s * 1e9,
-            staging=max(found.staged_up_gb_per_s, found.staged_down_gb_per_s) * 1e9,
+            staging=found.staged_up_gb_per_s * 1e9,
         )
+
+    @classmethod
+    def from_bench(
+        cls,
+        transfers: Figures,
+        kernels: Figures | None = None,
+        *,
+        nbytes: int | None = None,
+        like: Profile | None = None,
+    ) -> Profile:
+        """The figures of a machine on which `xferlib bench` has run.
+
+        Args:
+            transfers: What ``xferlib bench transfer --json`` wrote: a file, or its content.
+            kernels: What ``xferlib bench kernels --json`` wrote, for the bandwidth of device memory.
+            nbytes: Size of your transfers: staging is as fast as it was for the size nearest to this; the
+                largest if omitted.
+            like: Where the figures that were not measured come from; `H200` if omitted.
+
+        Raises:
+            ConfigError: The figures are of a machine without a GPU, or of something else.
+        """
+        from xferlib.sim.measured import from_bench
+
+        return from_bench(transfers, kernels, nbytes, like if like is not None else H200)
 
     def costs(self) -> dict[Lane, tuple[float, float]]:
         """By engine, its bytes a second and the seconds before the first of them."""

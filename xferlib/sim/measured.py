@@ -1,0 +1,66 @@
+"""A machine's profile from the figures that ``xferlib bench`` wrote there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xferlib.errors import ConfigError
+
+if TYPE_CHECKING:
+    from xferlib.sim.profile import Profile
+
+Figures = str | Path | Mapping[str, Any]
+_UP, _DOWN = "pinned to existing device array", "device to pinned host array"
+_STAGED = "pageable to existing device array"
+
+
+def from_bench(transfers: Figures, kernels: Figures | None, nbytes: int | None, like: Profile) -> Profile:
+    """`Profile.from_bench`."""
+    figures = _read(transfers)
+    machine = figures.get("machine", {})
+    results = figures.get("results", [])
+    found = replace(
+        like,
+        name=str(machine.get("device", "measured")),
+        h2d=_speed(results, _UP, None),
+        d2h=_speed(results, _DOWN, None),
+        staging=_speed(results, _STAGED, nbytes),
+    )
+    if kernels is None:
+        return found
+    cases = [each for each in _read(kernels).get("results", []) if each["nbytes"]]
+    speeds = [each["nbytes"] / seconds for each in cases for seconds in _ours(each)]
+    if not speeds:
+        raise ConfigError("the figures of `bench kernels` have no case that device memory limits; run it with a GPU")
+    return replace(found, memory=max(speeds))
+
+
+def _read(figures: Figures) -> Mapping[str, Any]:
+    if isinstance(figures, Mapping):
+        return figures
+    try:
+        found: Mapping[str, Any] = json.loads(Path(figures).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{figures} is not what `xferlib bench --json` writes: {error}") from error
+    return found
+
+
+def _ours(result: Mapping[str, Any]) -> list[float]:
+    return [seconds for name, seconds in result["seconds"].items() if name.startswith("xferlib")]
+
+
+def _speed(results: list[Mapping[str, Any]], case: str, nbytes: int | None) -> float:
+    """Bytes a second of a case: of the largest transfer, or of the one nearest to ``nbytes``."""
+    sized: dict[int, float] = {
+        each["nbytes"]: min(_ours(each)) for each in results if each["case"] == case and _ours(each)
+    }
+    if not sized:
+        raise ConfigError(
+            f"the figures have no case {case!r}: run `xferlib bench transfer --json FILE` on a machine with a GPU"
+        )
+    size = max(sized) if nbytes is None else min(sized, key=lambda each: abs(each - nbytes))
+    return size / sized[size]
