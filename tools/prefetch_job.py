@@ -147,7 +147,11 @@ def table(path: Path) -> str:
     for job, built_in in found["predicted"]["built in"].items():
         cells = []
         for each in columns:
-            took, predicted = statistics.median(found["measured"][each][job]), found["predicted"][each][job]
+            runs = found["measured"][each].get(job)
+            if runs is None:
+                cells.append("")
+                continue
+            took, predicted = statistics.median(runs), found["predicted"].get(each, {}).get(job, built_in)
             cells.append(f"{predicted * 1e3:.2f}, {took * 1e3:.2f} ({took / predicted - 1:+.1%})")
         lines.append(f"| {job} | {built_in * 1e3:.2f} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
