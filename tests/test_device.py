@@ -113,3 +113,11 @@ def test_environment_variables_that_disagree_are_an_error() -> None:
             xl.get_device("fake:sim:1")
     finally:
         xl.configure(device=before.device, backend=before.backend)
+
+
+def test_a_kind_of_device_finds_the_backend_that_has_it() -> None:
+    with xl.use_backend("numpy"):
+        assert str(xl.get_device("sim")) == "sim:sim:0"
+        assert str(xl.get_device("sim:1")) == "sim:sim:1"
+    with xl.use_backend("sim"):
+        assert str(xl.get_device("cpu")) == "numpy:cpu"

@@ -82,3 +82,28 @@ def test_a_python_that_is_too_old_is_refused_with_the_remedy(tmp_path: Path) -> 
     assert found.returncode == 1
     assert "needs Python 3.11 or newer" in found.stderr
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim", "fake"])
+def test_random_layouts_come_back_as_they_went(backend: str, plugins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("random_layouts").main(["--backend", backend, "--count", "60", "--seed", "3"]) == 0
+    assert "60 random layouts" in capsys.readouterr().out
+
+
+def test_a_random_layout_that_differs_is_described(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import xferlib as xl
+
+    script = load("random_layouts")
+    down = xl.to_host
+
+    def wrong(d: Any, **options: Any) -> Any:
+        found = down(d, **options)
+        if found.size:
+            found.reshape(-1).view("u1")[0] ^= 1
+        return found
+
+    monkeypatch.setattr(script.xl, "to_host", wrong)
+    assert script.main(["--backend", "fake", "--count", "50"]) == 1
+    assert "of seed 0 differs: to_host by" in capsys.readouterr().err

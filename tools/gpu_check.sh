@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that a CUDA machine can check, in one command.
 #
-#   tools/gpu_check.sh [tests] [demo] [bench]      (all three by default)
+#   tools/gpu_check.sh [tests] [layouts] [demo] [bench]      (tests, demo and bench by default)
 #
 # Writes its results under $OUT (./gpu-results). Needs Python 3.11+ with the packages importable, and no network.
 # Each section has its own time limit, so that a hang in one leaves the others their turn: under 9 minutes in all.
@@ -37,6 +37,13 @@ name_files() { # the arguments that write figures, and a picture where there is 
     if has matplotlib; then files+=(--plot "$OUT/$1.png"); fi
 }
 
+run_layouts() { # ten thousand random layouts on each CUDA backend
+    local name
+    for name in cupy torch pycuda; do
+        if has "$name"; then section "layouts-$name" 120 "$PYTHON" tools/random_layouts.py --backend "$name"; fi
+    done
+}
+
 run_demo() {
     name_files demo
     section demo 60 "$PYTHON" -m xferlib demo "${files[@]}"
@@ -59,12 +66,13 @@ if [ $# -eq 0 ]; then
     tests_limit=220 bench_limit=105
     set -- tests demo bench
 fi
+"$PYTHON" -m xferlib._native.build # where the tree is used as it lies; installing does it too
 section info 30 "$PYTHON" -m xferlib info
 for part in "$@"; do
     case $part in
-        tests | demo | bench) "run_$part" ;;
+        tests | layouts | demo | bench) "run_$part" ;;
         *)
-            echo "unknown section '$part': give tests, demo or bench" >&2
+            echo "unknown section '$part': give tests, layouts, demo or bench" >&2
             exit 2
             ;;
     esac

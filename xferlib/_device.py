@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
 _INDEX = re.compile(r"\d{1,4}")
+_HOMES = {"cpu": "numpy", "sim": "sim"}
+"""Where a kind of device belongs that the default backend has none of."""
 _KINDS = frozenset({"cpu", "cuda", "sim"})
 
 _interned: dict[tuple[str, str, int], Device] = {}
@@ -174,8 +176,8 @@ def _parse(spec: str, source: str) -> tuple[str | None, str | None, int]:
 
 def _owner(name: str | None, kind: str | None, text: str) -> Backend:
     owner = _registry.device_backend(name, device_text=text)
-    if name is None and kind == "cpu" and not any(device.kind == "cpu" for device in owner.devices()):
-        return _registry.get("numpy")
+    if name is None and kind in _HOMES and not any(device.kind == kind for device in owner.devices()):
+        return _registry.get(_HOMES[kind])
     return owner
 
 
