@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from dataclasses import fields
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +112,82 @@ def test_cache_is_cleared(
     assert "1 kernel(s)" in run(capsys, "cache", "info")[1]
     assert "deleted 1 kernel(s)" in run(capsys, "cache", "clear")[1]
     assert ": 0 kernel(s)" in run(capsys, "cache", "info")[1]
+
+
+SCRIPT = """\
+import sys
+import numpy as np
+import helper
+import xferlib as xl
+
+print(sys.argv[1:], __name__)
+xl.to_device(np.ones(helper.COUNT), backend="sim")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "helper.py").write_text("COUNT = 1000\n")
+    path = tmp_path / "program.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_trace_runs_a_script_as_python_would(
+    script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "helper", raising=False)
+    picture, file = script.with_suffix(".png"), script.with_suffix(".json")
+    before = sys.argv, sys.path[:]
+    options = ["--plot", str(picture), "--epochs", "3", "--json", str(file), "--", "--plot", "mine"]
+    status, out, err = run(capsys, "trace", str(script), "a", *options)
+    assert status == 0
+    assert out == "['a', '--epochs', '3', '--plot', 'mine'] __main__\n"
+    assert err.splitlines()[-1].startswith("overlap 0%")
+    assert "H2D" in err
+    copies = [each for each in json.loads(file.read_text())["traceEvents"] if each.get("cat") == "h2d"]
+    assert [each["args"]["source"] for each in copies] == [f"{script}:7 in <module>"]
+    assert picture.stat().st_size > 1000
+    assert (sys.argv, sys.path) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "message"),
+    [
+        ("sys.exit()", 0, "overlap"),
+        ("sys.exit(5)", 5, "overlap"),
+        ("sys.exit('no')", 1, "no\n"),
+        ("1 / 0", 1, "ZeroDivisionError"),
+        ("raise KeyboardInterrupt", 130, "interrupted"),
+    ],
+)
+def test_trace_ends_as_the_script_does(
+    line: str, expected: int, message: str, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(SCRIPT + line + "\n")
+    file = script.with_suffix(".json")
+    status, _, err = run(capsys, "trace", str(script), "--json", str(file))
+    assert status == expected
+    assert message in err
+    assert "runpy" not in err
+    assert file.exists()
+    assert "H2D" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.py"], "there is no file 'missing.py'"),
+        (["{script}", "--plot", "run.txt"], r"ends in \.png"),
+        (["{script}", "--json", "run.png"], r"ends in \.json"),
+        ([], "script"),
+    ],
+)
+def test_trace_checks_its_arguments_first(
+    arguments: list[str], message: str, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(capsys, "trace", *(each.format(script=script) for each in arguments))
+    captured = capsys.readouterr()
+    assert re.search(message, captured.err)
+    assert not captured.out

@@ -156,3 +156,25 @@ def test_the_command_runs_the_example_itself() -> None:
     program.load()
     source = Path(sys.modules["xferlib._demo.digits"].__file__ or "")
     assert source.samefile(Path(__file__).parents[1] / "examples" / "digits.py")
+
+
+def test_the_timeline_is_of_the_last_epoch(tmp_path: Path) -> None:
+    xl.configure(backend="sim")
+    for epochs in (1, 2):
+        run(tmp_path, "--epochs", str(epochs), "--trace", str(tmp_path / "run.json"))
+        events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+        lines = [each["args"]["source"] for each in events if each.get("cat") == "h2d"]
+        assert all("digits.py" in line for line in lines)
+        assert 15 * 2 <= len(lines) < 15 * 2 * 2  # fifteen batches of images and targets
+
+
+def test_each_device_has_a_timeline_of_its_own(tmp_path: Path) -> None:
+    run(tmp_path, "--epochs", "1", "--trace", str(tmp_path / "run.svg"))
+    found = {path.name for path in tmp_path.glob("run-*.svg")}
+    assert {"run-numpy-cpu.svg", "run-sim-sim-0.svg"} <= found
+
+
+def test_the_name_of_a_timeline_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(tmp_path, "--trace", str(tmp_path / "run.txt"))
+    assert "is no timeline" in capsys.readouterr().err

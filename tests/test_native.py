@@ -324,9 +324,8 @@ def test_a_recording_learns_of_every_piece(ring: Any, is_upward: bool) -> None:
     kind = "h2d" if is_upward else "d2h"
     copies = [each for each in found.operations if each.kind == kind]
     steps = [each for each in found.operations if each.kind == "staging"]
-    assert (len(copies), len(steps)) == (50, 100)
-    assert sum(each.nbytes for each in copies) == sum(each.nbytes for each in steps) == x.nbytes
+    assert (len(copies), len(steps)) == (1, 100)
+    assert copies[0].nbytes == sum(each.nbytes for each in steps) == x.nbytes
     assert all(each.file == __file__ and each.end_s >= each.start_s for each in [*copies, *steps])
-    assert all(each.is_timed and each.thread for each in copies)
-    ordered = sorted(copies, key=lambda each: each.start_s)
-    assert all(one.end_s <= two.start_s + 1e-9 for one, two in itertools.pairwise(ordered))
+    assert copies[0].is_timed
+    assert {each.stream for each in steps} <= {each.name for each in threading.enumerate()}

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
+_AT_FIRST = 2048
 _AHEAD = 256
-"""Events made at a time."""
+"""Events made at a time, later."""
 _REFERENCE_EVERY_S = 1.0
 _LOOKS = 5
 _PATIENCE_S = 2e-3
@@ -60,7 +61,7 @@ class DeviceClock:
         self._free: list[RawEvent] = []
         self._locks: dict[int, threading.RLock] = {}  # reentrant: a finalizer may run inside, and copy
         self._lock = threading.RLock()
-        self.make()
+        self.make(_AT_FIRST)
         before = time.perf_counter()
         self.reference = Reference(self._record(None), before, None)
         backend.event_synchronize(self.reference.event)
@@ -91,9 +92,9 @@ class DeviceClock:
     def is_short(self) -> bool:
         return len(self._free) < 2
 
-    def make(self) -> None:
+    def make(self, count: int = _AHEAD) -> None:
         """Make events: one at a time would cost as much as a launch."""
-        self._free += [self._record(None) for _ in range(_AHEAD)]
+        self._free += [self._record(None) for _ in range(count)]
 
     def give(self, *events: RawEvent) -> None:
         """Take events back."""
@@ -101,13 +102,14 @@ class DeviceClock:
 
     # --- times
 
-    def refer(self, host_s: float) -> None:
-        """Record another reference if the last one is old; the host does not wait."""
+    def referred(self, host_s: float) -> Reference:
+        """The latest reference, or another one if it is old; the host does not wait."""
         if host_s - self.reference.host_s > _REFERENCE_EVERY_S and self._lock.acquire(blocking=False):
             try:
                 self.reference = Reference(self._record(None), host_s, self.reference)
             finally:
                 self._lock.release()
+        return self.reference
 
     def at_s(self, event: RawEvent, reference: Reference) -> float:
         """When an event that has passed did so, on the device's clock."""
@@ -143,8 +145,7 @@ class DeviceClock:
             if time.perf_counter() - before > _PATIENCE_S:
                 return None
         after = time.perf_counter()
-        self.refer(before)
-        place = self.at_s(event, self.reference)
+        place = self.at_s(event, self.referred(before))
         self._free.append(event)
         return _Alignment((before + after) / 2, place, (after - before) / 2)
 

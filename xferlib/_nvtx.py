@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import Any
 
@@ -10,27 +9,27 @@ _INJECTED = ("NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 """What profilers set in the processes that they start."""
 
 
-@functools.cache
-def _domain() -> Any:
-    """xferlib's own domain; None where no profiler watches, or the package is missing."""
+class Profiler:
+    """A profiler's view of what is recorded, in a domain of its own."""
+
+    def __init__(self, domain: Any) -> None:
+        self._domain = domain
+
+    def push(self, name: str, category: str) -> None:
+        """Begin a range."""
+        self._domain.push_range(self._domain.get_event_attributes(message=name, category=str(category)))
+
+    def pop(self) -> None:
+        """End the range begun last in this thread."""
+        self._domain.pop_range()
+
+
+def domain() -> Profiler | None:
+    """The profiler; None where none watches, or the package is missing."""
     if not any(name in os.environ for name in _INJECTED):
         return None
     try:
         import nvtx
     except ImportError:
         return None
-    return nvtx.get_domain("xferlib")
-
-
-def push(name: str, category: str) -> bool:
-    """Begin a range; False where there is nobody to see it."""
-    domain = _domain()
-    if domain is None:
-        return False
-    domain.push_range(domain.get_event_attributes(message=name, category=category))
-    return True
-
-
-def pop() -> None:
-    """End the range begun last in this thread."""
-    _domain().pop_range()
+    return Profiler(nvtx.get_domain("xferlib"))

@@ -6,7 +6,7 @@ Every copy, staging step and launch passes here, or looks at `active` first: whe
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,17 +28,27 @@ class Kind(StrEnum):
     RANGE = "range"
 
 
-class PieceLog(Protocol):
-    """What a recording learns of a staged transfer afterwards."""
+Step = tuple[int, float, float, str]
+"""Bytes that a thread has staged, when it began and ended by `time.perf_counter`, and the thread's name."""
 
-    events: list[tuple[int, int]]
-    """For each copy the handles of the events to record before and after it."""
 
-    def copied(self, number: int, kind: Kind, nbytes: int, start_s: float, end_s: float, thread: str) -> None:
-        """A copy was enqueued, with the events of that number around it; times of `time.perf_counter`."""
+class Moving(Protocol):
+    """Is told of a staged copy, by all the threads that do it."""
 
-    def staged(self, nbytes: int, start_s: float, end_s: float, thread: str) -> None:
-        """A thread has filled or emptied a part of a chunk."""
+    def send(self) -> None:
+        """A piece is about to be enqueued."""
+
+    def sent(self) -> None:
+        """A piece has been enqueued."""
+
+    def staged(self, begun_s: float, nbytes: int) -> None:
+        """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
+
+    def events(self) -> tuple[Any, Any]:
+        """To be recorded before the first piece and after the last one, by code that says `finished` and no more."""
+
+    def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
+        """Everything has been enqueued, with `events` around it; ``steps`` are asked for when somebody reads them."""
 
 
 class Recorder(Protocol):
@@ -55,16 +65,13 @@ class Recorder(Protocol):
         """Do ``run``, which is an operation of a CPU device and complete when it returns."""
 
     def begin(self, backend: Backend) -> Any:
-        """Something on the host begins; what is returned goes to `called` or `staged`."""
+        """Something on the host begins; what is returned goes to `called`."""
 
     def called(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
         """A call of the user's is about to return."""
 
-    def staged(self, begun: Any, backend: Backend, nbytes: int) -> None:
-        """The calling thread has copied so much between ordinary and page-locked memory."""
-
-    def pieces(self, backend: Backend, stream: RawStream, count: int) -> PieceLog | None:
-        """A transfer in ``count`` copies on ``stream`` begins, of which nobody speaks before its end."""
+    def moving(self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+        """A copy is about to be staged in so many pieces; None if the backend tells of them by itself."""
 
     def met(self, backend: Backend) -> None:
         """A backend has been loaded."""
@@ -93,16 +100,9 @@ def driver_copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, s
     return bool(recorder.enqueue(kind, "driver copy", nbytes, backend, stream, run))
 
 
-def begin(backend: Backend) -> Any:
-    """A staging step begins."""
-    return None if active is None else active.begin(backend)
-
-
-def staged(begun: Any, backend: Backend, nbytes: int) -> None:
-    """A staging step has ended."""
-    recorder = active
-    if recorder is not None and begun is not None:
-        recorder.staged(begun, backend, nbytes)
+def moving(kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+    """Whoever is to be told of the pieces of a staged copy; None where nobody records."""
+    return None if active is None else active.moving(kind, nbytes, pieces, backend, stream)
 
 
 def _after_fork_in_child() -> None:

@@ -38,11 +38,11 @@ inherited = threading.local()
 
 def user_site() -> Site:
     """The innermost line outside xferlib and NumPy; in a thread of xferlib's own, the line it works for."""
-    return user_call()[0]
+    return site_of(user_call()[0])
 
 
-def user_call() -> tuple[Site, str]:
-    """`user_site`, and the name of the function of xferlib's that was called there."""
+def user_call() -> tuple[Place, str]:
+    """`place`, and the name of the function of xferlib's that was called there."""
     frame: FrameType | None = sys._getframe(1)
     called = ""
     while frame is not None:
@@ -54,8 +54,8 @@ def user_call() -> tuple[Site, str]:
         if not ours:
             if file == threading.__file__:
                 break
-            return Site(file, frame.f_lineno, code.co_qualname), called
-        called = code.co_name
+            return (code, frame.f_lasti), called
+        called = code.co_qualname
         frame = frame.f_back
     site: Site = getattr(inherited, "site", NOWHERE)
     return site, called

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _hostmem, _recording
-from xferlib._recording import Kind
+from xferlib import _handover, _hostmem
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -51,12 +50,7 @@ class Chunk:
     def copy(self, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
         """Enqueue a copy from or to this chunk, and remember when it will be done."""
         again = self.event if self._index == stream.device.index else None  # events belong to one device
-        if (recorder := _recording.active) is None:
-            self.event = backend.copy_recorded(dst, src, nbytes, stream=stream, event=again)
-        else:
-            kind = Kind.D2H if dst == self.pointer else Kind.H2D
-            run = lambda: backend.copy_recorded(dst, src, nbytes, stream=stream, event=again)
-            self.event = recorder.enqueue(kind, "chunk", nbytes, backend, stream, run)
+        self.event = backend.copy_recorded(dst, src, nbytes, stream=stream, event=again)
         self._index = stream.device.index
         self.is_busy = True
 

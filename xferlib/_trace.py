@@ -11,7 +11,7 @@ from xferlib import _move, _recorder, _recording, _registry, _stream
 from xferlib._recording import Kind
 from xferlib._site import site_of
 from xferlib._timeline import Numbers, TraceOperation
-from xferlib.errors import ConfigError, ForkError
+from xferlib.errors import ArgumentError, ForkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,17 +39,16 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             ``.png``, ``.svg`` or ``.pdf`` for `plot`.
         keep: The latest so many operations are kept, some 500 bytes each; `dropped` counts the others.
 
-    Attributes:
-        dropped: Operations that were forgotten because more than ``keep`` came after them.
-
     Raises:
-        ConfigError: The path has another ending or no directory; ``keep`` is not a positive int.
+        ArgumentError: The path has another ending or no directory; ``keep`` is not a positive int.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, keep: int = 100_000) -> None:
         self._path = None if path is None else checked_path(path, (".json", *PICTURES))
         if type(keep) is not int or keep < 1:
-            raise ConfigError(f"trace(keep={keep!r}): keep must be an int from 1: the number of operations to remember")
+            raise ArgumentError(
+                f"trace(keep={keep!r}): keep must be an int from 1: the number of operations to remember"
+            )
         self._keep = keep
         self._pid = os.getpid()
         self._recorder: EventRecorder | None = None
@@ -59,7 +58,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def __enter__(self) -> Self:
         if self._sink is not None:
-            raise ConfigError("this trace has been used already; make another one with xferlib.trace()")
+            raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
         self._pid = os.getpid()
         self._sink = _recorder.Sink(self._keep)
         self._recorder = _recorder.opened(self._sink)
@@ -111,10 +110,10 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             device: Whose current stream, if not the current device's.
 
         Raises:
-            ConfigError: Another ``kind``.
+            ArgumentError: Another ``kind``.
         """
         if kind not in _KINDS:
-            raise ConfigError(f"trace.range(kind={kind!r}): the kinds are {', '.join(map(repr, map(str, _KINDS)))}")
+            raise ArgumentError(f"trace.range(kind={kind!r}): the kinds are {', '.join(map(repr, map(str, _KINDS)))}")
         return range_(name, kind, nbytes, stream, device)
 
     # --- what was recorded
@@ -150,7 +149,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     @property
     def dropped(self) -> int:
-        return 0 if self._sink is None else max(0, self._sink.seen - self._keep)
+        """Operations that were forgotten because more than ``keep`` came after them."""
+        return max(0, self._sink.seen - self._keep) if self.operations and self._sink is not None else 0
 
     @property
     def clock_error_s(self) -> float:
@@ -223,7 +223,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """Draw the lanes: the host's calls, staging, then copies and kernels of each device and stream.
 
         Args:
-            path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib (``pip install 'xferlib[demo]'``).
+            path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib (``pip install 'xferlib[trace]'``).
             title: Above the picture.
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
         """
@@ -232,8 +232,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         plot(self, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
 
     def __repr__(self) -> str:
-        state = "not begun" if self._sink is None else f"{self._sink.seen} operations"
-        return f"<xferlib.trace: {state}{', open' if self._is_open else ''}>"
+        state = "not begun" if self._sink is None else "open" if self._is_open else f"{len(self.operations)} operations"
+        return f"<xferlib.trace: {state}>"
 
 
 class range_:  # noqa: N801 - what `trace.range` makes
@@ -263,9 +263,13 @@ def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
     """A path that can be written to, known before the work is done."""
     found = Path(path)
     if found.suffix not in endings:
-        raise ConfigError(f"a trace cannot be written to {str(path)!r}: give a name that ends in {', '.join(endings)}")
+        raise ArgumentError(
+            f"a trace cannot be written to {str(path)!r}: give a name that ends in {', '.join(endings)}"
+        )
     if found.is_dir() or not found.absolute().parent.is_dir():
-        raise ConfigError(f"a trace cannot be written to {str(path)!r}: {found.absolute().parent} must be a directory")
+        raise ArgumentError(
+            f"a trace cannot be written to {str(path)!r}: {found.absolute().parent} must be a directory"
+        )
     return found
 
 

@@ -13,6 +13,8 @@ TITLES = {
     Kind.D2D: "D2D", Kind.PEER: "peer copies",
 }  # fmt: skip
 _ORDER = list(TITLES)
+_SAME_S = 1e-6
+"""Events tell no shorter times apart."""
 
 
 class Lane(NamedTuple):
@@ -34,12 +36,33 @@ def lanes(operations: Sequence[TraceOperation]) -> list[Lane]:
         kind = Kind.KERNEL if each.kind in COMPUTING else Kind(each.kind)
         found.setdefault((each.device, kind, each.stream), []).append(each)
     names = _stream_names(operations)
-    keys = sorted(found, key=lambda key: (key[0] != "host", key[0], _ORDER.index(key[1]), _rank(key[2]), key[2]))
-    return [Lane(*key, _title(key, names), found[key]) for key in keys]
+    order = {"MainThread": -2, "default": -1, **{stream: number for number, stream in enumerate(names)}}
+    last = len(order)
+    keys = sorted(
+        found, key=lambda key: (key[0] != "host", key[0], _ORDER.index(key[1]), order.get(key[2], last), key[2])
+    )
+    return [Lane(*key, _title(key, names), members) for key in keys for members in _apart(found[key])]
 
 
-def _rank(stream: str) -> int:
-    return 0 if stream in ("MainThread", "default") else 1
+def _apart(members: list[TraceOperation]) -> list[list[TraceOperation]]:
+    """As few lines as need be, in each of which operations contain one another or lie apart.
+
+    Transfers that several threads stage onto one stream at once interleave there.
+    """
+    lines: list[list[TraceOperation]] = []
+    open_until: list[list[float]] = []
+    for each in sorted(members, key=lambda operation: (operation.start_s, -operation.end_s)):
+        for line, ends in zip(lines, open_until, strict=True):
+            while ends and ends[-1] <= each.start_s + _SAME_S:
+                ends.pop()
+            if not ends or each.end_s <= ends[-1] + _SAME_S:
+                line.append(each)
+                ends.append(each.end_s)
+                break
+        else:
+            lines.append([each])
+            open_until.append([each.end_s])
+    return lines
 
 
 def _stream_names(operations: Sequence[TraceOperation]) -> dict[str, str]:

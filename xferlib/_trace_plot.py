@@ -38,7 +38,7 @@ def plot(found: trace, path: Path, *, title: str, start_s: float | None, end_s: 
     try:
         import matplotlib as mpl
     except ImportError:
-        raise UnsupportedError("a picture needs matplotlib: pip install 'xferlib[demo]'") from None
+        raise UnsupportedError("a picture needs matplotlib: pip install 'xferlib[trace]'") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -92,11 +92,12 @@ def _draw(axes: Any, row: int, lane: Lane, first: float, last: float, scale: flo
     others = [each for each in lane.operations if each.kind != Kind.RANGE]
     colour = _COLOURS[lane.kind]
     for members, paint, height in ((ranges, _RANGE, 0.78), (others, colour, 0.78 if not ranges else 0.5)):
-        bars = _bars(members, (last - first) / _PIXELS)
-        pieces = [((bar.start - first) * scale, (bar.end - bar.start) * scale) for bar in bars]
+        pixel_s = (last - first) / _PIXELS
+        bars = _bars(members, pixel_s)
+        pieces = [((bar.start - first) * scale, max(bar.end - bar.start, 1.5 * pixel_s) * scale) for bar in bars]
         axes.broken_barh(
             pieces, (row - height / 2, height), facecolors=paint, edgecolors="white",
-            linewidth=0.4 if len(bars) < 200 else 0.0, zorder=3,
+            linewidth=0.4 if len(bars) < 60 else 0.0, zorder=3,
         )  # fmt: skip
         for bar in bars:
             _label(axes, row, bar, first, last, scale)
@@ -105,10 +106,9 @@ def _draw(axes: Any, row: int, lane: Lane, first: float, last: float, scale: flo
 def _label(axes: Any, row: int, bar: _Bar, first: float, last: float, scale: float) -> None:
     start, end = max(bar.start, first), min(bar.end, last)
     room = int((end - start) / (last - first) * _PIXELS * 0.8 / _CHARACTER_PX)
-    text = next((text for text in (bar.label, bar.label.partition(" ")[0]) if len(text) <= room), "")
-    if text:
+    if bar.label and len(bar.label) <= room:
         middle = ((start + end) / 2 - first) * scale
-        axes.text(middle, row, text, ha="center", va="center", fontsize=7.5, color="white", clip_on=True, zorder=4)
+        axes.text(middle, row, bar.label, ha="center", va="center", fontsize=7.5, color="white", clip_on=True, zorder=4)
 
 
 def _bars(members: Sequence[TraceOperation], pixel_s: float) -> list[_Bar]:
@@ -176,7 +176,7 @@ def _dress(
 
 def _heading(title: str, found: trace, shown: Sequence[TraceOperation]) -> str:
     numbers = Numbers(shown)
-    speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed]
+    speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
     parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]
     if union((each.start_s, each.end_s) for each in shown if each.kind in ON_DEVICE):
         parts.append(f"{numbers.idle():.0%} idle")

@@ -30,6 +30,7 @@ from xferlib.errors import TransferError, TransferTimeoutError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
+    from xferlib._recording import Moving
     from xferlib._stream import Stream
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
@@ -337,9 +338,10 @@ def upload_job(
     """Fill chunks of the ring from ``src`` and send each on ``stream``."""
     ring = _staging.ring_of(backend)
     pieces = _pieces.pieces(src, dst.dtype)
+    moving = _recording.moving(Kind.H2D, dst.nbytes, pieces.count, backend, stream)
     start = dst.pointer
     finish = None if transfer is None else transfer.finish
-    if lending := _lending(pieces, start, backend, stream, ring, is_upward=True):
+    if lending := _lending(pieces, start, backend, stream, ring, moving, is_upward=True):
         return lending.job(finish)
 
     def work(take: Callable[[], int]) -> None:
@@ -347,11 +349,15 @@ def upload_job(
         while (index := take()) >= 0:
             chunk = ring.acquire()
             try:
-                begun = _recording.begin(backend)
+                begun_s = time.perf_counter() if moving is not None else 0.0
                 offset, nbytes = pieces.fill(index, chunk)
-                _recording.staged(begun, backend, nbytes)
                 _handover.staged(nbytes)
+                if moving is not None:
+                    moving.staged(begun_s, nbytes)
+                    moving.send()
                 chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
+                if moving is not None:
+                    moving.sent()
             except BaseException:
                 ring.abandon([chunk], stream)
                 raise
@@ -361,7 +367,14 @@ def upload_job(
 
 
 def _lending(
-    pieces: Pieces, device: int, backend: Backend, stream: RawStream, ring: Ring, *, is_upward: bool
+    pieces: Pieces,
+    device: int,
+    backend: Backend,
+    stream: RawStream,
+    ring: Ring,
+    moving: Moving | None,
+    *,
+    is_upward: bool,
 ) -> Lending | None:
     """The compiled way, for bytes that stay as they are; None where Python does it."""
     calls = backend.staging_calls
@@ -371,7 +384,15 @@ def _lending(
     if rows is None:
         return None
     return Lending(
-        rows, device, is_upward=is_upward, backend=backend, stream=stream, calls=calls, ring=ring, keep=pieces
+        rows,
+        device,
+        is_upward=is_upward,
+        backend=backend,
+        stream=stream,
+        calls=calls,
+        ring=ring,
+        keep=pieces,
+        moving=moving,
     )
 
 
@@ -434,15 +455,20 @@ def download_job(
     """
     ring = _staging.ring_of(backend)
     pieces = _pieces.pieces(dst, src.dtype)
+    moving = _recording.moving(Kind.D2H, src.nbytes, pieces.count, backend, stream)
     start = src.pointer
     finish = None if transfer is None else transfer.finish
-    if lending := _lending(pieces, start, backend, stream, ring, is_upward=False):
+    if lending := _lending(pieces, start, backend, stream, ring, moving, is_upward=False):
         return lending.job(finish)
 
     def receive(chunk: Chunk, index: int) -> Chunk:
         try:
             offset, nbytes = pieces.span(index)
+            if moving is not None:
+                moving.send()
             chunk.copy(chunk.pointer, start + offset, nbytes, backend, stream)
+            if moving is not None:
+                moving.sent()
         except BaseException:
             ring.abandon([chunk], stream)
             raise
@@ -460,9 +486,10 @@ def download_job(
                 idle = ring.acquire_idle() if following >= 0 else None
                 ahead = receive(idle, following) if idle is not None else None
                 chunk.wait(backend)
-                begun = _recording.begin(backend)
+                begun_s = time.perf_counter() if moving is not None else 0.0
                 pieces.drain(index, chunk)
-                _recording.staged(begun, backend, pieces.span(index)[1])
+                if moving is not None:
+                    moving.staged(begun_s, pieces.span(index)[1])
                 _handover.staged(pieces.span(index)[1])
             except BaseException:
                 ring.abandon([chunk] if ahead is None else [chunk, ahead], stream)

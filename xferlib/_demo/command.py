@@ -12,6 +12,8 @@ import numpy as np
 
 from xferlib import _config, _device, _registry
 from xferlib._demo import program, report
+from xferlib._demo.timeline import LastEpoch, path_for
+from xferlib._trace import PICTURES
 from xferlib.errors import XferError
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Row:
 def main(argv: list[str]) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
     options = _parser().parse_args(argv)
-    if options.plot is not None:
+    if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
         report.require_matplotlib()
     digits = program.load()
     places = list(_places())
@@ -69,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
     parser.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
     parser.add_argument("--plot", type=_picture, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
+    parser.add_argument(
+        "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
+    )
     parser.add_argument("--json", type=_file, metavar="FILE", help="write the table and the losses as JSON")
     return parser
 
@@ -91,6 +96,13 @@ def _picture(text: str) -> Path:
     path = _file(text)
     if path.suffix not in (".png", ".svg", ".pdf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
+    return path
+
+
+def _timeline(text: str) -> Path:
+    path = _file(text)
+    if path.suffix not in (".json", *PICTURES):
+        raise argparse.ArgumentTypeError(f"{text!r} is no timeline: give a name that ends in .json, .png, .svg or .pdf")
     return path
 
 
@@ -125,12 +137,16 @@ def _needs_reference(places: list[Device]) -> bool:
 def _rows(
     digits: program.Program, places: list[Device | Row], options: argparse.Namespace, progress: report.Progress
 ) -> Iterator[Row]:
+    runnable = [place for place in places if not isinstance(place, Row)]
+
     def train(place: Device) -> program.Result:
         progress.start(str(place))
-        return digits.train(place, options.epochs, options.seed, progress.advance)
+        file = path_for(options.trace, place, is_only=len(runnable) == 1) if place in runnable else None
+        with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {place}") as last:
+            return digits.train(place, options.epochs, options.seed, last.after_each(progress.advance))
 
     reference: dict[str, Any] | None = None
-    if _needs_reference([place for place in places if not isinstance(place, Row)]):
+    if _needs_reference(runnable):
         reference = train(_device.resolve(REFERENCE)).weights
     for place in places:
         if isinstance(place, Row):

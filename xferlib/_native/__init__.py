@@ -23,13 +23,9 @@ class Chunk(ctypes.Structure):
 
 
 class Mark(ctypes.Structure):
-    """What a recording learns of one piece: events around its copy, nanoseconds of `time.perf_counter`, a thread."""
+    """What a recording learns of one piece: nanoseconds of `time.perf_counter`, and the number of a thread."""
 
-    _fields_ = (
-        ("first", ctypes.c_void_p), ("last", ctypes.c_void_p),
-        ("asked_ns", ctypes.c_int64), ("sent_ns", ctypes.c_int64),
-        ("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64),
-    )  # fmt: skip
+    _fields_ = (("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64))
 
 
 class Setup(ctypes.Structure):
@@ -42,7 +38,7 @@ class Setup(ctypes.Structure):
         ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
-        ("marks", ctypes.POINTER(Mark)),
+        ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _native, _recording, _staging
-from xferlib._recording import Kind
+from xferlib import _native, _staging
 from xferlib._workers import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._pieces import Rows
-    from xferlib._recording import PieceLog
+    from xferlib._recording import Moving, Step
     from xferlib._staging import Ring
     from xferlib.backends.base import Backend, RawStream, StagingCalls
 
@@ -35,6 +34,7 @@ class Lending:
         backend, stream: What carries the copies.
         ring: Where the chunks come from, when the first thread needs them.
         keep: What must outlive the transfer.
+        moving: Who records it.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Lending:
         calls: StagingCalls,
         ring: Ring,
         keep: Any,
+        moving: Moving | None,
     ) -> None:
         self._keep = keep
         self._backend = backend
@@ -56,7 +57,8 @@ class Lending:
         self._lock = threading.Lock()
         self._chunks: list[Any] = []
         self._threads: list[str] = []
-        self._log: PieceLog | None = None
+        self._moving = moving
+        self._marks: Any = None
         self._lent: Any = None
         self._staging: Any = None
         spans = rows.spans
@@ -116,13 +118,10 @@ class Lending:
         )
         self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
         self._lent = lent
-        recorder = _recording.active
-        if recorder is not None and (log := recorder.pieces(self._backend, self._stream, self._setup.loads)):
-            self._log = log
-            self._marks = (_native.Mark * len(self._sizes))()
-            for first, pair in zip(self._firsts, log.events, strict=False):
-                self._marks[first] = _native.Mark(*pair)
-            self._setup.marks = self._marks
+        if self._moving is not None:
+            first, last = self._moving.events()
+            self._setup.before_first, self._setup.after_last = first.handle, last.handle
+            self._setup.marks = self._marks = (_native.Mark * len(self._sizes))()
         self._staging = library.xf_open(ctypes.byref(self._setup))
         if self._staging is None:
             raise MemoryError("no host memory for the state of a transfer")
@@ -134,8 +133,8 @@ class Lending:
             return
         library = _native.library()
         has_failed = bool(library.xf_error(self._staging))
-        if self._log is not None:
-            self._report(self._log)
+        if self._moving is not None and not has_failed:
+            self._moving.finished(functools.partial(_steps, self._marks, self._sizes, self._threads))
         library.xf_close(self._staging)
         for chunk, lent in zip(self._chunks, self._lent, strict=True):
             chunk.is_busy = bool(lent.is_busy)
@@ -144,17 +143,13 @@ class Lending:
         else:
             self._ring.give_back(self._chunks)
 
-    def _report(self, log: PieceLog) -> None:
-        """Tell the recording what has been done."""
-        kind = Kind.H2D if self._setup.is_upward else Kind.D2H
-        for number, (first, end) in enumerate(itertools.pairwise(self._firsts)):
-            mark = self._marks[first]
-            if mark.sent_ns:
-                nbytes = sum(self._sizes[first:end])
-                log.copied(number, kind, nbytes, mark.asked_ns * 1e-9, mark.sent_ns * 1e-9, self._threads[mark.thread])
-        for mark, nbytes in zip(self._marks, self._sizes, strict=True):
-            if mark.ended_ns:
-                log.staged(nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, self._threads[mark.thread])
+
+def _steps(marks: Any, sizes: Any, threads: list[str]) -> list[Step]:
+    """What has been staged by whom."""
+    return [
+        (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, threads[mark.thread])
+        for mark, nbytes in zip(marks, sizes, strict=True)
+    ]
 
 
 def loads_of(sizes: list[int]) -> list[int]:

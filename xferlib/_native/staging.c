@@ -23,10 +23,8 @@ typedef struct {
 } Chunk;
 
 typedef struct {
-    void *first, *last;                    /* events before and after the copy */
-    int64_t asked_ns, sent_ns;             /* when the copy was enqueued */
-    int64_t begun_ns, ended_ns;            /* when the chunk was filled or emptied */
-    int64_t thread;                        /* by which of the callers */
+    int64_t begun_ns, ended_ns; /* when the chunk was filled or emptied */
+    int64_t thread;             /* by which of the callers */
 } Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
@@ -42,8 +40,9 @@ typedef struct {
     int (*record)(void *event, void *stream);
     int (*wait)(void *event);
     int64_t is_upward;
-    int64_t row_nbytes, row_stride; /* of rows that lie apart on the host; 0: everything lies together */
-    Mark *marks; /* one for each piece; NULL where nobody records */
+    int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
+    Mark *marks;                     /* one for each piece; NULL where nobody records */
+    void *before_first, *after_last; /* events that a recording wants around all loads */
 } Setup; /* what Python fills in: see xferlib/_native/__init__.py */
 
 typedef struct {
@@ -63,15 +62,14 @@ typedef struct {
     Setup setup;
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    pthread_mutex_t marking; /* so that a recording's events are outside all loads */
     Load *loads;             /* one for each chunk */
     Queue free, arriving;
     Load *open;    /* the load whose pieces are being handed out; NULL when all of them are */
     int64_t next;  /* the first load that has no chunk */
+    int64_t sent;  /* loads, where somebody records */
     int64_t error; /* the driver's first result that is not 0 */
 } Staging;
-
-/* So that no copy of another transfer comes between the events of a recording. */
-static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
 static void push(Queue *queue, Load *load) {
     queue->loads[(queue->first + queue->count++) % queue->room] = load;
@@ -90,6 +88,7 @@ EXPORT void xf_close(Staging *staging) {
     free(staging->free.loads);
     free(staging->arriving.loads);
     pthread_cond_destroy(&staging->changed);
+    pthread_mutex_destroy(&staging->marking);
     pthread_mutex_destroy(&staging->lock);
     free(staging);
 }
@@ -100,6 +99,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     if (staging == NULL) return NULL;
     staging->setup = *setup;
     pthread_mutex_init(&staging->lock, NULL);
+    pthread_mutex_init(&staging->marking, NULL);
     pthread_cond_init(&staging->changed, NULL);
     size_t count = (size_t)setup->chunk_count;
     staging->free.room = staging->arriving.room = setup->chunk_count;
@@ -148,18 +148,15 @@ static int send(const Setup *setup, const Load *load) {
     return setup->record(load->chunk->event, setup->stream);
 }
 
-/* The same between the events of a recording, if there is one. */
+/* The same, with a recording's events before the first load and after the last one. */
 static int send_marked(Staging *staging, const Load *load) {
     const Setup *setup = &staging->setup;
     if (setup->marks == NULL) return send(setup, load);
-    Mark *mark = &setup->marks[setup->firsts[load->number]];
-    mark->asked_ns = now_ns();
-    pthread_mutex_lock(&marking);
-    int result = setup->record(mark->first, setup->stream);
+    pthread_mutex_lock(&staging->marking);
+    int result = staging->sent ? 0 : setup->record(setup->before_first, setup->stream);
     if (result == 0) result = send(setup, load);
-    if (result == 0) result = setup->record(mark->last, setup->stream);
-    pthread_mutex_unlock(&marking);
-    if (result == 0) mark->sent_ns = now_ns();
+    if (result == 0 && ++staging->sent == setup->loads) result = setup->record(setup->after_last, setup->stream);
+    pthread_mutex_unlock(&staging->marking);
     return result;
 }
 

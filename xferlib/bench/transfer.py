@@ -144,8 +144,7 @@ def size_text(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def machine(backend: str) -> dict[str, Any]:
-    """What figures are of."""
+def _machine(backend: str) -> dict[str, Any]:
     import importlib.metadata as metadata
 
     versions = {}
@@ -189,11 +188,11 @@ def main(argv: list[str] | None = None) -> int:
         options.json, options.plot = options.out / "transfer.json", options.out / "transfer.png"
     with _show.progress("measuring transfers") as report:
         results, absent = measure(backend, largest, report)
-    here = machine(backend)
-    _show.transfer_table(results, here, absent)
+    machine = _machine(backend)
+    _show.transfer_table(results, machine, absent)
     if options.json is not None:
-        figures = {"machine": here, "absent": absent, "results": [asdict(result) for result in results]}
+        figures = {"machine": machine, "absent": absent, "results": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     if options.plot is not None:
-        _show.transfer_plot(results, here, options.plot)
+        _show.transfer_plot(results, machine, options.plot)
     return 0

@@ -1,0 +1,105 @@
+"""The programs of the tutorial on overlap: xferlib's run everywhere, and overlap on the clock of a simulated GPU."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+
+FOLDER = Path(__file__).parents[1] / "examples" / "overlap"
+PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "overlap.md"
+
+RESULTS = {
+    "pageable_xferlib": (r"sums 2e\+07 and 1e\+07", []),
+    "pinned_xferlib": (r"sums 2e\+07 and 1e\+07", []),
+    "back_xferlib": (r"sum 1e\+07", []),
+    "loop_xferlib": (r"norm 10\.239", ["4", "256"]),
+}
+CUPY = {"pageable_cupy", "pinned_cupy", "back_cupy", "loop_cupy", "loop_cupy_by_hand"}
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The programs can import one another."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield
+    for path in FOLDER.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def program(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def test_every_program_is_run() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*RESULTS, *CUPY, "training"}
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("backend", sorted(xl.available_backends()))
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_a_program_runs_on_every_backend(
+    name: str, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = xl.available_backends()[backend]
+    if not status.is_available:
+        pytest.skip(f"{backend}: {status.reason}")
+    if backend == "pycuda" and name == "loop_xferlib":
+        pytest.skip("pycuda: it has no matrix product")
+    expected, arguments = RESULTS[name]
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    with xl.use_backend(backend):
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert re.fullmatch(expected, capsys.readouterr().out.strip())
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("name", sorted(CUPY))
+def test_a_program_for_cupy_gives_the_same(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if not xl.available_backends()["cupy"].is_available:
+        pytest.skip(f"cupy: {xl.available_backends()['cupy'].reason}")
+    with xl.use_backend("cupy"):
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert re.match(r"sums? [12]e\+07|norm \d", capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("programs")
+def test_the_first_array_is_doubled_while_the_second_is_on_its_way() -> None:
+    """Program 2, on the simulator's clock."""
+    with xl.use_backend("sim"):
+        a, b = (xl.pinned_array(np.ones((1000, 1000))) for _ in range(2))
+        with xl.trace() as t:
+            program("pageable_xferlib").run(a, b)
+    assert t.overlap == 1.0
+
+
+@pytest.mark.usefixtures("programs")
+def test_the_loop_overlaps_and_the_plain_one_does_not() -> None:
+    """Program 5, with `prefetch` and without: of eight batches only the last is trained on while nothing is copied."""
+    training = program("training")
+    data, weights = training.data_of(8, 2048)
+    with xl.use_backend("sim"):
+        data, w = xl.pinned_array(data), xl.to_device(weights)
+        with xl.trace() as prefetched:
+            program("loop_xferlib").run(data, 2048, w)
+        with xl.trace() as plain:
+            for batch in training.batches_of(data, 2048):
+                w = training.step(xl.to_device(batch), w)
+                xl.synchronize()
+    assert plain.overlap == 0.0
+    assert prefetched.overlap == pytest.approx(7 / 8)
+
+
+def test_the_page_shows_the_programs_as_they_are() -> None:
+    text = PAGE.read_text()
+    for path in FOLDER.glob("*.py"):
+        assert f"examples/overlap/{path.name}" in text
