@@ -1,7 +1,7 @@
 """Train a small classifier on handwritten digits, on whatever device there is.
 
 The arrays decide where the work is done: the same lines run on NumPy, PyTorch and CuPy. Mini-batches
-come from pinned host memory; the next one is filled while the device works on the one before.
+are prefetched: the next ones are on their way while the device works on the one before.
 
     python examples/digits.py                              # on the default device
     XFERLIB_BACKEND=torch python examples/digits.py
@@ -31,15 +31,6 @@ class Result:
     losses: list[float] = field(default_factory=list)  # mean cross-entropy in nats, one an epoch
     epoch_s: list[float] = field(default_factory=list)
     nbytes: int = 0  # moved between host and device, both ways
-
-
-class Slot:
-    """Pinned memory for one mini-batch, and the event after which it may be filled again."""
-
-    def __init__(self, backend: str) -> None:
-        self.x = xl.pinned_empty((BATCH, 64), "float32", backend=backend)
-        self.t = xl.pinned_empty((BATCH, CLASSES), "float32", backend=backend)
-        self.sent = xl.Event(timing=False)
 
 
 def load() -> tuple[Any, Any]:
@@ -79,21 +70,15 @@ def train(device: xl.Device, epochs: int = 30, seed: int = 0, on_epoch: Callable
     start = {"W1": rng.normal(0, 64**-0.5, (64, HIDDEN)), "b1": np.zeros(HIDDEN)}
     start |= {"W2": rng.normal(0, HIDDEN**-0.5, (HIDDEN, CLASSES)), "b2": np.zeros(CLASSES)}
     result = Result(accuracy=0.0, weights={})
-    slots = [Slot(device.backend), Slot(device.backend)]
-    with device, xl.Stream(device) as stream:  # on a CPU both do nothing
+    with device, xl.Stream(device):  # on a CPU both do nothing
         w = {name: xl.to_device(value, device=device, dtype="float32") for name, value in start.items()}
         v = {name: xl.zeros_like(value) for name, value in w.items()}
         for _ in range(epochs):
             began, loss = time.perf_counter(), xl.zeros((), "float32", device=device)
-            for k, rows in enumerate(rng.permutation(TRAIN).reshape(-1, BATCH)):
-                slot = slots[k % 2]
-                slot.sent.synchronize()  # the stream may still be reading this memory
-                slot.x[:], slot.t[:] = images[rows], targets[rows]
-                x = xl.to_device(slot.x, device=device, stream=stream)  # returns at once
-                t = xl.to_device(slot.t, device=device, stream=stream)
-                stream.record(slot.sent)
+            batches = [(images[rows], targets[rows]) for rows in rng.permutation(TRAIN).reshape(-1, BATCH)]
+            for x, t in xl.prefetch(batches, device=device):  # the host waits for none of them
                 loss = loss + step(w, v, x, t)
-                result.nbytes += slot.x.nbytes + slot.t.nbytes
+            result.nbytes += sum(x.nbytes + t.nbytes for x, t in batches)
             result.losses.append(float(xl.to_host(loss)) / TRAIN)  # waits for the epoch's work
             result.epoch_s.append(time.perf_counter() - began)
             on_epoch()

@@ -29,7 +29,7 @@ class Lane:
         has_own_streams: Whether nobody has said which stream carries the copies.
     """
 
-    __slots__ = ("_may_be_direct", "backend", "place", "transform")
+    __slots__ = ("_is_host", "_may_be_direct", "backend", "place", "transform")
 
     def __init__(
         self, backend: Backend, place: Device, transform: Callable[[Any], Any] | None, *, has_own_streams: bool
@@ -37,12 +37,16 @@ class Lane:
         self.backend = backend
         self.place = place
         self.transform = transform
-        self._may_be_direct = has_own_streams and transform is None and backend.capabilities.streams
+        self._may_be_direct = has_own_streams and transform is None
+        self._is_host = not backend.capabilities.streams
 
     def is_direct(self, host: Any) -> bool:
-        """Whether a batch is so small that copying it takes less than ordering two streams by events."""
-        if not self._may_be_direct:
-            return False
+        """Whether a batch is so small that copying it takes less than ordering two streams by events.
+
+        Where there are no streams a copy is complete when it returns: the time for it is when it is wanted.
+        """
+        if self._is_host or not self._may_be_direct:
+            return self._may_be_direct
         if type(host) is np.ndarray:
             return host.nbytes <= _staging.SMALL_NBYTES
         leaves, _ = flatten(host)
@@ -177,6 +181,11 @@ class Batch:
         """Nobody wants it."""
         if self._arriving is not None:
             self._arriving.cancel()
+
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+        if self._arriving is not None:
+            self._arriving.release()
 
     def await_end(self) -> None:
         """After `cancel`: wait until no copy reads the source; how a copy ended is nobody's concern any more."""

@@ -25,6 +25,7 @@ _COMMANDS: dict[str, _Command] = {
     "demo": _Command("xferlib._demo.command:main", "train on handwritten digits on every backend"),
     "trace": _Command("xferlib._trace_command:main", "run a script and draw what it copies and computes, and when"),
     "bench transfer": _Command("xferlib.bench.transfer:main", "GB/s of transfers, beside the other libraries"),
+    "bench overlap": _Command("xferlib.bench.overlap:main", "loops with prefetch, and stream_map, beside the others"),
     "bench kernels": _Command("xferlib.bench.kernels:main", "speed of kernels, beside the other libraries"),
     "cache info": _Command("xferlib._cache_command:info", "where compiled kernels are kept, and how many"),
     "cache clear": _Command("xferlib._cache_command:clear", "delete the compiled kernels"),

@@ -84,6 +84,8 @@ class Feed:
         """The last of `_ready` could not be begun: it is tried again when its turn comes, and nothing before that."""
         self._end: BaseException | None = None
         """What the source ended with: StopIteration, or its error."""
+        self._trouble: BaseException | None = None
+        """What the thread met while it waited for the device; it tries again when somebody has been told."""
         self._is_closed = False
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
@@ -116,13 +118,16 @@ class Feed:
             self._give_back()
             batch = self._front()
             value = batch.hand_over()
+            if self._is_stalled and not self._is_stable:
+                batch.release()  # it may have been begun only now, and the source goes on after this
             with self._changed:
                 if self._is_closed:
                     raise self._closed()
                 self._ready.popleft()
-                self._is_stalled = False
+                self._is_stalled = self._is_stalled and bool(self._ready)  # the last one is the one that stalled
                 self._taken += 1
                 self._is_gated = not batch.is_direct
+                self._changed.notify_all()
             return value
 
     def _refuse_fork(self) -> None:
@@ -155,7 +160,7 @@ class Feed:
             while self._ready and not self._ready[0].is_settled(_POLL_S):
                 self._read_here()  # the consumer's work may have passed another gate meanwhile
         with self._changed:
-            while not (self._ready or self._end is not None or self._is_closed):
+            while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
                 self._changed.wait()
             if self._is_closed:
                 raise self._closed()
@@ -163,8 +168,12 @@ class Feed:
                 batch = self._ready[0]
                 _handover.taken(batch)
                 return batch
-            assert self._end is not None
-            raise self._end
+            if self._end is not None:
+                raise self._end
+            trouble, self._trouble = self._trouble, None
+            self._changed.notify_all()
+            assert trouble is not None
+            raise trouble
 
     def _closed(self) -> Exception:
         return ClosedError(
@@ -250,11 +259,25 @@ class Feed:
             _handover.taken(self._credit)
             gate = self._slots[self._started % len(self._slots)].gate
             self._phase = _Phase.GATE
-        if gate is not None:
-            self._lane.backend.event_synchronize(gate)
+        while gate is not None:
+            try:
+                self._lane.backend.event_synchronize(gate)
+                gate = None
+            except BaseException as error:
+                self._tell(error)
         with self._changed:
             self._phase = _Phase.SOURCE
             return not self._is_closed
+
+    def _tell(self, error: BaseException) -> None:
+        """Let the consumer know, and wait until it does."""
+        with self._changed:
+            self._trouble = error
+            self._changed.notify_all()
+            while self._trouble is not None and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                raise error
 
     # --- the end
 

@@ -15,6 +15,10 @@ from collections.abc import Callable
 from xferlib import _config, _handover, _recording, _site
 
 
+def _nothing(take: Callable[[], int]) -> None:
+    """The work of a job that is over."""
+
+
 class Job:
     """Numbered steps shared by whichever threads come; the first error stops the rest.
 
@@ -53,10 +57,10 @@ class Job:
             if self._is_over:
                 return
             self._active += 1
-        _handover.taken(self)
-        if self.site is not None:
-            _site.inherited.site = self.site
-        try:
+        try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
+            _handover.taken(self)
+            if self.site is not None:
+                _site.inherited.site = self.site
             self._work(self.take)
         except BaseException as error:
             self.error = self.error or error
@@ -65,10 +69,12 @@ class Job:
 
     def _leave(self) -> None:
         with self._lock:
-            _handover.given(self)
-            self._active -= 1
-            is_last = self._active == 0 and not self._is_over
-            self._is_over = self._is_over or is_last
+            try:
+                _handover.given(self)
+            finally:
+                self._active -= 1
+                is_last = self._active == 0 and not self._is_over
+                self._is_over = self._is_over or is_last
         if is_last:
             self._close()
 
@@ -81,6 +87,7 @@ class Job:
         except BaseException as error:
             self.error = self.error or error
         finally:
+            self._finish, self._work = None, _nothing  # whose closures hold arrays, and what holds this job
             self._latch.release()
 
     def cancel(self, error: BaseException) -> None:

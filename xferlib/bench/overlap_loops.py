@@ -6,8 +6,10 @@ checked afterwards: a loop that computes on half-copied data is found out.
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,7 +31,74 @@ extern "C" __global__ void work(float* sum, const float* x, long long n, long lo
 _BLOCKS, _THREADS = 132 * 8, 256
 
 
-class Compute:
+class Compute(Protocol):
+    """Work on a batch that takes a given time, and adds the batch to a sum."""
+
+    rounds: int
+
+    def __call__(self, batch: Any) -> None: ...
+    def seconds(self) -> float: ...
+    def take(self, seconds: float) -> None: ...
+    def check(self, expected: HostArray) -> None: ...
+
+
+def compute_on(place: xl.Device, elements: int) -> Compute:
+    """What computes on batches of so many float32 values on a device."""
+    return HostCompute(elements) if place.kind == "cpu" else DeviceCompute(place, elements)
+
+
+def summed(batches: Sequence[HostArray]) -> HostArray:
+    """The sum of batches, some of which are the same object."""
+    total = np.zeros(batches[0].size, np.float32)
+    for batch, count in Counter(map(id, batches)).items():
+        total += next(each for each in batches if id(each) == batch).reshape(-1) * np.float32(count)
+    return total
+
+
+def check_sum(found: HostArray, expected: HostArray) -> None:
+    """A sum is that of the batches, so often as they were computed on.
+
+    Raises:
+        AssertionError: A batch was lost, or computed on before it was there.
+    """
+    epochs = round(float(found[:: found.size // 64].sum() / expected[:: found.size // 64].sum()))
+    assert epochs > 0
+    np.testing.assert_array_equal(found, expected * np.float32(epochs))
+
+
+class HostCompute:
+    """NumPy on the host, a pass over the batch a round."""
+
+    def __init__(self, elements: int) -> None:
+        self._sum = np.zeros(elements, np.float32)
+        self._scratch = np.zeros(elements, np.float32)
+        self.rounds = 0
+
+    def __call__(self, batch: Any) -> None:
+        values = np.asarray(batch).reshape(-1)
+        for _ in range(self.rounds):
+            np.sqrt(values, out=self._scratch)
+        self._sum += values
+
+    def seconds(self, times: int = 3) -> float:
+        batch = np.zeros(self._sum.size, np.float32)
+        start = time.perf_counter()
+        for _ in range(times):
+            self(batch)
+        return (time.perf_counter() - start) / times
+
+    def take(self, seconds: float) -> None:
+        self.rounds = 0
+        base = self.seconds()
+        self.rounds = 4
+        self.rounds = max(0, round((seconds - base) / ((self.seconds() - base) / self.rounds)))
+
+    def check(self, expected: HostArray) -> None:
+        found, self._sum = self._sum, np.zeros_like(self._sum)
+        check_sum(found, expected)
+
+
+class DeviceCompute:
     """A kernel that reads a batch, works for a given time, and adds the batch to a sum.
 
     Args:
@@ -48,8 +117,9 @@ class Compute:
         args = (self._sum, batch, self._elements, self.rounds, np.float32(1), np.float32(0))
         self._kernel(_BLOCKS, _THREADS, args)
 
-    def seconds(self, batch: Any, times: int = 5) -> float:
+    def seconds(self, times: int = 5) -> float:
         """Of one call, on the device."""
+        batch = xl.zeros(self._elements, "float32", device=self._place)
         self(batch)
         stream = xl.current_stream(self._place)
         start = stream.record()
@@ -58,28 +128,17 @@ class Compute:
         return stream.record().elapsed_ms(start) / 1e3 / times
 
     def take(self, seconds: float) -> None:
-        """Let a call take that long."""
-        batch = xl.zeros(self._elements, "float32", device=self._place)
         self.rounds = 0
-        base = self.seconds(batch)
+        base = self.seconds()
         self.rounds = 1000
         for _ in range(3):
-            slope = (self.seconds(batch) - base) / self.rounds
+            slope = (self.seconds() - base) / self.rounds
             self.rounds = max(1, round((seconds - base) / slope))
 
-    def check(self, batches: Sequence[HostArray]) -> None:
-        """The sum is that of the batches, so often as they were computed on; it begins anew.
-
-        Raises:
-            AssertionError: A batch was lost, or computed on before it was there.
-        """
+    def check(self, expected: HostArray) -> None:
         found = xl.to_host(self._sum)
         self._sum = xl.zeros(self._elements, "float32", device=self._place)
-        expected = np.zeros(self._elements, np.float32)
-        for batch in batches:
-            expected += batch.reshape(-1)
-        epochs = round(float(found.sum() / expected.sum()))
-        np.testing.assert_array_equal(found, expected * np.float32(epochs))
+        check_sum(found, expected)
 
 
 class Xferlib:
@@ -150,6 +209,17 @@ class Cupy:
             if number + 1 < len(batches):
                 send(number + 1)
         cupy.cuda.Device().synchronize()
+
+
+def peers(*, is_pinned: bool) -> list[Any]:
+    """The libraries that can be measured here, each used the best ways that its users know."""
+    states = xl.available_backends()
+    has_gpu = {name for name in ("cupy", "torch") if any(":cuda:" in each for each in states[name].devices)}
+    found: list[Any] = [Cupy()] if "cupy" in has_gpu else []
+    if "torch" in has_gpu:
+        found += [Torch(), Torch(has_stream=True)]
+        found += [] if is_pinned else [Torch(workers=4, has_stream=True)]
+    return found
 
 
 class Torch:

@@ -144,7 +144,8 @@ def size_text(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def _machine(backend: str) -> dict[str, Any]:
+def machine(backend: str) -> dict[str, Any]:
+    """What figures are of."""
     import importlib.metadata as metadata
 
     versions = {}
@@ -188,11 +189,11 @@ def main(argv: list[str] | None = None) -> int:
         options.json, options.plot = options.out / "transfer.json", options.out / "transfer.png"
     with _show.progress("measuring transfers") as report:
         results, absent = measure(backend, largest, report)
-    machine = _machine(backend)
-    _show.transfer_table(results, machine, absent)
+    here = machine(backend)
+    _show.transfer_table(results, here, absent)
     if options.json is not None:
-        figures = {"machine": machine, "absent": absent, "results": [asdict(result) for result in results]}
+        figures = {"machine": here, "absent": absent, "results": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     if options.plot is not None:
-        _show.transfer_plot(results, machine, options.plot)
+        _show.transfer_plot(results, here, options.plot)
     return 0

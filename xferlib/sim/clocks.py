@@ -32,7 +32,7 @@ def joined(*clocks: Clock) -> Clock:
     """The least clock that covers all."""
     result: Clock = {}
     for clock in clocks:
-        for key, tick in clock.items():
+        for key, tick in clock.copy().items():  # a host thread's own may grow meanwhile
             if result.get(key, 0) < tick:
                 result[key] = tick
     return result
@@ -126,7 +126,7 @@ class Participant:
     def learn(self, clock: Clock) -> None:
         """Everything that ``clock`` covers comes before what follows here."""
         own, is_news = self.clock, False
-        for key, tick in clock.items():
+        for key, tick in clock.copy().items():
             if own.get(key, 0) < tick:
                 own[key] = tick
                 is_news = True

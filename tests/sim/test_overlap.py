@@ -1,0 +1,325 @@
+"""Prefetching and mapping on the simulator: without a race, overlapped in virtual time, and safe whatever strikes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import sim
+from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
+from xferlib.sim import current
+from xferlib.sim.backend import SimBackend
+
+N = 70_000
+ITEMS = [np.full(N, number, np.float32) for number in range(7)]
+SMALL = [np.full(100, number, np.float32) for number in range(7)]
+
+
+@pytest.fixture(autouse=True)
+def on_sim() -> Iterator[None]:
+    with xl.use_backend("sim"):
+        yield
+
+
+def pageable() -> Any:
+    return ITEMS
+
+
+def small() -> Any:
+    return SMALL
+
+
+def pinned() -> Any:
+    return [xl.pinned_array(item) for item in ITEMS]
+
+
+def generated() -> Iterator[Any]:
+    memory = np.empty(N, np.float32)
+    for number in range(len(ITEMS)):
+        memory[:] = number
+        yield memory
+
+
+def refilled() -> Iterator[Any]:
+    memory = xl.pinned_empty(N, "float32")
+    for number in range(len(ITEMS)):
+        sim.writes(memory)
+        memory[:] = number
+        yield memory
+
+
+def trees() -> Any:
+    return [{"x": item, "t": item[:5]} for item in ITEMS]
+
+
+def large() -> Iterator[Any]:
+    """Large enough for threads to stage."""
+    return (np.full(1 << 21, number, np.float32) for number in range(4))
+
+
+SOURCES = [pageable, small, pinned, generated, refilled, trees, large]
+
+
+def consume(source: Callable[[], Any], **options: Any) -> list[float]:
+    found = []
+    for batch in xl.prefetch(source(), **options):
+        x = batch["x"] if isinstance(batch, dict) else batch
+        x += 1.0
+        found.append(float(xl.to_host(x)[-1]) - 1.0)
+    return found
+
+
+def summed(source: Callable[[], Any]) -> float:
+    """The host waits at the end alone."""
+    total = xl.zeros(N, "float32")
+    for batch in xl.prefetch(source()):
+        total += batch
+    return float(xl.to_host(total)[-1])
+
+
+def doubled(batch: Any) -> Any:
+    return {"x": batch["x"] * 1.0} if isinstance(batch, dict) else batch * 1.0
+
+
+def mapped(**options: Any) -> Any:
+    source = np.arange(60 * 3000, dtype=np.float32).reshape(60, 3000)
+    return xl.stream_map(lambda chunk: chunk + 1.0, source, chunk_rows=7, **options)[:, 0]
+
+
+ROWS = np.arange(0, 60 * 3000, 3000, dtype=np.float32) + 1.0
+
+
+# --- without a race
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+def test_every_source_is_prefetched_without_a_race_under_every_schedule(source: Any, schedule: str) -> None:
+    with sim.check("raise", schedule=schedule):
+        for options in ({}, {"depth": 1}, {"transform": doubled}, {"stream": xl.Stream()}):
+            found = consume(source, **options)
+            assert found == list(range(len(found)))
+            assert len(found) == (4 if source is large else 7)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+def test_maps_are_without_a_race_under_every_schedule(schedule: str) -> None:
+    with sim.check("raise", schedule=schedule):
+        for devices in (None, ["sim:0", "sim:1"]):
+            for depth in (1, 3):
+                np.testing.assert_array_equal(mapped(devices=devices, depth=depth), ROWS)
+        out = xl.pinned_empty((60, 3000), "float32")
+        np.testing.assert_array_equal(mapped(out=out), ROWS)
+        sim.reads(out)
+
+
+def nothing(self: SimBackend, *_: Any, **__: Any) -> None:
+    """In place of a wait."""
+
+
+@pytest.mark.parametrize(
+    ("wait", "program"),
+    [
+        ("event_wait", lambda: consume(pageable) == list(range(7))),
+        ("event_wait", lambda: consume(large) == list(range(4))),
+        ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
+        ("event_synchronize", lambda: consume(refilled) == list(range(7))),
+        ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
+        ("consumed", lambda: summed(pageable) == 21.0),
+    ],
+    ids=["list", "generator", "transform", "refilled", "map", "lifetime"],
+)
+def test_a_wait_that_is_taken_away_is_found_out(
+    wait: str, program: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimBackend, wait, nothing)
+    try:
+        with sim.check("raise"):
+            is_right = program()
+    except (sim.RaceError, TransferError):
+        is_right = False
+    assert not is_right
+
+
+# --- overlap
+
+
+def looped(batches: Any) -> None:
+    for batch in batches:
+        for _ in range(10):
+            batch += 1.0
+
+
+def test_a_prefetched_loop_overlaps_in_virtual_time_and_the_plain_one_does_not() -> None:
+    # Per batch on the profile's machine: 8 MiB take 151 us over the link, ten kernels of 16 MiB 64 us.
+    items = [xl.pinned_array(np.full(1 << 21, number, np.float32)) for number in range(12)]
+    with sim.timeline("h200") as plain:
+        looped(xl.to_device(item) for item in items)
+    with sim.timeline("h200") as prefetched:
+        looped(xl.prefetch(items))
+    assert plain.overlap() < 0.1
+    assert prefetched.overlap() > 0.85
+    assert prefetched.duration_s < 1.15 * max(prefetched.busy_s(sim.Lane.H2D), prefetched.busy_s(sim.Lane.KERNELS))
+    assert plain.duration_s > 1.2 * prefetched.duration_s
+
+
+def test_a_map_copies_both_ways_at_once_in_virtual_time() -> None:
+    source, out = xl.pinned_zeros((24, 1 << 20), "float32"), xl.pinned_zeros((24, 1 << 20), "float32")
+    with sim.timeline("h200") as t:
+        xl.stream_map(lambda chunk: chunk, source, chunk_rows=2, out=out)
+    up, down = t.busy_s(sim.Lane.H2D), t.busy_s(sim.Lane.D2H)
+    assert t.duration_s < 0.75 * (up + down)
+
+
+# --- whatever strikes
+
+
+def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...]) -> list[float]:
+    """What a consumer gets that tries again after every error."""
+    found = []
+    while True:
+        try:
+            batch = next(prefetcher)
+        except StopIteration:
+            return found
+        except errors:
+            continue
+        x = batch["x"] if isinstance(batch, dict) else batch
+        while True:
+            try:
+                found.append(float(xl.to_host(x)[-1]))
+                break
+            except errors:
+                continue
+
+
+STRIKES: dict[str, tuple[type[BaseException], ...]] = {
+    "out of memory": (DeviceMemoryError, TransferError),
+    "out of pinned memory": (PinnedMemoryError, TransferError),
+    "interrupt": (KeyboardInterrupt, TransferError),
+}
+
+
+def points(fault: str, program: Callable[[], Any]) -> int:
+    with sim.faults(fault, at=1 << 40) as plan:
+        program()
+    return plan.passed
+
+
+@pytest.mark.parametrize("fault", STRIKES)
+@pytest.mark.parametrize("source", [pageable, small, pinned, generated, trees], ids=lambda source: source.__name__)
+def test_a_fault_at_any_point_loses_no_batch(source: Any, fault: str) -> None:
+    given = source() if source is pinned else None  # whose own memory is no part of this
+
+    def run() -> None:
+        batches = given if given is not None else source()
+        found = persistent(xl.prefetch(batches, transform=doubled), STRIKES[fault])
+        assert found == list(range(7))
+
+    count = points(fault, run)
+    for at in range(0, count, max(1, count // 60)):
+        xl.trim()
+        with sim.faults(fault, at=at):
+            run()
+    assert_nothing_runs()
+
+
+@pytest.mark.parametrize("source", [pageable, generated], ids=lambda source: source.__name__)
+def test_a_device_lost_at_any_point_is_an_error_and_no_hang(source: Any) -> None:
+    def run() -> None:
+        with xl.prefetch(source()) as prefetcher:
+            for batch in prefetcher:
+                xl.to_host(batch)
+
+    count = points("lost device", run)
+    for at in range(0, count, max(1, count // 40)):
+        with sim.faults("lost device", at=at) as plan:
+            try:
+                run()
+                assert not plan.struck or plan.struck[0][0] > count // 2  # so late that nobody needed it any more
+            except (DeviceLostError, TransferError):
+                pass
+    assert_nothing_runs()
+
+
+@pytest.mark.parametrize("fault", STRIKES)
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_map_struck_at_any_point_is_resumed_to_the_same_bits(fault: str, devices: int) -> None:
+    places = ["sim:0", "sim:1"][:devices]
+
+    def run() -> None:
+        rest: dict[str, Any] = {}
+        for _ in range(10):
+            try:
+                np.testing.assert_array_equal(mapped(devices=places, **rest), ROWS)
+                return
+            except STRIKES[fault] as error:
+                found: Any = error
+                rest = {"start": found.rows_done, "out": found.out}
+        pytest.fail("struck once, failed ten times")
+
+    count = points(fault, run)
+    for at in range(0, count, max(1, count // 50)):
+        xl.trim()
+        with sim.faults(fault, at=at):
+            run()
+    assert_nothing_runs()
+
+
+def assert_nothing_runs() -> None:
+    """Threads of prefetchers and maps end; one in a source that has just been left needs a moment."""
+    for thread in threading.enumerate():
+        if thread.name in ("xferlib-feed", "xferlib-drain"):
+            thread.join(30.0)
+            assert not thread.is_alive()
+
+
+def in_use() -> int:
+    """Bytes of the first device, when everything that has ended is buried."""
+    xl.synchronize()
+    for _ in range(2):
+        xl.to_host(xl.to_device_async(SMALL[0]).result())  # looks at what has ended
+    xl.trim()
+    current.machine().settle()
+    return current.machine().memory.used.get(0, 0)
+
+
+@pytest.mark.parametrize("source", [pageable, generated, trees], ids=lambda source: source.__name__)
+def test_a_device_that_is_too_small_for_the_depth_is_used_as_far_as_it_goes(
+    source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = xl.zeros(N, "float32")
+    small = replace(current.machine().settings, memory_nbytes=in_use() + 4 * N * 4)
+    monkeypatch.setattr(current.machine(), "settings", small)
+    for batch in xl.prefetch(source(), depth=5):
+        x = batch["x"] if isinstance(batch, dict) else batch
+        total += x
+        xl.synchronize()
+        del x, batch
+    np.testing.assert_array_equal(xl.to_host(total), np.full(N, 21.0, np.float32))
+
+
+@pytest.mark.parametrize("source", [pageable, generated, large], ids=lambda source: source.__name__)
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_consumer_that_stops_leaves_nothing_behind(source: Any, has_failed: bool) -> None:
+    used = in_use()
+
+    def consume() -> None:
+        for number, _ in enumerate(xl.prefetch(source())):
+            if number == 2:
+                break
+            if has_failed:
+                raise ZeroDivisionError
+
+    try:
+        consume()
+    except ZeroDivisionError:
+        pass
+    assert_nothing_runs()
+    assert in_use() == used
