@@ -275,3 +275,39 @@ def test_many_arguments():
     names = [f"x{number}" for number in range(256)]
     kernel = elementwise(", ".join(f"T {name}" for name in names), "T z", "z = " + " + ".join(names))
     assert kernel(*[np.ones(3)] * 256).tolist() == [256.0] * 3
+
+
+LOOPS = {
+    "for": "T s = 0; for (int k = 1; k <= 5; ++k) { s += pow(x, k) / k; } z = s",
+    "while": "T s = 0; int k = 5; while (k > 0) { s = x * (s + (T)1 / k); k--; } z = s",
+    "do": "T s = 0; int k = 5; do s = x * (s + (T)1 / k); while (--k > 0); z = s",
+    "nested": "T s = 0; for (int j = 0; j < 3; j++) for (int k = j; k < 3; k += 1) if (k != 1) s += x * j + k; z = s",
+    "none": "T s = x; for (int k = 5; k < 5; ++k) s = 0; z = s",
+}
+
+
+def _by_hand(name, x):
+    if name in ("for", "while", "do"):
+        return sum(x**k / k for k in range(1, 6))
+    if name == "nested":
+        return sum(x * j + k for j in range(3) for k in range(j, 3) if k != 1)
+    return x
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_are_written_out(name):
+    x = np.linspace(-1, 1, 7)
+    np.testing.assert_allclose(elementwise("T x", "T z", LOOPS[name])(x), _by_hand(name, x), rtol=1e-13, atol=1e-15)
+
+
+def test_a_loop_over_neighbours():
+    smooth = elementwise(
+        "raw T x", "T z", "T s = 0; for (int k = -1; k <= 1; ++k) s += x[(i + k + n) % n]; z = s / 3", name="smooth"
+    )
+    x = np.arange(6.0)
+    np.testing.assert_allclose(smooth(x, size=6), (np.roll(x, 1) + x + np.roll(x, -1)) / 3)
+
+
+def test_a_counter_does_not_grow():
+    program = elementwise("T x", "T z", "z = x; for (int k = 0; k < 2000; ++k) z += k").ir("float32", "float32")
+    assert program.count("= add") == 2000

@@ -48,18 +48,20 @@ def _numba(numba: Any, x: Any, y: Any, out: Any) -> Run:
     return lambda: compute(x, y, out)
 
 
-def device_expression(modules: dict[str, Any], x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> Runs:
-    """``x*y + exp(-abs(x))`` on the GPU, outputs given where the library can."""
+def device_expression(
+    modules: dict[str, Any], x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], *, is_given: bool = True
+) -> Runs:
+    """``x*y + exp(-abs(x))`` on the GPU, into given arrays or new ones; torch makes new ones always, PyCUDA never."""
     runs: Runs = {}
     if "cupy" in modules:
         cupy = modules["cupy"]
         kernel = cupy.ElementwiseKernel("T x, T y", "T z", "z = x * y + exp(-abs(x))", "bench")
         cx, cy = cupy.asarray(x), cupy.asarray(y)
         cz = cupy.empty_like(cx)
-        runs["cupy ElementwiseKernel"] = lambda: kernel(cx, cy, cz)
+        runs["cupy ElementwiseKernel"] = (lambda: kernel(cx, cy, cz)) if is_given else (lambda: kernel(cx, cy))
     if "torch" in modules:
         runs |= _torch_expression(modules["torch"], x, y)
-    if "pycuda.gpuarray" in modules:
+    if "pycuda.gpuarray" in modules and is_given:
         from pycuda.elementwise import ElementwiseKernel
 
         gpuarray = modules["pycuda.gpuarray"]

@@ -109,7 +109,12 @@ def _device_cases(count: int, modules: dict[str, Any], backend: str) -> Iterator
     yield "3 inputs, 2 outputs", 5 * x.nbytes, lambda: _several_runs(backend, x)
     for axis in (None, 0, 1):
         yield f"sum of {side} x {side} float32, axis {axis}", x.nbytes, _sum_runs(modules, backend, square, axis)
-    yield f"call on {SMALL} float32", 0, _device_runs(modules, backend, x[:SMALL].copy(), y[:SMALL].copy())
+    yield f"call on {SMALL} float32", 0, _call_runs(modules, x[:SMALL].copy(), y[:SMALL].copy(), is_given=True)
+    yield (
+        f"call on {SMALL} float32, new output",
+        0,
+        _call_runs(modules, x[:SMALL].copy(), y[:SMALL].copy(), is_given=False),
+    )
 
 
 def _device_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Callable[[], Runs]:
@@ -120,6 +125,26 @@ def _device_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Calla
         return runs | kernel_peers.device_expression(modules, x, y)
 
     return make
+
+
+def _call_runs(modules: dict[str, Any], x: Any, y: Any, *, is_given: bool) -> Callable[[], Runs]:
+    """The time of a call, on the arrays of each CUDA library that is there."""
+
+    def make() -> Runs:
+        runs: Runs = {}
+        for name in ("cupy", "torch", "pycuda"):
+            status = xl.available_backends()[name]
+            if any("cuda" in device for device in status.devices):
+                runs[f"xferlib, {name} arrays"] = _call(name, x, y, is_given=is_given)
+        peers = kernel_peers.device_expression(modules, x, y, is_given=is_given)
+        return runs | peers
+
+    return make
+
+
+def _call(backend: str, x: Any, y: Any, *, is_given: bool) -> Run:
+    dx, dy, out = (xl.to_device(each, backend=backend) for each in (x, y, x))
+    return (lambda: exact(dx, dy, out=out)) if is_given else (lambda: exact(dx, dy))
 
 
 def _binary_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Callable[[], Runs]:
@@ -146,8 +171,8 @@ def _sum_runs(modules: dict[str, Any], backend: str, x: Any, axis: int | None) -
 
 
 def _measure(runs: Runs, nbytes: int, synchronize: Callable[[], None]) -> dict[str, float]:
-    """Median seconds of a call: in every round, one contender after the other makes a few calls."""
-    rounds, inner = (15, 2000) if nbytes == 0 else (7, 5) if nbytes > 1 << 20 else (9, 200)
+    """Median seconds of a call: in every round, one contender after the other makes many calls."""
+    rounds, inner = (15, 2000) if nbytes == 0 else (7, 20) if nbytes > 1 << 20 else (9, 200)
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds + 1):
         for name, run in runs.items():

@@ -24,6 +24,9 @@ FLOAT_FUNCTIONS: dict[str, str] = {
 }  # fmt: skip
 """C name -> table name; with a final ``f``, the operands become float."""
 
+_SPECIAL = frozenset(
+    f"{name}{suffix}" for name in ("erf", "erfc", "erfinv", "erfcinv", "tgamma", "lgamma") for suffix in ("", "f")
+)
 _COMMON = {"min": "minimum", "max": "maximum", "minimum": "minimum", "maximum": "maximum"}
 _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
@@ -43,6 +46,9 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         return _apply(b, name, name, _floats(b, args, False), fail)
     is_single = name.endswith("f") and name[:-1] in FLOAT_FUNCTIONS and name not in FLOAT_FUNCTIONS
     base = name[:-1] if is_single else name
+    if base in _SPECIAL:
+        problem = "erf, erfc, tgamma and lgamma are left to raw_module: NumPy has none, and identical bits need one"
+        fail(f"{name}() is not among the kernel functions; {problem}", None)
     if base not in FLOAT_FUNCTIONS:
         known = ", ".join(sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, "abs", "round", "real", "imag", "conj"}))
         fail(f"unknown function {name!r}; known are {known}", None)

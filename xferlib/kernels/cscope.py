@@ -125,6 +125,11 @@ class Scope:
     def _both(self, x: Node, y: Node) -> Node:
         return x if y is self._true else self.b.op("and", x, y)
 
+    def replace(self, settled: Callable[[Node], Node]) -> None:
+        """Replace the values of variables by what they are equal to."""
+        for key, slot in self._state.items():
+            self._state[key] = Slot(settled(slot.value), slot.written)
+
     # --- access
     def _find(self, name: str, fail: Fail) -> Variable:
         variable = self._names.get(name)

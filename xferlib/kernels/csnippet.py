@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import cfunctions
+from xferlib.kernels.cloops import Loops
 from xferlib.kernels.cscope import Scope
 from xferlib.kernels.ctext import SnippetText
 from xferlib.kernels.ir import (
@@ -75,7 +76,7 @@ def _parse_error(text: SnippetText, message: str) -> Exception:
     return error
 
 
-class Translator:
+class Translator(Loops):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
     def __init__(self, builder: Builder, scope: Scope, text: SnippetText, types: dict[str, DType]) -> None:
@@ -120,7 +121,7 @@ class Translator:
             handler(node)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
             self._expression(node)
-        elif name in ("For", "While", "DoWhile", "Goto", "Switch", "Return", "Break", "Continue", "Label"):
+        elif name in ("Goto", "Switch", "Return", "Break", "Continue", "Label"):
             self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
         else:
             self.fail(node, f"a statement without effect ({name}); assign its value")

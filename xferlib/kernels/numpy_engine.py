@@ -49,6 +49,7 @@ class NumpyPlan:
         self._raw = [number for number, param in enumerate(program.params) if param.is_raw]
         self._recipe = Recipe(program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small)
         self._idle: list[tuple[list[A], Context]] = []
+        self._nothing = [self._recipe.nothing] * len(operands)
         self._layout = None if self._is_small else self._collapsed(operands)
 
     def _collapsed(self, operands: Sequence[A]) -> Layout:
@@ -72,7 +73,7 @@ class NumpyPlan:
         if self._raw:
             self._bind_raw(env, operands)
         quiet.run(execute, recipe.all_steps, env)
-        env[:count] = [recipe.nothing] * count  # or the plan would keep the caller's arrays alive
+        env[:count] = self._nothing  # or the plan would keep the caller's arrays alive
         self._idle.append((env, quiet))
 
     def _bind_raw(self, env: list[A], operands: Sequence[A]) -> None:

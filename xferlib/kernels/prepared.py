@@ -73,6 +73,7 @@ class Prepared:
             if other != written and not (other in self.program.writes and other < written)
         ]
         self._is_in_place = bool(self.program.writes & self.program.reads)
+        self._only = self._outputs[0] if len(self._outputs) == 1 else None
 
     def _check(self, infos: dict[int, ArrayInfo]) -> None:
         given = [number for number in self._outputs if number in infos]
@@ -124,26 +125,33 @@ class HostCall(Prepared):
         self._plans: dict[bool, NumpyPlan] = {}
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
+        self._apart = [(number, [two for one, two in self._pairs if one == number]) for number in self._written]
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
         if not self._is_numpy:
             values = [self.backend.host_view(each) if n in self._arrays else each for n, each in enumerate(given)]
         is_aliased = self._is_in_place
-        for number in self._written:
-            if not values[number].flags.writeable:
-                self._check_written(number, _info(values[number], self.device))
-        for written, other in self._pairs:
-            one, two = values[written], values[other]
-            if one.flags.owndata and two.flags.owndata and one is not two:
-                continue
-            if np.may_share_memory(one, two):
-                is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
-                break
-        if self._is_plain:
+        for number, others in self._apart:
+            one = values[number]
+            flags = one.flags
+            if not flags.writeable:
+                self._check_written(number, _info(one, self.device))
+            owns = flags.owndata
+            for other in others:
+                two = values[other]
+                if owns and two.base is None and one is not two:
+                    continue
+                if np.may_share_memory(one, two):
+                    is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
+                    break
+        if not self._is_plain:
+            return self._run_converted(given, values, is_aliased=is_aliased)
+        if _recording.active is None and (plan := self._plans.get(is_aliased)) is not None:
+            plan.run(values)
+        else:
             self._compute(is_aliased, values)
-            return self._returned(given)
-        return self._run_converted(given, values, is_aliased=is_aliased)
+        return self._returned(given) if self._only is None else given[self._only]
 
     def _run_converted(self, given: Sequence[Any], values: list[Any], *, is_aliased: bool) -> Any:
         missing = [None] * (len(self._names) - len(given))
@@ -202,7 +210,6 @@ class CudaCall(Prepared):
         ]
         self._new = [self.program.params[number].dtype for number in self._omitted]
         self._everything = sorted((*self._arrays, *self._omitted))
-        self._only = self._outputs[0] if len(self._outputs) == 1 else None
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._placed: list[Any] | None = None
