@@ -6,7 +6,7 @@ from numpy import exp, log1p, maximum
 
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, MixedBackendsError
-from xferlib.kernels import elementwise
+from xferlib.kernels import elementwise, reduction
 
 torch = pytest.importorskip("torch")
 
@@ -311,3 +311,59 @@ def test_a_loop_over_neighbours():
 def test_a_counter_does_not_grow():
     program = elementwise("T x", "T z", "z = x; for (int k = 0; k < 2000; ++k) z += k").ir("float32", "float32")
     assert program.count("= add") == 2000
+
+
+PREAMBLE = """
+__device__ __forceinline__ T cube(T v) { return v * v * v; }
+static inline float clamp(float v, float low, float high) {
+  if (v < low) return low;  // as the libraries' examples do
+  else if (v > high) { return high; }
+  float kept = v;
+  return kept;
+}
+__device__ double series(double v) {
+  double s = 0;
+  for (int k = 1; k < 4; ++k) s += cube(v) / k;
+  return s;
+}
+"""
+
+
+def test_functions_of_a_preamble():
+    x = np.linspace(-2, 2, 9)
+    kernel = elementwise("T x", "T z", "z = cube(x) + clamp(x, -1, 1) + series(x)", preamble=PREAMBLE)
+    expected = x**3 + np.clip(x, -1, 1) + x**3 * (1 + 1 / 2 + 1 / 3)
+    np.testing.assert_allclose(kernel(x), expected, rtol=1e-14)
+
+
+def test_a_preamble_in_pycudas_notation_and_in_a_reduction():
+    x = np.arange(5, dtype=np.float32)
+    double = "__device__ float twice(float v) { return 2 * v; }"
+    z = np.empty_like(x)
+    elementwise("float *x, float *z", "z[i] = twice(x[i])", preamble=double)(x, z)
+    assert z.tolist() == (2 * x).tolist()
+    total = reduction("T x", "T y", map_expr="twice(x)", reduce_expr="a + b", post_map_expr="y = a", identity="0",
+                         preamble=double)  # fmt: skip
+    assert total(x) == 20
+
+
+@pytest.mark.parametrize(
+    ("preamble", "words"),
+    [
+        ("float f(float v) { return g(v); }", "unknown function 'g'"),
+        ("float f(float v) { return f(v); }", "must not call itself"),
+        ("float f(float v) { v = 1; }", "ends without return"),
+        ("float f(float v) { if (v > 0) return 1; }", "ends without return"),
+        ("float f(float *v) { return 1; }", "pointers and arrays"),
+        ("float f(float v, float w) { return v; }", r"f\(\) takes 2 argument"),
+        ("float f(float v) { for (int k = 0; k < 2; ++k) return v; }", "return inside a loop"),
+        ("float f(float v) { return x; }", "'x' is not declared"),
+        ("int global;", "write functions alone"),
+        ("template <typename U> U f(U v) { return v; }", "C cannot be read"),
+        ("#include <math.h>", "no preprocessor"),
+        ("float f(float v) { return v;", "is not complete C"),
+    ],
+)
+def test_preambles_that_cannot_be_used(preamble, words):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
+        elementwise("float x", "float z", "z = f(x)", preamble=preamble)(np.ones(3, np.float32))

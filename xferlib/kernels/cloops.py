@@ -25,7 +25,7 @@ class Loops:
     scope: Scope
     fail: Callable[..., NoReturn]
     _statement: Callable[[Any], None]
-    _expression: Callable[[Any], Node]
+    expression: Callable[[Any], Node]
     _turns = 0
 
     def _do_for(self, node: Any) -> None:
@@ -62,7 +62,7 @@ class Loops:
         self._settle()
 
     def _goes_on(self, condition: Any) -> bool:
-        value = constant_value(self.b.truth(self._expression(condition)))
+        value = constant_value(self.b.truth(self.expression(condition)))
         if value is None:
             problem = "a loop is written out, so its condition must not depend on an element or an argument"
             self.fail(condition, f"{problem}; count a local variable to a constant, and use if inside, or raw_module")

@@ -8,6 +8,8 @@ or writing an element at a computed index, carries the branch's condition as its
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
@@ -30,6 +32,7 @@ from xferlib.kernels.ir import (
     is_float,
 )
 from xferlib.kernels.lower_complex import complex_divide, complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.preamble import MOST_DEPTH, Function, Inliner
 from xferlib.kernels.types import C_TYPES, c_common, c_promoted, fits
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
@@ -54,7 +57,7 @@ def parse(text: SnippetText) -> Any:
     try:
         tree = c_parser.CParser().parse(text.statements(), filename="")
     except c_parser.ParseError as error:
-        raise _parse_error(text, str(error)) from None
+        raise text.parse_error(str(error)) from None
     except RecursionError:
         raise text.error("is nested too deeply; use local variables for parts of it", None) from None
     body = tree.ext[-1]
@@ -63,24 +66,21 @@ def parse(text: SnippetText) -> Any:
     return body.body.block_items or []
 
 
-def _parse_error(text: SnippetText, message: str) -> Exception:
-    match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
-    error: Exception
-    if match is None:
-        problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
-        error = text.error(problem, len(text.source))
-    else:
-        what = match[3].strip() or "the end"
-        place = text.position(int(match[1]), int(match[2]))
-        error = text.error(f"C cannot be read before {what!r}; check the syntax", place)
-    return error
-
-
 class Translator(Loops):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
-    def __init__(self, builder: Builder, scope: Scope, text: SnippetText, types: dict[str, DType]) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        scope: Scope,
+        text: SnippetText,
+        types: dict[str, DType],
+        functions: Mapping[str, Function] = MappingProxyType({}),
+        depth: int = 0,
+    ) -> None:
         self.b = builder
+        self._functions = functions
+        self._depth = depth
         self.scope = scope
         self.text = text
         self.types = {**C_TYPES, **types}
@@ -98,7 +98,7 @@ class Translator(Loops):
         if len(statements) != 1:
             raise self.text.error("must be one expression; it has several statements", None)
         try:
-            return self._expression(statements[0])
+            return self.expression(statements[0])
         except RecursionError:
             raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
 
@@ -120,7 +120,7 @@ class Translator(Loops):
         if handler is not None:
             handler(node)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
-            self._expression(node)
+            self.expression(node)
         elif name in ("Goto", "Switch", "Return", "Break", "Continue", "Label"):
             self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
         else:
@@ -143,12 +143,12 @@ class Translator(Loops):
             self.fail(node, f"local variable {node.name!r} must be a number; arrays and pointers are not supported")
         if self.scope.is_declared_here(node.name):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
-        dtype = self._type(node.type.type)
-        value = None if node.init is None else self.b.cast(self._expression(node.init), dtype)
+        dtype = self.type_of(node.type.type)
+        value = None if node.init is None else self.b.cast(self.expression(node.init), dtype)
         self.scope.declare(node.name, dtype, value)
 
     def _do_if(self, node: Any) -> None:
-        condition = self.b.truth(self._expression(node.cond))
+        condition = self.b.truth(self.expression(node.cond))
         with self.scope.branch(condition) as yes, self.scope.nested():
             self._statement(node.iftrue)
         with self.scope.branch(self.b.op("not", condition)) as no, self.scope.nested():
@@ -157,7 +157,7 @@ class Translator(Loops):
         self.scope.merge(condition, yes, no)
 
     # --- expressions
-    def _expression(self, node: Any) -> Node:
+    def expression(self, node: Any) -> Node:
         handler = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
         if handler is None:
             self.fail(node, f"{type(node).__name__} is not supported in a snippet; use raw_module")
@@ -208,7 +208,7 @@ class Translator(Loops):
     def _element(self, node: Any) -> tuple[str, Node]:
         if type(node.name).__name__ != "ID":
             self.fail(node, "only a parameter can be indexed, with one index")
-        index = self._expression(node.subscript)
+        index = self.expression(node.subscript)
         if is_float(index.dtype) or is_complex(index.dtype):
             self.fail(node, f"the index is {index.dtype}; cast it to an integer", KernelTypeError)
         return node.name.name, self.b.cast(index, INT64)
@@ -216,9 +216,9 @@ class Translator(Loops):
     def _eval_cast(self, node: Any) -> Node:
         if type(node.to_type.type).__name__ != "TypeDecl":
             self.fail(node, "a cast to a pointer is not supported; cast to a number")
-        return self.b.cast(self._expression(node.expr), self._type(node.to_type.type.type))
+        return self.b.cast(self.expression(node.expr), self.type_of(node.to_type.type.type))
 
-    def _type(self, node: Any) -> DType:
+    def type_of(self, node: Any) -> DType:
         if type(node).__name__ != "IdentifierType":
             self.fail(node, "struct, union and enum are not supported; use numbers")
         words = sorted((word for word in node.names if word != "signed" or len(node.names) == 1), reverse=True)
@@ -231,7 +231,7 @@ class Translator(Loops):
 
     def _eval_unaryop(self, node: Any) -> Node:
         if node.op in ("++", "--", "p++", "p--"):
-            before = self._expression(node.expr)
+            before = self.expression(node.expr)
             after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
             assigned = self._assign(node.expr, after)
             return before if node.op.startswith("p") else assigned
@@ -239,7 +239,7 @@ class Translator(Loops):
             self.fail(node, "pointers do not exist in a snippet (for a power, write pow(x, y)); index parameters")
         if node.op == "sizeof":
             self.fail(node, "sizeof is not supported; write the number")
-        value = self._expression(node.expr)
+        value = self.expression(node.expr)
         if node.op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -253,16 +253,16 @@ class Translator(Loops):
 
     def _eval_binaryop(self, node: Any) -> Node:
         if node.op in ("&&", "||"):
-            left = self.b.truth(self._expression(node.left))
+            left = self.b.truth(self.expression(node.left))
             taken = left if node.op == "&&" else self.b.op("not", left)
             right = self.b.truth(self._guarded(taken, node.right))
             return self.b.op("and" if node.op == "&&" else "or", left, right)
-        return self._binary(node, node.op, self._expression(node.left), self._expression(node.right))
+        return self._binary(node, node.op, self.expression(node.left), self.expression(node.right))
 
     def _guarded(self, condition: Node, node: Any) -> Node:
         """An operand that is evaluated only under ``condition``; it may not assign."""
         with self.scope.branch(condition) as branch:
-            value = self._expression(node)
+            value = self.expression(node)
         if self.scope.has_changed(branch):
             self.fail(node, "an assignment inside && , || or ?: is not supported; use if")
         return value
@@ -301,16 +301,16 @@ class Translator(Loops):
         return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
 
     def _eval_ternaryop(self, node: Any) -> Node:
-        condition = self.b.truth(self._expression(node.cond))
+        condition = self.b.truth(self.expression(node.cond))
         yes = self._guarded(condition, node.iftrue)
         no = self._guarded(self.b.op("not", condition), node.iffalse)
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
 
     def _eval_assignment(self, node: Any) -> Node:
-        value = self._expression(node.rvalue)
+        value = self.expression(node.rvalue)
         if node.op != "=":
-            value = self._binary(node, node.op[:-1], self._expression(node.lvalue), value)
+            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), value)
         return self._assign(node.lvalue, value)
 
     def _assign(self, target: Any, value: Node) -> Node:
@@ -331,8 +331,20 @@ class Translator(Loops):
             return self._method(node)
         if type(node.name).__name__ != "ID":
             self.fail(node, "only named functions can be called")
-        args = [self._expression(each) for each in (node.args.exprs if node.args else [])]
+        args = [self.expression(each) for each in (node.args.exprs if node.args else [])]
+        if (function := self._functions.get(node.name.name)) is not None:
+            return self._inlined(node, function, args)
         return cfunctions.call(self.b, node.name.name, args, lambda message, kind: self.fail(node.name, message, kind))
+
+    def _inlined(self, node: Any, function: Function, args: list[Node]) -> Node:
+        """The call of a function of the preamble."""
+        if self._depth >= MOST_DEPTH:
+            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
+
+        def make(scope: Scope, text: SnippetText) -> Translator:
+            return Translator(self.b, scope, text, self.types, self._functions, self._depth + 1)
+
+        return Inliner(self.b, make).call(function, args)
 
     def _method(self, node: Any) -> Node:
         """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``."""
@@ -342,7 +354,7 @@ class Translator(Loops):
                 return self.scope.sizes[owner.name]
             return self.scope.length(owner.name, lambda message: self.fail(owner, message))
         if node.args is None and method in ("real", "imag"):
-            value = self._expression(owner)
+            value = self.expression(owner)
             if is_complex(value.dtype):
                 return self.b.real(value) if method == "real" else self.b.imag(value)
         problem = f"no method .{method}() here; known are _ind.size(), x.size(), z.real(), z.imag()"

@@ -52,6 +52,22 @@ class SnippetText:
             body += ";"
         return f"{self._typedefs}void kernel(){{\n{body}\n}}"
 
+    def unit(self) -> str:
+        """A C translation unit of definitions: the type names on line 1, the text from line 2."""
+        return f"{self._typedefs}\n{self._text}"
+
+    def parse_error(self, message: str) -> Exception:
+        """The error for what pycparser says of `statements` or `unit`."""
+        match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
+        if match is None:
+            problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
+            found: Exception = self.error(problem, len(self.source))
+        else:
+            what = match[3].strip() or "the end"
+            place = self.position(int(match[1]), int(match[2]))
+            found = self.error(f"C cannot be read before {what!r}; check the syntax", place)
+        return found
+
     def _check_characters(self) -> None:
         if len(self.source) > MAX_CHARACTERS:
             raise KernelSyntaxError(

@@ -17,6 +17,7 @@ from xferlib.kernels import csnippet, signature, tracing, types
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
 from xferlib.kernels.ir import Builder, DType, Param, Program, is_integer
+from xferlib.kernels.preamble import functions_of
 from xferlib.kernels.signature import CParam
 
 Kind = DType | type | None
@@ -97,7 +98,14 @@ class SnippetDefinition:
     """A C snippet: CuPy's two parameter lists, or PyCUDA's one list with pointers."""
 
     def __init__(
-        self, inputs: Sequence[CParam], outputs: Sequence[CParam], operation: str, *, name: str, math: str
+        self,
+        inputs: Sequence[CParam],
+        outputs: Sequence[CParam],
+        operation: str,
+        *,
+        name: str,
+        math: str,
+        preamble: str = "",
     ) -> None:
         self.name = signature.check_name(name, "kernel name")
         self.math = math
@@ -109,6 +117,7 @@ class SnippetDefinition:
             twice = next(each for each in self.names if self.names.count(each) > 1)
             raise KernelSyntaxError(f"{self.name}: parameter {twice!r} is declared twice; rename one")
         generics = frozenset(param.generic for param in self.params if param.generic)
+        self._functions = functions_of(preamble, generics)
         self._text = SnippetText(operation, generics, "operation")
         self._statements = csnippet.parse(self._text)
         self._raw = _indexed_otherwise(self._statements)
@@ -125,7 +134,7 @@ class SnippetDefinition:
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
-        csnippet.Translator(b, scope, self._text, bound).run(self._statements)
+        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
         program = b.program(scope.stores(variables))
         self._check_outputs(program)
         outputs = tuple(range(self._inputs, len(self.params)))

@@ -68,13 +68,22 @@ def elementwise(
 ) -> Callable[[Callable[..., Any]], ElementwiseKernel]: ...
 @overload
 def elementwise(
-    in_params: str, out_params: str, operation: str, /, *, name: str = "kernel", math: str = "exact"
+    in_params: str,
+    out_params: str,
+    operation: str,
+    /,
+    *,
+    name: str = "kernel",
+    math: str = "exact",
+    preamble: str = "",
 ) -> ElementwiseKernel: ...
 @overload
-def elementwise(params: str, operation: str, /, *, name: str = "kernel", math: str = "exact") -> ElementwiseKernel: ...
+def elementwise(
+    params: str, operation: str, /, *, name: str = "kernel", math: str = "exact", preamble: str = ""
+) -> ElementwiseKernel: ...
 
 
-def elementwise(*definition: Any, name: str | None = None, math: str = "exact") -> Any:
+def elementwise(*definition: Any, name: str | None = None, math: str = "exact", preamble: str = "") -> Any:
     """Make an element-wise kernel.
 
     Three notations:
@@ -88,11 +97,15 @@ def elementwise(*definition: Any, name: str | None = None, math: str = "exact") 
         name: For messages and profilers; the function's own if omitted.
         math: ``"exact"``, the guarantees of the reference, or ``"fast"``: the native float32 functions of each engine.
 
+        preamble: C functions that a snippet may call.
+
     Raises:
-        KernelSyntaxError: The signature or snippet cannot be read.
+        KernelSyntaxError: The signature, snippet or preamble cannot be read.
     """
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={math!r} is neither 'exact' nor 'fast'")
+    if preamble and len(definition) < 2:
+        raise KernelTypeError("preamble= is for C snippets; a Python kernel calls Python functions")
     if not definition:
         return lambda function: elementwise(function, name=name, math=math)
     if len(definition) == 1 and callable(definition[0]):
@@ -107,4 +120,6 @@ def elementwise(*definition: Any, name: str | None = None, math: str = "exact") 
         inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
     else:
         inputs, outputs = signature.parse(lists[0], "params"), []
-    return ElementwiseKernel(SnippetDefinition(inputs, outputs, operation, name=name or "kernel", math=math))
+    return ElementwiseKernel(
+        SnippetDefinition(inputs, outputs, operation, name=name or "kernel", math=math, preamble=preamble)
+    )

@@ -157,6 +157,7 @@ def reduction(
     dtype: Any = None,
     name: str = "reduction",
     math: str = "exact",
+    preamble: str = "",
 ) -> ReductionKernel:
     """Make a reduction from C expressions, as CuPy's ReductionKernel and PyCUDA's do.
 
@@ -170,6 +171,7 @@ def reduction(
         dtype: The accumulator's dtype, C type or generic letter; the first output's if omitted.
         name: For messages and profilers.
         math: ``"exact"`` or ``"fast"``.
+        preamble: C functions that the expressions may call.
 
     Raises:
         KernelSyntaxError: A signature or expression cannot be read.
@@ -184,5 +186,6 @@ def reduction(
         dtype=dtype,
         name=name,
         math=math,
+        preamble=preamble,
     )
     return ReductionKernel(definition)

@@ -25,6 +25,7 @@ from xferlib.kernels.ctext import SnippetText
 from xferlib.kernels.definitions import Kind, bind_generics
 from xferlib.kernels.ir import INT64, Builder, DType, Node, Param, Program, Store
 from xferlib.kernels.numpy_engine import NumpyPlan
+from xferlib.kernels.preamble import functions_of
 from xferlib.kernels.types import C_TYPES
 
 LANES = 512
@@ -131,6 +132,7 @@ class SnippetReduction:
         dtype: Any,
         name: str,
         math: str,
+        preamble: str = "",
     ) -> None:
         self.name = signature.check_name(name, "kernel name")
         self.math = math
@@ -143,6 +145,7 @@ class SnippetReduction:
         if self._outputs and not post_map_expr:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
+        self._functions = functions_of(preamble, generics)
         self._map = self._parse(map_expr, generics, "map_expr")
         self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
         self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
@@ -193,7 +196,7 @@ class SnippetReduction:
             )
             scope.bind(param.name, variable)
         text, statements = self._map
-        value = csnippet.Translator(b, scope, text, types).value(statements)
+        value = csnippet.Translator(b, scope, text, types, self._functions).value(statements)
         return b.cast(value, accumulator)
 
     def _value(
@@ -208,7 +211,7 @@ class SnippetReduction:
         for name, node in names.items():
             scope.bind_value(name, node)
         text, statements = source
-        return b.cast(csnippet.Translator(b, scope, text, types).value(statements), dtype)
+        return b.cast(csnippet.Translator(b, scope, text, types, self._functions).value(statements), dtype)
 
     def _finished(
         self, b: Builder, a: Node, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
@@ -221,7 +224,7 @@ class SnippetReduction:
         for param, dtype in zip(self._outputs, outputs, strict=True):
             scope.declare(param.name, dtype, None)
         text, statements = self._post
-        csnippet.Translator(b, scope, text, types).run(statements)
+        csnippet.Translator(b, scope, text, types, self._functions).run(statements)
 
         def unwritten(message: str) -> Any:
             raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
