@@ -2,10 +2,10 @@
 
     python tools/kernel_sweep.py --backend cupy --json sweep.json
 
-For each float32 function of one argument all 2^32 inputs are computed on both, and for each exact function
-10^8 random bit patterns of float32 and float64 and 10^7 of every other dtype: one digest of all results from
-each side. Without a GPU, ``--backend numpy`` prints the CPU's digests; ``--here FILE`` takes them from what ``--json``
-wrote then. The repository has those of all 2^32 inputs in ``tools/kernel_digests.json``. ``--only exp,log`` does less.
+For each float32 function of one argument all 2^32 inputs are computed on both, and for each exact function 10^8
+random bit patterns of every dtype (`SLOW` has the exceptions): one digest of all results from each side. Without a
+GPU, ``--backend numpy`` prints the CPU's digests; ``--here FILE`` takes them from what ``--json`` wrote then. The
+repository has them: ``tools/kernel_digests.json``, ``tools/kernel_exact_digests.json``. ``--only exp,log`` does less.
 """
 
 from __future__ import annotations

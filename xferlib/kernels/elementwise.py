@@ -48,6 +48,12 @@ class ElementwiseKernel(functools.partial[Any]):
         self.__doc__ = getattr(getattr(definition, "function", None), "__doc__", None)
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ElementwiseKernel, (self.definition,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ElementwiseKernel:
+        return self  # nothing of it changes but what it remembers
+
     def __repr__(self) -> str:
         return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
 
