@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import re
 import threading
 import weakref
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +13,11 @@ from xferlib import _handover, _hostmem
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.backends.base import Backend, Capabilities, DeviceProperties, Listener, RawEvent, RawKernel, RawStream
-from xferlib.errors import StreamError, UnsupportedError
-from xferlib.sim import addresses, current, kernels, memory, operators, ranges
+from xferlib.errors import StreamError
+from xferlib.sim import copying, current, kernels, memory, operators
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.injection import Point
 from xferlib.sim.machine import Machine
-from xferlib.sim.operations import Span
-from xferlib.sim.profile import Lane
 from xferlib.sim.settings import Settings
 from xferlib.sim.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
 
@@ -41,22 +37,6 @@ class SimPinned:
             self._backend.machine.lifetimes.release_host(self.pointer)
         except Exception:  # the interpreter is going away
             return
-
-
-class _Compiled(NamedTuple):
-    cubin: bytes
-    names: dict[str, str]
-
-
-class _CopyKernel(NamedTuple):
-    """A kernel of `xferlib._devicecopy`, which the simulator does itself."""
-
-    name: str
-    itemsize: int
-    axes: int
-
-
-_ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
 
 class _Thread(threading.local):
@@ -170,17 +150,7 @@ class SimBackend(Backend):
             return block is not None and block.device is None
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        order = _stream(stream)
-        with self.machine.lock:
-            into = addresses.span(self.machine, dst, nbytes, "copy", order)
-            source = addresses.span(self.machine, src, nbytes, "copy", order)
-            name, lane = _kind(into, source)
-            target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
-
-            def run() -> None:
-                target[:] = values
-
-            self.machine.enqueue(order, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes)
+        copying.copy(self.machine, dst, src, nbytes, _stream(stream))
 
     # --- streams
 
@@ -242,39 +212,14 @@ class SimBackend(Backend):
 
     # --- kernels
 
-    def compile(
-        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
-    ) -> _Compiled:
-        return _Compiled(source.encode(), dict(zip(names, names, strict=True)))
+    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.Compiled:
+        return copying.Compiled(source.encode(), dict(zip(names, names, strict=True)))
 
     def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
-        source = cubin.decode()
-        header = re.search(rf"void {name}\(([^)]*)\)", source)
-        word = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
-        if name not in ("copy_elements", "copy_tiles") or header is None or word is None:
-            raise UnsupportedError(
-                f"kernel {name!r} is CUDA source, which the simulator cannot run; give the kernel a cpu= function"
-            )
-        return _CopyKernel(name, _ITEMSIZES[word[1]], len(re.findall(r"i64 n\d", header[1])))
+        return copying.load(cubin, name)
 
-    def launch(
-        self,
-        kernel: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        params: int,
-        *,
-        stream: RawStream,
-        shared_nbytes: int = 0,
-    ) -> None:
-        fixed = 3 if kernel.name == "copy_elements" else 9
-        pointers = (ctypes.POINTER(ctypes.c_int64) * (fixed + 3 * kernel.axes)).from_address(params)
-        dst, src, *numbers = (int(pointer[0]) for pointer in pointers)
-        axes = [tuple(numbers[at : at + 3]) for at in range(fixed - 2, len(numbers), 3)]
-        if kernel.name == "copy_tiles":
-            _, rows, cols, row_dst, row_src, col_dst, col_src = numbers[:7]
-            axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
-        self._copy_strided(dst, src, kernel.itemsize, axes, _stream(stream))
+    def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, **_: Any) -> None:
+        copying.launch(self.machine, kernel, params, _stream(stream))
 
     # --- recording
 
@@ -285,35 +230,7 @@ class SimBackend(Backend):
     def host_s(self) -> float:
         return self.machine.hosts.current().time_s
 
-    def _copy_strided(self, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream) -> None:
-        shape = tuple(axis[0] for axis in axes)
-        to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
-        element = np.dtype(f"V{itemsize}")
-        with self.machine.lock:
-            into, source = (addresses.span(self.machine, each, itemsize, "strided copy", stream) for each in (dst, src))
-            target = np.ndarray(shape, element, into.block.data, into.start, to)
-            values = np.ndarray(shape, element, source.block.data, source.start, come)
-
-            def run() -> None:
-                target[...] = values
-
-            self.machine.enqueue(
-                stream, "strided copy", run,
-                reads=ranges.strided_spans(source.block, source.start, shape, come, itemsize),
-                writes=ranges.strided_spans(into.block, into.start, shape, to, itemsize),
-                nbytes=2 * target.size * itemsize,
-            )  # fmt: skip
-
 
 def _stream(stream: RawStream) -> SimStream:
     assert isinstance(stream, StreamHandle), "a stream of another backend"
     return stream.stream
-
-
-def _kind(into: Span, source: Span) -> tuple[str, Lane]:
-    to, come = into.block.device, source.block.device
-    if come is None:
-        return ("copy host to device", Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
-    if to is None:
-        return "copy device to host", Lane.D2H
-    return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)

@@ -1,0 +1,112 @@
+"""Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._devicecopy`."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from xferlib.errors import UnsupportedError
+from xferlib.sim import addresses, ranges
+from xferlib.sim.operations import Span
+from xferlib.sim.profile import Lane
+
+if TYPE_CHECKING:
+    from xferlib.sim.machine import Machine
+    from xferlib.sim.streams import SimStream
+
+
+def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -> None:
+    """Enqueue a copy of bytes."""
+    with machine.lock:
+        into = addresses.span(machine, dst, nbytes, "copy", stream)
+        source = addresses.span(machine, src, nbytes, "copy", stream)
+        name, lane = _kind(into, source)
+        target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
+
+        def run() -> None:
+            target[:] = values
+
+        machine.enqueue(stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes)
+
+
+def _kind(into: Span, source: Span) -> tuple[str, Lane]:
+    to, come = into.block.device, source.block.device
+    if come is None:
+        return ("copy host to device", Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
+    if to is None:
+        return "copy device to host", Lane.D2H
+    return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)
+
+
+# --- by kernels
+
+
+class Compiled(NamedTuple):
+    """CUDA source as it is: the simulator does what its name says."""
+
+    cubin: bytes
+    names: dict[str, str]
+
+
+class CopyKernel(NamedTuple):
+    """A kernel of `xferlib._devicecopy`."""
+
+    name: str
+    itemsize: int
+    axes: int
+
+
+_ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
+
+
+def load(cubin: bytes, name: str) -> CopyKernel:
+    """The kernel of that name.
+
+    Raises:
+        UnsupportedError: It is none that copies.
+    """
+    source = cubin.decode()
+    header = re.search(rf"void {name}\(([^)]*)\)", source)
+    word = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
+    if name not in ("copy_elements", "copy_tiles") or header is None or word is None:
+        raise UnsupportedError(
+            f"kernel {name!r} is CUDA source, which the simulator cannot run; give the kernel a cpu= function"
+        )
+    return CopyKernel(name, _ITEMSIZES[word[1]], len(re.findall(r"i64 n\d", header[1])))
+
+
+def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream) -> None:
+    """Enqueue what a kernel would do with the arguments at an address."""
+    fixed = 3 if kernel.name == "copy_elements" else 9
+    pointers = (ctypes.POINTER(ctypes.c_int64) * (fixed + 3 * kernel.axes)).from_address(params)
+    dst, src, *numbers = (int(pointer[0]) for pointer in pointers)
+    axes = [tuple(numbers[at : at + 3]) for at in range(fixed - 2, len(numbers), 3)]
+    if kernel.name == "copy_tiles":
+        _, rows, cols, row_dst, row_src, col_dst, col_src = numbers[:7]
+        axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
+    _copy_strided(machine, dst, src, kernel.itemsize, axes, stream)
+
+
+def _copy_strided(
+    machine: Machine, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream
+) -> None:  # fmt: skip
+    shape = tuple(axis[0] for axis in axes)
+    to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
+    element = np.dtype(f"V{itemsize}")
+    with machine.lock:
+        into, source = (addresses.span(machine, each, itemsize, "strided copy", stream) for each in (dst, src))
+        target = np.ndarray(shape, element, into.block.data, into.start, to)
+        values = np.ndarray(shape, element, source.block.data, source.start, come)
+
+        def run() -> None:
+            target[...] = values
+
+        machine.enqueue(
+            stream, "strided copy", run,
+            reads=ranges.strided_spans(source.block, source.start, shape, come, itemsize),
+            writes=ranges.strided_spans(into.block, into.start, shape, to, itemsize),
+            nbytes=2 * target.size * itemsize,
+        )  # fmt: skip
