@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,37 @@ def test_a_chunk_whose_copy_is_done_is_used_again(ring: _staging.Ring, fake: Any
     ring.release(first)
     assert ring.acquire() is first
     assert ring.nbytes == _staging.CHUNK_NBYTES
+
+
+class _Watched:
+    """A queue that says when somebody waits for it."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self.is_waited_for = threading.Event()
+
+    def get(self) -> Any:
+        self.is_waited_for.set()
+        return self._queue.get()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+
+def test_a_transfer_that_waited_gets_all_chunks_that_come_free(
+    ring: _staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them would have to be filled and sent in turn, for as long as the transfer lasts."""
+    monkeypatch.setattr(_staging, "RING_CHUNKS", 4)
+    watched: Any = _Watched(ring._free)
+    monkeypatch.setattr(ring, "_free", watched)
+    stream = fake.stream_current(fake.device_current())
+    lent = ring.borrow(4, stream)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(ring.borrow(4, stream)))
+    thread.start()
+    assert watched.is_waited_for.wait(30)
+    ring.give_back(lent)
+    thread.join(30)
+    assert {each.pointer for each in found} == {each.pointer for each in lent}
+    assert len(found) == 4

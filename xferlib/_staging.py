@@ -78,6 +78,7 @@ class Ring:
         self.backend = backend
         self._free: SimpleQueue[Chunk | None] = SimpleQueue()
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
+        self._giving = threading.RLock()  # held while several chunks are given back at once
         self._count = 0
         """Chunks there are or are being made."""
         self._made = 0
@@ -111,23 +112,25 @@ class Ring:
         return chunks
 
     def _at_hand(self, count: int) -> list[Chunk]:
-        ready: list[Chunk] = []
-        while (chunk := self._ready()) is not None:
-            ready.append(chunk)
-        ready.sort(key=lambda each: each.pointer)  # the same ones each time: they are in the cache
-        self.give_back(ready[count:])
-        chunks = ready[:count]
-        while len(chunks) < count and (made := self._make(RING_CHUNKS)) is not None:
-            chunks.append(made)
-        while not chunks:
-            chunk = self._free.get()
-            chunks = [chunk] if chunk is not None else self._at_hand(count)
-        return chunks
+        while True:
+            ready: list[Chunk] = []
+            with self._giving:  # all that another transfer gives back: with one of them a transfer would crawl
+                while (chunk := self._ready()) is not None:
+                    ready.append(chunk)
+                ready.sort(key=lambda each: each.pointer)  # the same ones each time: they are in the cache
+                self.give_back(ready[count:])
+            chunks = ready[:count]
+            while len(chunks) < count and (made := self._make(RING_CHUNKS)) is not None:
+                chunks.append(made)
+            if chunks:
+                return chunks
+            self._free.put(self._free.get())  # wait for one
 
     def give_back(self, chunks: list[Chunk]) -> None:
         """Give back what was borrowed, or a part of it."""
-        for chunk in chunks:
-            self.release(chunk)
+        with self._giving:
+            for chunk in chunks:
+                self.release(chunk)
 
     def _settled(self, chunk: Chunk) -> Chunk:
         _handover.taken(chunk)
