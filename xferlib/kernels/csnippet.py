@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import cfunctions
-from xferlib.kernels.cloops import Loops
 from xferlib.kernels.cscope import Scope
+from xferlib.kernels.cstatements import Statements
 from xferlib.kernels.ctext import SnippetText
 from xferlib.kernels.ir import (
     BOOL,
@@ -66,7 +66,7 @@ def parse(text: SnippetText) -> Any:
     return body.body.block_items or []
 
 
-class Translator(Loops):
+class Translator(Statements):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
     def __init__(
@@ -112,49 +112,6 @@ class Translator(Loops):
 
     def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn:
         raise self.error(node, message, kind)
-
-    # --- statements
-    def _statement(self, node: Any) -> None:
-        name = type(node).__name__
-        handler = getattr(self, f"_do_{name.lower()}", None)
-        if handler is not None:
-            handler(node)
-        elif name in ("UnaryOp", "Assignment", "FuncCall"):
-            self.expression(node)
-        elif name in ("Goto", "Switch", "Return", "Break", "Continue", "Label"):
-            self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
-        else:
-            self.fail(node, f"a statement without effect ({name}); assign its value")
-
-    def _do_emptystatement(self, node: Any) -> None:
-        pass
-
-    def _do_compound(self, node: Any) -> None:
-        with self.scope.nested():
-            for statement in node.block_items or []:
-                self._statement(statement)
-
-    def _do_decllist(self, node: Any) -> None:
-        for declaration in node.decls:
-            self._do_decl(declaration)
-
-    def _do_decl(self, node: Any) -> None:
-        if type(node.type).__name__ != "TypeDecl":
-            self.fail(node, f"local variable {node.name!r} must be a number; arrays and pointers are not supported")
-        if self.scope.is_declared_here(node.name):
-            self.fail(node, f"{node.name!r} is declared already; choose another name")
-        dtype = self.type_of(node.type.type)
-        value = None if node.init is None else self.b.cast(self.expression(node.init), dtype)
-        self.scope.declare(node.name, dtype, value)
-
-    def _do_if(self, node: Any) -> None:
-        condition = self.b.truth(self.expression(node.cond))
-        with self.scope.branch(condition) as yes, self.scope.nested():
-            self._statement(node.iftrue)
-        with self.scope.branch(self.b.op("not", condition)) as no, self.scope.nested():
-            if node.iffalse is not None:
-                self._statement(node.iffalse)
-        self.scope.merge(condition, yes, no)
 
     # --- expressions
     def expression(self, node: Any) -> Node:

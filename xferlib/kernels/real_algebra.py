@@ -5,8 +5,6 @@ from __future__ import annotations
 from xferlib.kernels import lower
 from xferlib.kernels.ir import FLOAT64, Builder, Node
 
-Number = "Real | float"
-
 
 class Real:
     """A float64 value of a program under construction."""
