@@ -29,6 +29,7 @@ LAYERS = [
     {"_create", "_arriving"},
     {"_batch"},
     {"_pipeline"},
+    {"_readahead"},
     {"_prefetch", "_rows"},
     {"_results"},
     {"_streammap"},

@@ -195,8 +195,7 @@ def threads() -> set[threading.Thread]:
 
 def ends(prefetcher: xl.Prefetcher) -> None:
     """The thread that reads for a prefetcher ends."""
-    thread = prefetcher._feed._thread
-    assert thread is not None
+    thread = prefetcher._feed.thread
     thread.join(60.0)
     assert not thread.is_alive()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _registry, _staging, _transfer, _tree
+from xferlib import _api, _registry, _staging, _transfer, _tree
 from xferlib._arriving import Arriving
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
@@ -144,7 +144,8 @@ class Batch:
     def hand_over(self) -> Any:
         """The batch, ordered on the calling thread's current stream; may be called again after an error."""
         if self.is_direct:
-            return _tree.to_device(self._host, device=self._lane.place)
+            send = _api.to_device if type(self._host) is np.ndarray else _tree.to_device
+            return send(self._host, device=self._lane.place)
         error, self._error = self._error, None
         if error is not None:
             self._restart()

@@ -12,6 +12,7 @@ import numpy as np
 from xferlib import _api, _device, _registry
 from xferlib._batch import Lane
 from xferlib._pipeline import Feed
+from xferlib._readahead import ThreadedFeed
 from xferlib._stream import Stream
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
@@ -73,8 +74,9 @@ def prefetch(
     given = _api.raw_stream(stream, place) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
     lane = Lane(backend, place, transform, has_own_streams=given is None)
-    is_still = type(batches) in (list, tuple)
-    return Prefetcher(Feed(iter(batches), lane, streams, is_threaded=not is_still, is_stable=is_still))
+    if type(batches) in (list, tuple):
+        return Prefetcher(Feed(iter(batches), lane, streams))
+    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=False))
 
 
 def _refuse_single(batches: Any) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib import _device, _handover, _registry, _rows
 from xferlib._batch import Lane
-from xferlib._pipeline import Feed
 from xferlib._progress import Progress
+from xferlib._readahead import ThreadedFeed
 from xferlib._results import Results
 from xferlib._stream import Stream
 from xferlib.errors import ArgumentError, OutOfMemoryError, UnsupportedArrayError
@@ -138,7 +138,7 @@ class _Station:
         streams = [self._stream() for _ in range(depth)]
         lane = Lane(self._backend, place, None, has_own_streams=False)
         self._down = self._stream()
-        self.feed = Feed(self._chunks(), lane, streams, is_threaded=True, is_stable=True)
+        self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
         self._thread = threading.Thread(target=self._run, name="xferlib-drain", daemon=True)
         self._thread.start()
 

@@ -1,0 +1,191 @@
+"""A thread that reads a source ahead of its consumer, and begins the copies."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _device, _handover, _site
+from xferlib._batch import Batch, Lane
+from xferlib._pipeline import Feed
+
+if TYPE_CHECKING:
+    from xferlib.backends.base import RawStream
+
+_EXIT_S = 10.0
+_GRACE_S = 0.1
+"""How long `ThreadedFeed.close` waits for a thread that is in the source, or waits for the device."""
+
+
+class _Phase(Enum):
+    """What the thread that reads is doing."""
+
+    IDLE = "waits for room"
+    GATE = "waits for the consumer's work"
+    SOURCE = "is in the source"
+    COPYING = "copies"
+    ENDED = "has ended"
+
+
+class _Credit:
+    """What the consumer hands to the thread that reads: room."""
+
+    __slots__ = ("handover",)
+
+    def __init__(self) -> None:
+        self.handover: object = None
+
+
+class ThreadedFeed(Feed):
+    """The batches of any source, read ahead.
+
+    Args:
+        source, lane, streams: As for `Feed`.
+        is_stable: The items stay as they are while more are read; else each is copied before the next is asked for.
+    """
+
+    def __init__(self, source: Iterator[Any], lane: Lane, streams: list[RawStream], *, is_stable: bool) -> None:
+        super().__init__(source, lane, streams)
+        self._is_stable = is_stable
+        self._trouble: BaseException | None = None
+        """What the thread met while it waited for the device; it tries again when somebody has been told."""
+        self._phase = _Phase.IDLE
+        self._credit = _Credit()
+        self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
+        self._site = _site.user_site()
+        self._here = _device.current_device(lane.backend)
+        context = contextvars.copy_context()  # the source sees the defaults of whoever made it
+        self.thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
+        _handover.given(self._credit)
+        self.thread.start()
+
+    # --- the consumer
+
+    def _give_back(self) -> None:
+        super()._give_back()
+        with self._changed:
+            _handover.given(self._credit)
+            self._changed.notify_all()
+
+    def _front(self) -> Batch:
+        with self._changed:
+            while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
+                self._changed.wait()
+            self._refuse_closed()
+            if self._ready:
+                _handover.taken(self._ready[0])
+                return self._ready[0]
+            if self._end is not None:
+                raise self._end
+            trouble, self._trouble = self._trouble, None
+            self._changed.notify_all()
+            assert trouble is not None
+            raise trouble
+
+    def _pop(self, batch: Batch) -> None:
+        if self._is_stalled and not self._is_stable:
+            batch.release()  # it may have been begun only now, and the source goes on after this
+        with self._changed:
+            super()._pop(batch)
+            self._changed.notify_all()
+
+    # --- the thread
+
+    def _run(self) -> None:
+        """What the thread does."""
+        _handover.began()
+        _site.inherited.site = self._site
+        try:
+            _device.current_device(self._lane.backend)  # a first look later would undo the next line
+            self._lane.backend.device_use(self._here)
+            while self._await_room() and self._read_one():
+                pass
+        except BaseException as error:
+            self._end = self._end or error
+        finally:
+            self._source = None
+            with self._changed:
+                self._phase = _Phase.ENDED
+                _handover.ended()
+                self._changed.notify_all()
+
+    def _await_room(self) -> bool:
+        with self._changed:
+            self._phase = _Phase.IDLE
+            while not (self._has_room or self._is_closed or self._end is not None):
+                self._changed.wait()
+            if self._is_closed or self._end is not None:
+                return False
+            _handover.taken(self._credit)
+            gate = self._next_slot.gate
+            self._phase = _Phase.GATE
+        while gate is not None:
+            try:
+                self._lane.backend.event_synchronize(gate)
+                gate = None
+            except BaseException as error:
+                self._tell(error)
+        with self._changed:
+            self._phase = _Phase.SOURCE
+            return not self._is_closed
+
+    def _read_one(self) -> bool:
+        """Take one item from the source and begin it; whether there was one."""
+        source = self._source
+        try:
+            host = next(source or iter(()))
+        except BaseException as error:
+            with self._changed:
+                self._end = error
+                self._changed.notify_all()
+            return False
+        with self._changed:
+            if self._is_closed:
+                return False
+            self._phase = _Phase.COPYING
+            before = self._ready[-1] if self._ready else None
+        batch = Batch(host, self._lane, self._next_slot.stream)
+        is_begun = batch.try_begin(before) and (self._is_stable or batch.try_prepare())
+        with self._changed:
+            if self._is_closed:
+                batch.cancel()
+                return False
+            self._started += 1
+            self._is_stalled = not is_begun
+            _handover.given(batch)
+            self._ready.append(batch)
+            self._changed.notify_all()
+        return True
+
+    def _tell(self, error: BaseException) -> None:
+        """Let the consumer know, and wait until it does."""
+        with self._changed:
+            self._trouble = error
+            self._changed.notify_all()
+            while self._trouble is not None and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                raise error
+
+    # --- the end
+
+    def _drop(self) -> list[Batch]:
+        with self._changed:
+            source, batches = self._source, super()._drop()
+            self._source = source  # the thread may be inside: it lets go of it when it ends
+            self._changed.notify_all()
+            return batches
+
+    def _await_end(self) -> None:
+        """Let the thread end; one that waits for somebody else ends when that has come."""
+        if threading.current_thread() is self.thread:
+            return
+        with self._changed:
+            is_ours = self._changed.wait_for(lambda: self._phase not in (_Phase.SOURCE, _Phase.GATE), _GRACE_S)
+            if is_ours:
+                self._changed.wait_for(lambda: self._phase is _Phase.ENDED, _EXIT_S)
+        if self._phase is _Phase.ENDED:
+            self.thread.join(_EXIT_S)
