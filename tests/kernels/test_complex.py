@@ -3,7 +3,6 @@
 import cmath
 import itertools
 
-import mpmath
 import numpy as np
 import pytest
 
@@ -12,6 +11,8 @@ from tests.kernels.bits import same_bits
 from xferlib.kernels import elementwise, trace_math
 from xferlib.kernels.complex_functions import BOUNDS, FORMULAS
 from xferlib.kernels.functions import guarantee
+
+mpmath = pytest.importorskip("mpmath")
 
 PLAIN = [name for name in FORMULAS if name != "sign"]
 SHORT = {f"arc{name}{h}": f"a{name}{h}" for name in ("sin", "cos", "tan") for h in ("", "h")}
