@@ -391,3 +391,28 @@ def test_a_stream_or_device_that_is_not_there_is_refused() -> None:
         xl.prefetch([], device="cuda:99")
     with pytest.raises(e.StreamError):
         xl.prefetch([], stream="fast")
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator"])
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str, is_failing: bool) -> None:
+    class Source(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            yield from super().__iter__()
+            if is_failing:
+                raise KeyError("the file is gone")
+
+    prefetcher = xl.prefetch(SOURCES[kind](Source([array(1), array(2)])) if kind == "iterator" else [array(1)])
+    freed, feed = weakref.ref(prefetcher), weakref.ref(prefetcher._feed)
+    thread = getattr(prefetcher._feed, "_thread", None)
+    try:
+        for batch in prefetcher:
+            del batch
+    except KeyError:
+        assert is_failing
+    if thread is not None:
+        thread.join()
+    del prefetcher, thread
+    gc.collect()
+    assert freed() is None
+    assert feed() is None

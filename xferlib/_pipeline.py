@@ -101,8 +101,7 @@ class Feed:
             self._read()  # the consumer's work may have passed another gate meanwhile
         self._refuse_closed()
         if not ready:
-            assert self._end is not None
-            raise self._end
+            raise self._the_end()
         return ready[0]
 
     def _pop(self, batch: Batch) -> None:
@@ -142,7 +141,7 @@ class Feed:
             try:
                 host = next(self._source or iter(()))
             except BaseException as error:
-                self._end = error
+                self._note_end(error)
                 return
             batch = Batch(host, lane, slot.stream, is_direct=lane.is_direct(host))
             self._is_stalled = not batch.try_begin(self._ready[-1] if self._ready else None)
@@ -150,6 +149,20 @@ class Feed:
             self._ready.append(batch)
 
     # --- the end
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the source has ended and every batch has been handed out."""
+        return self._end is not None and not self._ready
+
+    def _note_end(self, error: BaseException) -> None:
+        """The source ends with this. An error keeps the frames that it came through, and so would keep this feed."""
+        self._end = error.with_traceback(None) if isinstance(error, StopIteration) else error
+
+    def _the_end(self) -> BaseException:
+        """What is raised where there is no more."""
+        assert self._end is not None
+        return StopIteration(*self._end.args) if isinstance(self._end, StopIteration) else self._end
 
     def close(self, *, waits: bool) -> None:
         """Take nothing more from the source, and drop what is on its way.

@@ -105,13 +105,19 @@ class Prefetcher(Iterator[Any]):
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        weakref.finalize(self, feed.close, waits=False).atexit = False
+        self._finalizer = weakref.finalize(self, feed.close, waits=False)
+        self._finalizer.atexit = False
 
     def __iter__(self) -> Prefetcher:
         return self
 
     def __next__(self) -> Any:
-        return self._feed.next()
+        try:
+            return self._feed.next()
+        except BaseException:
+            if self._feed.has_ended:  # nothing is left to close, and an error that is kept would keep everything
+                self._finalizer.detach()
+            raise
 
     def close(self) -> None:
         """Take nothing more from the source, and drop what is on its way.

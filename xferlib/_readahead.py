@@ -79,7 +79,7 @@ class ThreadedFeed(Feed):
                 _handover.taken(self._ready[0])
                 return self._ready[0]
             if self._end is not None:
-                raise self._end
+                raise self._the_end()
             trouble, self._trouble = self._trouble, None
             self._changed.notify_all()
             assert trouble is not None
@@ -139,7 +139,7 @@ class ThreadedFeed(Feed):
             host = next(source or iter(()))
         except BaseException as error:
             with self._changed:
-                self._end = error
+                self._note_end(error)
                 self._changed.notify_all()
             return False
         with self._changed:

@@ -61,3 +61,19 @@ def test_operations_without_a_wait_do_not_pile_up() -> None:
             x += 1.0
             assert current.machine().engine.pending <= engine.MOST_PENDING
         assert (xl.to_host(x) == 4 * engine.MOST_PENDING).all()
+
+
+def test_threads_and_streams_that_ended_are_forgotten() -> None:
+    """Each prefetcher over an iterator has a thread and three streams of its own."""
+    from xferlib.sim import current
+
+    with xl.use_backend("sim"), sim.check("raise"):
+        known = []
+        for number in range(90):
+            for batch in xl.prefetch(iter([np.full(64, float(value)) for value in range(3)])):
+                batch += 1.0
+            xl.synchronize()
+            if number in (29, 89):
+                gc.collect()
+                known.append(len(current.machine().hosts.main.clock))
+    assert known[1] - known[0] < 60, known  # and there were 240 of them in between
