@@ -173,6 +173,8 @@ MUTANTS: dict[str, tuple[Any, str, Any, str]] = {
     "does not pin": (_fake, "pinned_register", _does_nothing, "test_pin_makes_ordinary_memory_pinned"),
     "uses one device for all": (_fake, "empty", _on_the_first_device, "test_every_device_of_the_backend"),
     "cannot change devices": (_fake, "device_use", _does_nothing, "test_every_device_of_the_backend"),
+    "lets nobody wait for a prefetched copy": (_fake, "event_wait", _does_nothing, "test_prefetched_batches_are_ord"),
+    "calls gates passed": (_fake, "event_synchronize", _does_nothing, "test_a_source_may_fill_the_same_memory"),
     "measures no time": (_fake, "event_elapsed_ms", _no_time_passes, "test_elapsed_ms"),
 }
 

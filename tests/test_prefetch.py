@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _registry
+from xferlib import _pieces, _registry
 from xferlib import errors as e
 from xferlib.testing import assert_same_bits
 
@@ -186,11 +187,71 @@ def test_a_transform_that_fails_once_loses_no_batch(kind: str) -> None:
     assert len(found) == 5
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the platform sends no signal to a thread")
+def test_ctrl_c_while_a_batch_is_waited_for_is_itself_and_loses_nothing() -> None:
+    release, waits = threading.Event(), threading.Event()
+
+    def source() -> Iterator[Any]:
+        yield array(0)
+        waits.set()
+        release.wait()
+        yield array(1)
+
+    def interrupt() -> None:
+        waits.wait()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    prefetcher = xl.prefetch(source())
+    found = [xl.to_host(next(prefetcher))]
+    interrupter = threading.Thread(target=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        interrupter.start()
+        next(prefetcher)
+        release.wait()  # the signal may come a little later
+    interrupter.join()
+    release.set()
+    found += [xl.to_host(batch) for batch in prefetcher]
+    for number, batch in enumerate(found):
+        assert_same_bits(batch, array(number))
+    assert len(found) == 2
+
+
+def test_an_interrupt_in_the_middle_of_staging_is_itself_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    if xl.get_device().kind == "cpu":
+        pytest.skip("a CPU device stages nothing")
+    items = [array(number, (5, 1 << 20)) for number in range(4)]
+    strikes = itertools.count()
+    fill = _pieces._Plain.fill
+
+    def interrupted(self: Any, *args: Any) -> Any:
+        if next(strikes) == 5:
+            raise KeyboardInterrupt
+        return fill(self, *args)
+
+    monkeypatch.setattr(_pieces._Plain, "fill", interrupted)
+    prefetcher, found = xl.prefetch(items), []
+    while len(found) < 4:
+        try:
+            found.append(xl.to_host(next(prefetcher)))
+        except KeyboardInterrupt:
+            continue
+    for item, batch in zip(items, found, strict=True):
+        assert_same_bits(batch, item)
+
+
+def test_a_torch_data_loader_is_a_source() -> None:
+    data = pytest.importorskip("torch.utils.data")
+    torch = pytest.importorskip("torch")
+    images, labels = torch.arange(2000.0).reshape(20, 100), torch.arange(20)
+    loader = data.DataLoader(data.TensorDataset(images, labels), batch_size=6)
+    for _ in range(2):
+        batches = list(xl.prefetch(loader))
+        assert [len(xl.to_host(x)) for x, _ in batches] == [6, 6, 6, 2]
+        assert_same_bits(np.concatenate([xl.to_host(x) for x, _ in batches]), images.numpy())
+        assert_same_bits(np.concatenate([xl.to_host(t) for _, t in batches]), labels.numpy())
+
+
 # --- the end
-
-
-def threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "xferlib-feed"}
 
 
 def ends(prefetcher: xl.Prefetcher) -> None:

@@ -154,7 +154,7 @@ class Batch:
         try:
             self._begin()
             return self._ordered()
-        except Exception:
+        except BaseException:  # Ctrl-C too: it may have struck in the middle of a copy
             self._restart()
             raise
 

@@ -192,6 +192,8 @@ class Transfer:
 
     def _check(self) -> None:
         error = self._job.error if self._job is not None else None
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error  # Ctrl-C while this thread helped: not to be taken for a failure
         if error is not None:
             raise TransferError(
                 f"the transfer of {self._nbytes} bytes failed: {error}; its destination holds nothing of use"

@@ -70,11 +70,12 @@ class Overlapping(Processes):
     def test_prefetched_batches_are_ordered_on_the_stream_that_is_current(self) -> None:
         items = [bits_of(300 << 10, np.uint8, seed=number) for number in range(8)]
         for source in (items, iter(items)):
-            batches = xl.prefetch(source, device=self.place)
-            for item in items:
+            batches, copies = xl.prefetch(source, device=self.place), []
+            for _ in items:
                 stream = self.stream()
                 with stream:
-                    copied = self.up(next(batches))
+                    copies.append((stream, self.up(next(batches))))  # the batch goes before its copy is made
+            for item, (stream, copied) in zip(items, copies, strict=True):
                 assert_same_bits(self.down(copied, stream=stream), item)
 
     def test_trees_keep_their_structure(self) -> None:
