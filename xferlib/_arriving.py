@@ -79,8 +79,23 @@ class Arriving:
         until_s = time.monotonic() + wait_s
         return all(transfer.is_settled(max(until_s - time.monotonic(), 0.0)) for transfer, _ in self._transfers)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a copy can no longer succeed."""
+        return any(transfer.has_failed for transfer, _ in self._transfers)
+
     def release(self) -> None:
-        """Wait until the sources may be changed."""
+        """Wait until the sources may be changed: every copy has been made, or raises why not.
+
+        Raises:
+            TransferError: A copy failed; the sources still have what it was to bring.
+        """
+        self.await_end()
+        for transfer, _ in self._transfers:
+            transfer.check()
+
+    def await_end(self) -> None:
+        """Wait until no copy reads the sources, whether it succeeded or not."""
         for transfer, _ in self._transfers:
             transfer.release()
         if self._event is not None:
@@ -114,10 +129,6 @@ class Arriving:
         """Nobody wants the tree any more: copy no more than has been begun."""
         for transfer, _ in self._transfers:
             transfer.cancel()
-
-    def await_end(self) -> None:
-        """After `cancel`: wait until no copy reads the sources."""
-        self.release()
 
 
 def _nbytes(array: Any) -> int:

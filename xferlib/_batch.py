@@ -155,7 +155,9 @@ class Batch:
             self._begin()
             return self._ordered()
         except BaseException:  # Ctrl-C too: it may have struck in the middle of a copy
-            self._restart()
+            # Only then is there something to repeat; and only then does the source still have it: see `try_prepare`.
+            if self._arriving is not None and self._arriving.has_failed:
+                self._restart()
             raise
 
     def _ordered(self) -> Any:

@@ -190,7 +190,13 @@ class Transfer:
             self._later = None
             later.begin()
 
-    def _check(self) -> None:
+    @property
+    def has_failed(self) -> bool:
+        """Whether the copy was given up."""
+        return self._job is not None and self._job.error is not None
+
+    def check(self) -> None:
+        """Raise what the copy failed with, if it did."""
         error = self._job.error if self._job is not None else None
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise error  # Ctrl-C while this thread helped: not to be taken for a failure
@@ -240,7 +246,7 @@ class Transfer:
         recorder = _recording.active
         begun = recorder.begin(self._backend) if recorder is not None else None
         self.settle(timeout)
-        self._check()
+        self.check()
         if self._event is not None:
             if self.is_upload:
                 self._order(self._backend.stream_current(self._event_device()))
@@ -276,7 +282,7 @@ class Transfer:
     def wait(self, stream: Stream) -> None:
         """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
         self.settle()
-        self._check()
+        self.check()
         if self._event is None:
             return
         if stream._backend.pinned_domain != self._backend.pinned_domain:

@@ -63,6 +63,14 @@ def large() -> Iterator[Any]:
     return (np.full(1 << 21, number, np.float32) for number in range(4))
 
 
+def rewritten() -> Iterator[Any]:
+    """Staged by threads, from memory that is filled again as soon as it may be."""
+    memory = np.empty(5 << 18, np.float32)
+    for number in range(7):
+        memory[:] = number
+        yield memory
+
+
 SOURCES = [pageable, small, pinned, generated, refilled, trees, large]
 
 
@@ -213,7 +221,9 @@ def points(fault: str, program: Callable[[], Any]) -> int:
 
 
 @pytest.mark.parametrize("fault", STRIKES)
-@pytest.mark.parametrize("source", [pageable, small, pinned, generated, trees], ids=lambda source: source.__name__)
+@pytest.mark.parametrize(
+    "source", [pageable, small, pinned, generated, rewritten, trees], ids=lambda source: source.__name__
+)
 def test_a_fault_at_any_point_loses_no_batch(source: Any, fault: str) -> None:
     given = source() if source is pinned else None  # whose own memory is no part of this
 
