@@ -147,6 +147,27 @@ def test_the_simulators_own_operations_are_in_it() -> None:
     assert t.operations[0].file == __file__
 
 
+def test_the_copies_of_a_prefetcher_belong_to_the_line_that_made_it() -> None:
+    with xl.use_backend("sim"), xl.trace() as t:
+        batches = (np.full(100_000, value, np.float32) for value in range(3))
+        prefetcher = xl.prefetch(batches)
+        line = sys._getframe().f_lineno - 1
+        for batch in prefetcher:
+            del batch
+    found = {(each.file, each.line) for each in t.operations if each.kind == "h2d"}
+    assert found == {(__file__, line)}
+
+
+def test_the_copies_of_a_map_belong_to_the_line_that_called_it() -> None:
+    source = np.ones((40_000, 8), np.float32)
+    with xl.use_backend("sim"), xl.trace() as t:
+        found, line = xl.stream_map(lambda x: x + x, source, chunk_rows=10_000), sys._getframe().f_lineno
+    assert found.shape == source.shape
+    for kind in ("h2d", "d2h"):
+        lines = {each.line for each in t.operations if each.kind == kind}
+        assert lines == {line}, kind
+
+
 # --- the file
 
 

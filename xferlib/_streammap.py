@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xferlib import _device, _handover, _registry, _rows
+from xferlib import _device, _handover, _registry, _rows, _site
 from xferlib._batch import Lane
 from xferlib._progress import Progress
 from xferlib._readahead import ThreadedFeed
@@ -139,6 +139,7 @@ class _Station:
         lane = Lane(self._backend, place, None, has_own_streams=False)
         self._down = self._stream()
         self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
+        self._site = _site.user_site()
         self._thread = threading.Thread(target=self._run, name="xferlib-drain", daemon=True)
         self._thread.start()
 
@@ -173,6 +174,7 @@ class _Station:
 
     def _run(self) -> None:
         _handover.began()
+        _site.inherited.site = self._site
         try:
             stream = Stream._of(self._down, self._backend)
             while (outgoing := self._next()) is not None:
