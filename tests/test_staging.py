@@ -43,6 +43,7 @@ def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(
     ring: _staging.Ring, monkeypatch: pytest.MonkeyPatch, chunks: int
 ) -> None:
     monkeypatch.setattr(_staging, "RING_CHUNKS", chunks)
+    monkeypatch.setattr(_staging, "LENT_CHUNKS", chunks)
     source, sent = _send(2 << 20)
     assert ring.nbytes == chunks * _staging.CHUNK_NBYTES
     assert_same_bits(xl.to_host(sent), source)
