@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _pieces, _pinned, _staging
+from xferlib import _pieces, _pinned, _staging, _transfer
 from xferlib._registry import get
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
 from xferlib.testing import assert_same_bits, forced, strategies
@@ -472,3 +472,29 @@ def test_a_finalizer_may_transfer_wherever_the_collector_runs_it(machine: Any, m
     assert not thread.is_alive(), "deadlock"
     assert len(finalized) == 10
     assert_same_bits(xl.to_host(finalized[0]), source)
+
+
+@pytest.mark.parametrize("is_upload", [True, False])
+def test_an_interrupt_behind_an_enqueued_copy_waits_for_it(
+    machine: Any, monkeypatch: pytest.MonkeyPatch, is_upload: bool
+) -> None:
+    machine.progresses_on_query = False
+    source = xl.pinned_array(bits_of(200_000, np.uint8, seed=9), backend="fake")
+    there = xl.to_device(source, device=HERE)
+    name = "upload" if is_upload else "enqueue_download"
+    own = getattr(_transfer, name)
+
+    def interrupted(*args: Any) -> None:
+        own(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_transfer, name, interrupted)
+    target = xl.pinned_empty(200_000, "uint8", backend="fake")
+    with pytest.raises(KeyboardInterrupt):
+        if is_upload:
+            xl.to_device_async(source, device=HERE)
+        else:
+            xl.to_host_async(there, out=target)
+    for host in (source, target):
+        machine.refuse_pending(host.ctypes.data, host.nbytes, "a block came free")
+    assert not machine.violations

@@ -191,13 +191,17 @@ def host_to_device_async(
     if found.path is Path.STAGED and info.is_c_contiguous:
         transfer.start(_transfer.upload_job(src, info, backend, order, transfer), keep=(src,))
     else:
-        if info.is_c_contiguous:
-            _transfer.upload(src, info, backend, order, found)
-        else:
-            _upload_strided(src, info, backend, order, found)
-        if found.path is Path.PINNED:
-            _hold_pinned(src, dst, backend, order)
-        transfer.finish()
+        try:
+            if info.is_c_contiguous:
+                _transfer.upload(src, info, backend, order, found)
+            else:
+                _upload_strided(src, info, backend, order, found)
+            if found.path is Path.PINNED:
+                _hold_pinned(src, dst, backend, order)
+            transfer.finish()
+        except BaseException:
+            _transfer.abandon(backend, order)
+            raise
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
     return transfer
@@ -299,8 +303,12 @@ def device_to_host_async(
     if found.path in (Path.SMALL, Path.STAGED):
         transfer.start(_transfer.download_job(flat, dst, backend, order, transfer), keep=(src, temporary))
     else:
-        _transfer.enqueue_download(flat, dst, backend, order, found)
-        transfer.finish(src, temporary)
+        try:
+            _transfer.enqueue_download(flat, dst, backend, order, found)
+            transfer.finish(src, temporary)
+        except BaseException:
+            _transfer.abandon(backend, order)
+            raise
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
     return transfer

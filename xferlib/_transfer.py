@@ -5,6 +5,7 @@ Downward and upward staging are the same ring of pinned chunks, filled or draine
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -411,6 +412,12 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
     except BaseException:
         backend.stream_synchronize(stream)
         raise
+
+
+def abandon(backend: Backend, stream: RawStream) -> None:
+    """Wait for copies that may be under way and that no event marks: Ctrl-C struck between the two."""
+    with contextlib.suppress(Exception):  # a device that is lost copies nothing; the first error is the one to tell
+        backend.stream_synchronize(stream)
 
 
 # --- downward
