@@ -333,6 +333,6 @@ def test_a_consumer_that_stops_leaves_nothing_behind(source: Any, has_failed: bo
         pass
     assert_nothing_runs()
     for _ in range(1000):  # a thread that was staging when the loop ended finishes its step first
-        if in_use() == used:
+        if in_use() <= used:  # what an earlier test left may have died meanwhile
             break
-    assert in_use() == used
+    assert in_use() <= used
