@@ -12,6 +12,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import _pieces, _pinned, _staging, _transfer
+from xferlib._plan import Path
 from xferlib._registry import get
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
 from xferlib.testing import assert_same_bits, forced, strategies
@@ -497,4 +498,23 @@ def test_an_interrupt_behind_an_enqueued_copy_waits_for_it(
             xl.to_host_async(there, out=target)
     for host in (source, target):
         machine.refuse_pending(host.ctypes.data, host.nbytes, "a block came free")
+    assert not machine.violations
+
+
+def test_an_interrupted_wait_for_a_small_copy_leaves_none_behind(
+    machine: Any, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = xl.to_device(bits_of(5000, np.uint8, seed=10), device=HERE)
+    own, calls = fake.stream_synchronize, []
+
+    def interrupted(stream: Any) -> None:
+        calls.append(stream)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        own(stream)
+
+    monkeypatch.setattr(fake, "stream_synchronize", interrupted)
+    with pytest.raises(KeyboardInterrupt), forced(Path.SMALL):
+        xl.to_host(there)
+    machine.refuse_pending(there.pointer, 5000, "an array died")
     assert not machine.violations

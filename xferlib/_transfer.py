@@ -449,8 +449,12 @@ def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
     staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
-    _recording.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
-    backend.stream_synchronize(stream)
+    try:
+        _recording.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
+        backend.stream_synchronize(stream)
+    except BaseException:
+        abandon(backend, stream)
+        raise
     copy_into(dst, np.ndarray(dst.shape, src.dtype, staged))
 
 
