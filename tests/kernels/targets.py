@@ -38,7 +38,13 @@ def _cupy() -> Target:
 def _pycuda() -> Target:
     from pycuda import gpuarray
 
-    return Target("pycuda", lambda x: gpuarray.to_gpu(np.ascontiguousarray(x).reshape(x.shape)), lambda y: y.get())
+    backend = _registry.get("pycuda")
+
+    def put(x: np.ndarray[Any, Any]) -> Any:
+        backend.attach(backend.device_current())  # PyCUDA itself wants a context in each thread
+        return gpuarray.to_gpu(np.ascontiguousarray(x).reshape(x.shape))
+
+    return Target("pycuda", put, lambda y: y.get())
 
 
 _CHOICES = {
