@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import itertools
 import os
 import subprocess
@@ -148,12 +147,12 @@ def _staged() -> Any:
 
 
 @pytest.fixture
-def ring(fake: Any) -> Iterator[Any]:
-    ring = _staging.ring_of(fake)
-    ring.trim()
+def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A ring of this test's own."""
+    ring = _staging.Ring(fake)
+    monkeypatch.setitem(_staging._rings, fake.pinned_domain, ring)
     yield ring
     fake.machine.failing = None
-    fake.machine.limits.clear()
     ring.trim()
 
 
@@ -263,11 +262,8 @@ def test_a_transfer_in_each_direction_has_chunks_of_its_own(ring: Any) -> None:
 
 
 @compiled
-def test_one_chunk_is_enough(ring: Any) -> None:
-    gc.collect()
-    xl.trim()  # pinned memory of earlier tests, given up during this one, would be room for more chunks
-    machine = get("fake").machine
-    machine.limits["pinned"] = machine.held("pinned") + _staging.CHUNK_NBYTES
+def test_one_chunk_is_enough(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_staging, "RING_CHUNKS", 1)
     x = bits_of(30_000, np.uint8, seed=4)
     with _staged():
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
