@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import xferlib as xl
 from xferlib import _registry
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
@@ -36,6 +37,23 @@ def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
     backend = _registry.get("fake")
     yield backend
-    backend.machine.finish()
-    violations, backend.machine.violations = backend.machine.violations, []
+    _refuse_violations(backend.machine)
+
+
+def _refuse_violations(machine: Any) -> None:
+    machine.finish()
+    violations, machine.violations = machine.violations, []
     assert not violations, violations
+
+
+@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"])
+def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
+    """Each backend in turn as the default, where it is to be had."""
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield name
+    if name == "fake":
+        _refuse_violations(_registry.get("fake").machine)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _native, _staging
 from xferlib._native import build
-from xferlib._native.lending import loads_of
+from xferlib._native.lending import _steps, loads_of
 from xferlib._plan import Path as Way
 from xferlib._registry import get
 from xferlib.errors import TransferError
@@ -328,3 +328,24 @@ def test_a_recording_learns_of_every_piece(ring: Any, is_upward: bool) -> None:
     assert all(each.file == __file__ and each.end_s >= each.start_s for each in [*copies, *steps])
     assert copies[0].is_timed
     assert {each.stream for each in steps} <= {each.name for each in threading.enumerate()}
+
+
+@compiled
+def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = bits_of(100_000, np.uint8, seed=7)
+    with _staged():
+        d = xl.to_device(x, device=HERE)
+        held = ring._free.qsize()
+        library = _native.library()
+        with monkeypatch.context() as patched:
+            patched.setattr(library, "xf_open", lambda setup: None)
+            for _ in range(3):
+                with pytest.raises(MemoryError, match="state of a transfer"):
+                    xl.to_host(d)
+    assert ring._free.qsize() == held > 1
+
+
+def test_pieces_that_were_not_done_are_no_steps() -> None:
+    marks = (_native.Mark * 3)(_native.Mark(1000, 3000, 1), _native.Mark(), _native.Mark(2000, 2500, 0))
+    done = [(10, 1000 * 1e-9, 3000 * 1e-9, "b"), (30, 2000 * 1e-9, 2500 * 1e-9, "a")]
+    assert _steps(marks, [10, 20, 30], ["a", "b"]) == done

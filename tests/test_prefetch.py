@@ -16,26 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _pieces, _registry
+from xferlib import _pieces
 from xferlib import errors as e
 from xferlib.testing import assert_same_bits
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 DTYPES = ["bool", "int8", "uint16", "int32", "float16", "float32", "float64", "complex128", ">f4"]
-
-
-@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"], autouse=True)
-def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
-    name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
-    with xl.use_backend(name):
-        yield name
-    if name == "fake":
-        machine = _registry.get("fake").machine
-        machine.finish()
-        violations, machine.violations = machine.violations, []
-        assert not violations
 
 
 def array(number: int, shape: tuple[int, ...] = (3, 5), dtype: str = "float32") -> np.ndarray[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,7 @@ from xferlib import _progress, _registry
 from xferlib import errors as e
 from xferlib.testing import assert_same_bits
 
-
-@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"], autouse=True)
-def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
-    name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
-    with xl.use_backend(name):
-        yield name
-    if name == "fake":
-        machine = _registry.get("fake").machine
-        machine.finish()
-        violations, machine.violations = machine.violations, []
-        assert not violations
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def rows(count: int = 100, width: int = 3000, dtype: str = "int32") -> np.ndarray[Any, Any]:

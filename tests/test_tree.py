@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,17 +17,9 @@ from xferlib import _packing
 from xferlib.testing import assert_same_bits
 from xferlib.testing.strategies import bits_of
 
+pytestmark = pytest.mark.usefixtures("backend")
+
 DTYPES = ["bool", "int8", "uint16", "int32", "float16", "float32", "float64", "complex128"]
-
-
-@pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"], autouse=True)
-def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
-    name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
-    with xl.use_backend(name):
-        yield name
 
 
 class Pair(NamedTuple):

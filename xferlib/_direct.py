@@ -27,24 +27,19 @@ def _is_open() -> bool:
 
 def upload(x: Any, out: Array) -> bool:
     """Fill ``out`` from ``x``, which has been read on return; False, and nothing done, in every other case."""
-    if type(x) is not np.ndarray or not _is_open():
+    if type(x) is not np.ndarray:
         return False
     owner = _registry.backend_of(out)
     if owner is None:
         return False
     into = owner.view(out)
-    nbytes, place = x.nbytes, into.device
+    place = into.device
     # Equal strides, and one of the two in C order: so is the other.
-    if into.shape != x.shape or into.strides != x.strides or into.dtype != x.dtype or not into.is_writable:
-        return False
-    if not 0 < nbytes <= _plan.DRIVER_MOST or place.kind == "cpu" or not x.flags.c_contiguous:
+    if into.shape != x.shape or into.strides != x.strides or not into.is_writable or place.kind == "cpu":
         return False
     backend = owner.at(place)
     backend.attach(place)
-    stream = backend.stream_current(place)
-    return backend.takes_pageable(stream, idle=True) and backend.copy_to_device(
-        into.pointer, address(x), nbytes, stream=stream
-    )
+    return send(x, into, backend, backend.stream_current(place))
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:

@@ -63,20 +63,7 @@ def user_call() -> tuple[Place, str]:
 
 def place() -> Place:
     """`user_site`, of which `site_of` makes a line when somebody asks: looking one up costs more than an operation."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        code = frame.f_code
-        file = code.co_filename
-        ours = _is_ours.get(file)
-        if ours is None:
-            ours = _is_ours[file] = file.startswith(_OURS) and not file.startswith(_TESTING)
-        if not ours:
-            if file == threading.__file__:
-                break
-            return code, frame.f_lasti
-        frame = frame.f_back
-    site: Site = getattr(inherited, "site", NOWHERE)
-    return site
+    return user_call()[0]
 
 
 def site_of(place: Place) -> Site:

@@ -104,7 +104,15 @@ class Lending:
             raise self._backend.staging_error(error, self._stream)
 
     def _open(self, library: Any) -> None:
-        self._chunks = chunks = self._ring.borrow(self._setup.loads, self._stream)
+        self._chunks = self._ring.borrow(self._setup.loads, self._stream)
+        try:
+            self._begin(library, self._chunks)
+        except BaseException:  # the next thread would borrow others
+            chunks, self._chunks = self._chunks, []
+            self._ring.give_back(chunks)
+            raise
+
+    def _begin(self, library: Any, chunks: list[Any]) -> None:
         events: list[Any] = [each.event for each in chunks]
         if not self._setup.is_upward:  # asked for without waiting: the stream waits for what still reads a chunk
             for each, event in zip(chunks, events, strict=True):
@@ -129,7 +137,6 @@ class Lending:
     def _finish(self) -> None:
         """Give the chunks back, when every thread has left."""
         if self._staging is None:
-            self._ring.give_back(self._chunks)
             return
         library = _native.library()
         has_failed = bool(library.xf_error(self._staging))
@@ -145,10 +152,11 @@ class Lending:
 
 
 def _steps(marks: Any, sizes: Any, threads: list[str]) -> list[Step]:
-    """What has been staged by whom."""
+    """What has been staged by whom; a piece that Ctrl-C came before has not."""
     return [
         (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, threads[mark.thread])
         for mark, nbytes in zip(marks, sizes, strict=True)
+        if mark.ended_ns
     ]
 
 
