@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _native, _staging
+from xferlib import _native, _pieces, _staging, _transfer
 from xferlib._native import build
 from xferlib._native.lending import _steps, loads_of
 from xferlib._plan import Path as Way
@@ -333,16 +333,18 @@ def test_a_recording_learns_of_every_piece(ring: Any, is_upward: bool) -> None:
 @compiled
 def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = bits_of(100_000, np.uint8, seed=7)
+    d = xl.to_device(x, device=HERE)
     with _staged():
-        d = xl.to_device(x, device=HERE)
-        held = ring._free.qsize()
-        library = _native.library()
-        with monkeypatch.context() as patched:
-            patched.setattr(library, "xf_open", lambda setup: None)
-            for _ in range(3):
-                with pytest.raises(MemoryError, match="state of a transfer"):
-                    xl.to_host(d)
-    assert ring._free.qsize() == held > 1
+        pieces = _pieces.pieces(np.empty_like(x), x.dtype)
+    stream = fake.stream_current(d.device)
+    lending = _transfer._lending(pieces, d.pointer, fake, stream, ring, None, is_upward=False)
+    assert lending is not None
+    monkeypatch.setattr(_native.library(), "xf_open", lambda setup: None)
+    for _ in range(3):  # as the threads of one transfer would, one after the other
+        with pytest.raises(MemoryError, match="state of a transfer"):
+            lending._open(_native.library())
+    lending._finish()
+    assert ring._free.qsize() == ring._count == _staging.LENT_CHUNKS
 
 
 def test_pieces_that_were_not_done_are_no_steps() -> None:
