@@ -1,4 +1,4 @@
-"""CUDA contexts that are not the primary one: refused with the remedy, and everything works again without them."""
+"""CUDA contexts: one that is not the primary one is refused with the remedy; PyCUDA's are current in every thread."""
 
 from __future__ import annotations
 
@@ -44,3 +44,56 @@ def test_a_context_that_is_not_primary_is_refused(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", _SCRIPT, name], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["refused", "refused"]
+
+
+_DIES_ELSEWHERE = """
+import gc
+import threading
+import warnings
+
+import numpy as np
+import xferlib as xl
+import pycuda.driver
+
+warnings.simplefilter("error", UserWarning)
+place = xl.Device("pycuda:cuda:0")
+x = np.ones((16, 1 << 20), np.float32)  # 64 MiB
+first = xl.to_device(x[:1], device=place) * 2
+
+
+def used():
+    gc.collect()
+    xl.synchronize(place)
+    free, total = pycuda.driver.mem_get_info()
+    return total - free
+
+
+def begun():
+    for other in xl.available_backends():
+        if other in ("cupy", "torch"):  # whose context is current then in the threads that stage
+            xl.to_device(x, device=f"{other}:cuda:0")
+
+
+begun()
+before = used()
+for _ in range(4):  # 256 MiB if nothing is freed
+    with xl.use_backend("pycuda"):
+        out = xl.stream_map(lambda chunk: chunk * 2, x, chunk_rows=2)
+    assert (out == 2).all()
+    made = xl.to_device(x, device=place)
+    kept = [xl.to_host_async(made * 2)]
+    del made
+    assert (kept.pop().result() == 2).all()
+    thread = threading.Thread(target=lambda: xl.to_host(xl.to_device(x, device=place) * 2))
+    thread.start()
+    thread.join()
+assert used() - before < 128 << 20, (used() - before) >> 20
+"""
+
+
+def test_an_array_that_pycuda_made_is_freed_in_whatever_thread_it_dies() -> None:
+    status = xl.available_backends()["pycuda"]
+    if not status.is_available:
+        pytest.skip(f"pycuda: {status.reason}")
+    done = subprocess.run([sys.executable, "-c", _DIES_ELSEWHERE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -16,7 +16,7 @@ import numpy as np
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib import _device
+from xferlib import _device, _forked
 from xferlib._array import Array
 from xferlib._device import Device
 from xferlib.backends import _cuda_calls as calls
@@ -102,9 +102,6 @@ def _free_pinned(pointer: int, pid: int) -> None:
         driver.cuMemFreeHost(pointer)
 
 
-_leaked: list[Any] = []
-
-
 class Guard:
     """Owns an allocation that streams besides its own work on.
 
@@ -123,7 +120,7 @@ class Guard:
 
     def __del__(self) -> None:
         if self.pid != os.getpid():  # a forked child must not free the parent's memory
-            _leaked.append(self.allocation)
+            _forked.keep(self.allocation)
             return
         try:
             self.backend.attach(self.stream.device)

@@ -19,6 +19,7 @@ from pycuda.gpuarray import GPUArray
 
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
+from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda import CudaBackend, Guard, Made, check
 from xferlib.backends.base import Capabilities, RawStream
 
@@ -48,11 +49,17 @@ class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
 
 
 class _Pushed:
-    """PyCUDA's context stack in one thread, which must be empty again when the thread ends."""
+    """PyCUDA's context stack in one thread, which must be empty again when the thread ends.
 
-    def __init__(self, index: int) -> None:
+    Args:
+        index: The device's.
+        context: The one object for the device's context: PyCUDA frees memory only in threads where the very object
+            is current with which it was allocated, or in the object's own thread. Elsewhere it warns, and leaks.
+    """
+
+    def __init__(self, index: int, context: Any) -> None:
         self.index = index
-        pycuda.driver.Device(index).retain_primary_context().push()
+        context.push()
 
     def __del__(self) -> None:
         try:
@@ -80,9 +87,11 @@ class PycudaBackend(CudaBackend):
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
+        self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
         # PyCUDA's streams must go before its module pops the context, which it does at exit too.
         atexit.register(self._unused.clear)
+        atexit.register(self._shared.clear)
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
@@ -105,11 +114,23 @@ class PycudaBackend(CudaBackend):
     def device_use(self, device: Device) -> None:
         if self.device_current() is not device or not self._is_pushed():
             self._local.pushed = None  # pops before it pushes: one entry a thread
-            self._local.pushed = _Pushed(device.index)
+            self._local.pushed = _Pushed(device.index, self._context_object(device.index))
+
+    def _context_object(self, index: int) -> Any:
+        found = self._shared.get(index)
+        if found is None:
+            found = self._shared.setdefault(index, pycuda.driver.Device(index).retain_primary_context())
+        return found
+
+    def attach(self, device: Device) -> None:
+        super().attach(device)
+        if not self._is_pushed():  # another library has made the context current, of which PyCUDA knows nothing
+            current = calls.context_current()
+            self._push(self._devices[next(index for index, each in self._contexts.items() if each == current)])
 
     def _push(self, device: Device) -> None:
         if not self._is_pushed():
-            self._local.pushed = _Pushed(device.index)
+            self._local.pushed = _Pushed(device.index, self._context_object(device.index))
 
     def _is_pushed(self) -> bool:
         """Whether PyCUDA has a context in this thread: its module pushed one in the thread that imported it."""

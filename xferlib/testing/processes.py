@@ -120,6 +120,28 @@ class Processes(Harness):
             """
         )
 
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+    @pytest.mark.parametrize("ends", ["os._exit(0)", "sys.exit(0)"])
+    def test_a_forked_child_destroys_nothing_of_its_parent(self, ends: str) -> None:
+        self.passes(
+            f"""
+            xl.Device(PLACE).use()
+            for _ in range(3):  # streams that nobody uses any more, and memory that their copies used
+                with xl.Stream(PLACE) as stream:
+                    xl.to_host(xl.to_device(np.arange(9.0)))
+                    xl.to_device_async(np.arange(1 << 20)).result()
+            with xl.prefetch(np.arange(9.0) + k for k in range(3)) as batches:
+                kept = [xl.to_host(each) for each in batches]
+            del stream, batches
+            child = os.fork()
+            if not child:
+                gc.collect()
+                {ends}
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert (xl.to_host(xl.to_device(kept[2])) == kept[2]).all()
+            """
+        )
+
     def test_the_interpreter_may_end_with_work_in_flight(self) -> None:
         said = self.passes(
             """
