@@ -87,9 +87,9 @@ def test_what_is_more_than_one_copy_back_is_left_to_others(fake: Any) -> None:
 
 
 def test_large_arrays_are_left_to_others(fake: Any) -> None:
-    d = xl.zeros(_plan.DRIVER_MOST + 1, "uint8", device=HERE)
+    d = xl.zeros(_plan._DRIVER_MOST_OF_ALL + 1, "uint8", device=HERE)
     assert _direct.download(d, None) is None
-    assert not _direct.upload(np.zeros(_plan.DRIVER_MOST + 1, "uint8"), d)
+    assert not _direct.upload(np.zeros(d.shape, "uint8"), d)
 
 
 def test_a_stream_with_pending_work_is_not_waited_for_upward(copies: list[str], fake: Any) -> None:

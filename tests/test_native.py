@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import itertools
 import os
@@ -20,7 +21,8 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _native, _pieces, _staging, _transfer
 from xferlib._native import build
-from xferlib._native.lending import _steps, loads_of
+from xferlib._native.cutting import Cut, cut
+from xferlib._native.lending import _steps
 from xferlib._plan import Path as Way
 from xferlib._registry import get
 from xferlib.errors import TransferError
@@ -29,6 +31,7 @@ from xferlib.testing.strategies import bits_of
 
 HERE = "fake:sim:0"
 CHUNK = 64
+CONTEXT = 0xC0
 compiled = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
 
 
@@ -47,7 +50,10 @@ class Driver:
             ctypes.CFUNCTYPE(ctypes.c_int, word, word, ctypes.c_size_t, pointer)(self.counted(self.copy)),
             ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(self.counted(self.record)),
             ctypes.CFUNCTYPE(ctypes.c_int, pointer)(self.counted(self.wait)),
+            ctypes.CFUNCTYPE(ctypes.c_int, pointer)(self.enter),
         )
+        self.refuses = False
+        self.entered = 0
 
     def counted(self, call: Callable[..., None]) -> Callable[..., int]:
         def run(*args: int) -> int:
@@ -59,6 +65,11 @@ class Driver:
                 return 0
 
         return run
+
+    def enter(self, context: int) -> int:
+        assert context == CONTEXT
+        self.entered += 1
+        return 78 if self.refuses else 0
 
     def copy(self, dst: int, src: int, nbytes: int, stream: int) -> None:
         self.pending.append((dst, src, nbytes))
@@ -76,34 +87,45 @@ class Driver:
 
 
 def _run(
-    driver: Driver, host: Any, device: Any, *, limit: int, chunks: int, threads: int, slice_: int, up: bool
+    driver: Driver,
+    host: Any,
+    device: Any,
+    *,
+    limit: int,
+    chunks: int,
+    threads: int,
+    helpers: int,
+    slice_: int,
+    up: bool,
 ) -> int:
-    """One transfer by several threads; the driver's error."""
-    spans = [(start, min(limit, host.size - start)) for start in range(0, host.size, limit)]
-    numbers = ctypes.c_int64 * len(spans)
-    firsts = [*(range(0, len(spans), 2) if 2 * limit <= CHUNK else range(len(spans))), len(spans)]
+    """One transfer by several threads of Python's, and some of the library's; the driver's error."""
+    offsets = [*range(0, host.size, CHUNK), host.size]
+    shares = [limit] * (len(offsets) - 1)
+    firsts = [0, *itertools.accumulate(-(-(end - start) // limit) for start, end in itertools.pairwise(offsets))]
+    kept = [(ctypes.c_int64 * len(each))(*each) for each in (offsets, shares, firsts)]
     pinned = np.full(chunks * CHUNK, 0xA5, np.uint8)
     lent = (_native.Chunk * chunks)(*[_native.Chunk(pinned.ctypes.data + n * CHUNK, n + 1, 0) for n in range(chunks)])
-    copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value for each in driver.functions)
+    copy, record, wait, enter = (ctypes.cast(each, ctypes.c_void_p).value for each in driver.functions)
     setup = _native.Setup(
-        host=host.ctypes.data, device=device.ctypes.data, offsets=numbers(*[offset for offset, _ in spans]),
-        sizes=numbers(*[size for _, size in spans]), firsts=(ctypes.c_int64 * len(firsts))(*firsts),
-        loads=len(firsts) - 1, chunks=lent, chunk_count=chunks,
-        stream=1, copy=copy, record=record, wait=wait, is_upward=up,
+        host=host.ctypes.data, device=device.ctypes.data, offsets=kept[0], shares=kept[1], firsts=kept[2],
+        loads=len(shares), chunks=lent, chunk_count=chunks, stream=1, copy=copy, record=record, wait=wait, enter=enter,
+        context=CONTEXT, is_upward=up,
     )  # fmt: skip
     library = _native.library()
     staging = library.xf_open(ctypes.byref(setup))
+    library.xf_help(staging, helpers, 8)
 
     def work() -> None:
         while library.xf_run(staging, slice_, 0):
             pass
 
-    helpers = [threading.Thread(target=work) for _ in range(threads - 1)]
-    for helper in helpers:
-        helper.start()
+    others = [threading.Thread(target=work) for _ in range(threads - 1)]
+    for other in others:
+        other.start()
     work()
-    for helper in helpers:
-        helper.join()
+    for other in others:
+        other.join()
+    library.xf_end(staging)
     error: int = library.xf_error(staging)
     library.xf_close(staging)
     driver.finish()
@@ -111,8 +133,8 @@ def _run(
 
 
 _cases = given(
-    nbytes=st.integers(1, 1000), limit=st.integers(1, CHUNK), chunks=st.integers(1, 9), threads=st.integers(1, 5),
-    slice_=st.integers(1, 4), up=st.booleans(),
+    nbytes=st.integers(1, 1000), limit=st.integers(1, CHUNK), chunks=st.integers(1, 9), threads=st.integers(1, 3),
+    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(),
 )  # fmt: skip
 
 
@@ -120,11 +142,12 @@ _cases = given(
 @settings(max_examples=200)
 @_cases
 def test_every_byte_arrives_however_many_threads_and_chunks(
-    nbytes: int, limit: int, chunks: int, threads: int, slice_: int, up: bool
+    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool
 ) -> None:
     host, device = bits_of(nbytes, np.uint8, seed=nbytes), bits_of(nbytes, np.uint8, seed=limit)
     expected = (host if up else device).copy()
-    assert not _run(Driver(), host, device, limit=limit, chunks=chunks, threads=threads, slice_=slice_, up=up)
+    how = {"limit": limit, "chunks": chunks, "threads": threads, "helpers": helpers, "slice_": slice_}
+    assert not _run(Driver(), host, device, up=up, **how)
     assert_same_bits(host, expected)
     assert_same_bits(device, expected)
 
@@ -133,12 +156,15 @@ def test_every_byte_arrives_however_many_threads_and_chunks(
 @settings(max_examples=200)
 @given(fails_at=st.integers(0, 40), data=st.data())
 def test_the_drivers_error_is_told_and_ends_the_transfer(fails_at: int, data: st.DataObject) -> None:
-    chunks, threads, up = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 5), st.booleans()))
+    chunks, threads, helpers, up = data.draw(
+        st.tuples(st.integers(1, 9), st.integers(1, 3), st.integers(0, 4), st.booleans())
+    )
     host, device = bits_of(1000, np.uint8, seed=1), bits_of(1000, np.uint8, seed=2)
     driver = Driver(fails_at)
-    error = _run(driver, host, device, limit=CHUNK, chunks=chunks, threads=threads, slice_=2, up=up)
+    how = {"limit": CHUNK, "chunks": chunks, "threads": threads, "helpers": helpers, "slice_": 2}
+    error = _run(driver, host, device, up=up, **how)
     assert error == (77 if driver.calls > fails_at else 0)
-    if error and threads == 1:
+    if error and threads == 1 and not helpers:
         assert driver.calls == fails_at + 1  # nothing more was asked of a driver that has failed
 
 
@@ -156,15 +182,70 @@ def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     ring.trim()
 
 
-@given(sizes=st.lists(st.sampled_from([1, 7, 1 << 20, 4 << 20]), min_size=1, max_size=40))
-def test_loads_cover_the_pieces_and_fit_a_chunk(sizes: list[int]) -> None:
-    firsts = loads_of(sizes)
-    assert firsts[0] == 0
-    assert firsts[-1] == len(sizes)
-    loads = [sizes[first:end] for first, end in itertools.pairwise(firsts)]
-    assert [size for load in loads for size in load] == sizes
-    assert all(1 <= len(load) <= 2 and sum(load) <= _staging.CHUNK_NBYTES for load in loads)
-    assert all(len(load) == 1 or load == [max(sizes)] * 2 for load in loads)
+@compiled
+def test_a_helper_that_cannot_enter_fails_the_transfer_and_touches_nothing() -> None:
+    host, device = bits_of(1000, np.uint8, seed=1), np.zeros(1000, np.uint8)
+    driver = Driver()
+    driver.refuses = True
+    errors = set()
+    for _ in range(20):  # a helper may come when everything is done
+        errors.add(_run(driver, host, device, limit=1, chunks=2, threads=1, helpers=4, slice_=1, up=True))
+    assert driver.entered
+    assert errors <= {0, 78}
+
+
+@compiled
+def test_helpers_of_several_transfers_at_once_and_more_wanted_than_there_are() -> None:
+    def one(seed: int) -> bool:
+        host, device = bits_of(5000, np.uint8, seed=seed), np.zeros(5000, np.uint8)
+        how = {"limit": 7, "chunks": 3, "threads": 1, "helpers": 9, "slice_": 3}
+        assert not _run(Driver(), host, device, up=True, **how)
+        return bool((host == device).all())
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(one, range(60)))
+
+
+@compiled
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_starts_helpers_of_its_own() -> None:
+    host, device = bits_of(5000, np.uint8, seed=1), np.zeros(5000, np.uint8)
+    how = {"limit": 7, "chunks": 3, "threads": 1, "helpers": 4, "slice_": 3}
+    _run(Driver(), host, device, up=True, **how)
+    child = os.fork()
+    if not child:
+        driver, device[:] = Driver(), 0
+        error = _run(driver, host, device, up=True, **how)
+        os._exit(0 if not error and (host == device).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@given(
+    units=st.integers(1, 5000), unit=st.sampled_from([1, 2, 4, 8, 16]), threads=st.integers(1, 20), up=st.booleans(),
+    most=st.sampled_from([16, 100, 4096]),
+)  # fmt: skip
+def test_loads_cover_a_transfer_and_fit_a_chunk(units: int, unit: int, threads: int, up: bool, most: int) -> None:
+    found = cut(units * unit, unit=unit, threads=threads, is_upward=up, most=most)
+    loads = [end - start for start, end in itertools.pairwise(found.offsets)]
+    sizes = list(found.sizes())
+    assert (found.offsets[0], found.offsets[-1]) == (0, sum(sizes)) == (0, units * unit)
+    assert all(0 < load <= min(_staging.CHUNK_NBYTES, 8 * most) for load in loads)
+    assert all(0 < size <= most and size % unit == 0 for size in sizes)
+    assert len(sizes) == found.firsts[-1]
+    for load, share, (first, end) in zip(loads, found.shares, itertools.pairwise(found.firsts), strict=True):
+        assert sizes[first:end] == [share] * (load // share) + ([load % share] if load % share else [])
+
+
+@pytest.mark.parametrize("nbytes", [1 << 20, 3 << 20, (16 << 20) + 5, 64 << 20, 1 << 30])
+def test_the_link_starts_early_and_little_is_left_at_the_end(nbytes: int) -> None:
+    for up in (True, False):
+        found = cut(nbytes, unit=1, threads=10, is_upward=up)
+        loads = [end - start for start, end in itertools.pairwise(found.offsets)]
+        assert loads[0] <= 256 << 10
+        assert max(loads) <= max(nbytes // 4, 256 << 10)
+        assert up or loads[-1] <= 256 << 10
+        assert found is cut(nbytes, unit=1, threads=10, is_upward=up)  # a loop does not cut again
 
 
 @compiled
@@ -174,6 +255,7 @@ def test_transfers_of_plain_bytes_take_it(ring: Any, monkeypatch: pytest.MonkeyP
 
     class Noting:
         xf_open, xf_close, xf_error = library.xf_open, library.xf_close, library.xf_error
+        xf_help, xf_end = library.xf_help, library.xf_end
 
         def xf_run(self, *args: Any) -> Any:
             seen.append(True)
@@ -323,11 +405,13 @@ def test_a_recording_learns_of_every_piece(ring: Any, is_upward: bool) -> None:
     kind = "h2d" if is_upward else "d2h"
     copies = [each for each in found.operations if each.kind == kind]
     steps = [each for each in found.operations if each.kind == "staging"]
-    assert (len(copies), len(steps)) == (1, 100)
+    assert len(copies) == 1
+    assert len(steps) >= 100
     assert copies[0].nbytes == sum(each.nbytes for each in steps) == x.nbytes
     assert all(each.file == __file__ and each.end_s >= each.start_s for each in [*copies, *steps])
     assert copies[0].is_timed
-    assert {each.stream for each in steps} <= {each.name for each in threading.enumerate()}
+    here = {each.name for each in threading.enumerate()}
+    assert {each.stream for each in steps} <= here | {f"xferlib-c{number}" for number in range(1, 21)}
 
 
 @compiled
@@ -348,6 +432,6 @@ def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monke
 
 
 def test_pieces_that_were_not_done_are_no_steps() -> None:
-    marks = (_native.Mark * 3)(_native.Mark(1000, 3000, 1), _native.Mark(), _native.Mark(2000, 2500, 0))
-    done = [(10, 1000 * 1e-9, 3000 * 1e-9, "b"), (30, 2000 * 1e-9, 2500 * 1e-9, "a")]
-    assert _steps(marks, [10, 20, 30], ["a", "b"]) == done
+    marks = (_native.Mark * 3)(_native.Mark(1000, 3000, 1), _native.Mark(), _native.Mark(2000, 2500, -3))
+    done = [(10, 1000 * 1e-9, 3000 * 1e-9, "b"), (30, 2000 * 1e-9, 2500 * 1e-9, "xferlib-c3")]
+    assert _steps(marks, Cut((0, 20, 50), (10, 30), (0, 2, 3)), ["a", "b"]) == done

@@ -32,8 +32,8 @@ def _each(step: Callable[[int], Any]) -> Callable[[Callable[[], int]], None]:
 @pytest.mark.parametrize("helpers", [0, 1, 2, 3, 7, 12])
 def test_every_step_is_done_exactly_once_and_finish_comes_last(workers: Workers, helpers: int) -> None:
     done: list[Any] = []
-    job = Job(100, _each(done.append), finish=lambda: done.append("finish"))
-    workers.run(job, helpers)
+    job = Job(100, _each(done.append), helpers=helpers, finish=lambda: done.append("finish"))
+    workers.run(job)
     assert sorted(done[:-1]) == list(range(100))
     assert done[-1] == "finish"
     assert job.is_over
@@ -42,12 +42,12 @@ def test_every_step_is_done_exactly_once_and_finish_comes_last(workers: Workers,
 
 def test_threads_work_at_the_same_time(workers: Workers) -> None:
     barrier = threading.Barrier(3, timeout=60)
-    workers.run(Job(3, _each(lambda index: barrier.wait())), 2)
+    workers.run(Job(3, _each(lambda index: barrier.wait()), helpers=2))
 
 
 def test_a_job_without_steps_is_over_at_once(workers: Workers) -> None:
     finished: list[int] = []
-    workers.run(Job(0, _each(finished.append), finish=lambda: finished.append(-1)), 0)
+    workers.run(Job(0, _each(finished.append), finish=lambda: finished.append(-1)))
     assert finished == [-1]
 
 
@@ -61,13 +61,13 @@ def test_the_first_error_stops_the_rest_and_is_raised(workers: Workers, helpers:
             raise error("at three")
         done.append(index)
 
-    job = Job(10_000, _each(step))
+    job = Job(10_000, _each(step), helpers=helpers)
     with pytest.raises(error, match="at three"):
-        workers.run(job, helpers)
+        workers.run(job)
     assert job.is_over
     assert len(done) < 10_000
     count = len(done)
-    workers.run(Job(5, _each(lambda index: None)), helpers)
+    workers.run(Job(5, _each(lambda index: None), helpers=helpers))
     assert len(done) == count  # nobody goes on after run() has returned
 
 
@@ -76,7 +76,7 @@ def test_an_error_of_finish_is_raised(workers: Workers) -> None:
         raise OSError("no event")
 
     with pytest.raises(OSError, match="no event"):
-        workers.run(Job(2, _each(lambda index: None), finish=fail), 1)
+        workers.run(Job(2, _each(lambda index: None), finish=fail, helpers=1))
 
 
 def test_a_submitted_job_can_be_waited_for_with_a_limit(workers: Workers) -> None:
@@ -160,7 +160,7 @@ def test_a_job_that_finds_every_thread_busy_is_done_when_one_comes_free(workers:
 def test_threads_are_used_again(workers: Workers) -> None:
     seen: set[int] = set()
     for _ in range(50):
-        workers.run(Job(4, _each(lambda index: seen.add(threading.get_ident()))), 1)
+        workers.run(Job(4, _each(lambda index: seen.add(threading.get_ident())), helpers=1))
     assert len(seen) <= 1 + _config.staging_threads_in_all()
     assert len(workers._threads) <= _config.staging_threads_in_all()
 
@@ -174,10 +174,10 @@ def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:
 
     array = Array()
     seen = weakref.ref(array)
-    job = Job(4, _each(lambda index, held=array: None))  # type: ignore[misc]
-    workers.run(job, 2)
+    job = Job(4, _each(lambda index, held=array: None), helpers=2)  # type: ignore[misc]
+    workers.run(job)
     del array, job
     for _ in range(4):  # a thread may still be on its way out of the job
-        workers.run(Job(8, _each(lambda index: None)), 2)
+        workers.run(Job(8, _each(lambda index: None), helpers=2))
     gc.collect()
     assert seen() is None

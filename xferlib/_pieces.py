@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib import _config
 from xferlib._convert import copy_into
-from xferlib._layout import HostArray, chunked, merged
+from xferlib._layout import HostArray, address, chunked, merged
 from xferlib._staging import Chunk
 
 _SMALLEST_CHUNK = 512 << 10
@@ -44,11 +44,15 @@ class Rows(NamedTuple):
     """Bytes to be copied as they are, in rows of one size and distance."""
 
     address: int
-    spans: list[tuple[int, int]]
-    """Offset and size of each piece, counted without the gaps."""
+    total: int
+    """Bytes, without the gaps."""
     nbytes: int
     """Of a row; 0 where everything lies together."""
     stride: int
+    unit: int
+    """Bytes that are not to be divided."""
+    limit: int
+    """Most bytes of a piece."""
 
 
 class Pieces(Protocol):
@@ -81,16 +85,17 @@ def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
 class _Plain:
     """Parts of a C-contiguous array of the device's dtype: bytes are bytes."""
 
-    __slots__ = ("_array", "_spans", "_start", "count")
+    __slots__ = ("_array", "_limit", "_spans", "_start", "count")
 
     def __init__(self, array: HostArray, limit: int) -> None:
         self._array = array  # keeps the memory alive
-        self._start = array.ctypes.data
+        self._limit = limit
+        self._start = address(array)
         self._spans = _spans(array.nbytes, limit)
         self.count = len(self._spans)
 
     def rows(self) -> Rows:
-        return Rows(self._start, self._spans, 0, 0)
+        return Rows(self._start, self._array.nbytes, 0, 0, 1, self._limit)
 
     def span(self, index: int) -> tuple[int, int]:
         return self._spans[index]
@@ -130,8 +135,7 @@ class _Converted:
         if nbytes < min(_WORDS):
             return None
         unit = nbytes if nbytes in _WORDS else itemsize  # a piece begins and ends with one
-        spans = _spans(flat.nbytes, max(self._limit // unit, 1) * unit)
-        return Rows(int(flat.ctypes.data), spans, nbytes, flat.strides[0])
+        return Rows(int(flat.ctypes.data), flat.nbytes, nbytes, flat.strides[0], unit, self._limit)
 
     def span(self, index: int) -> tuple[int, int]:
         offset, part = self._chunks[index]

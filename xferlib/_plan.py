@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _pin, _pinned
+from xferlib import _config, _native, _pin, _pinned
 from xferlib._layout import HostArray, address, dense_order
 from xferlib._staging import SMALL_NBYTES
 from xferlib.errors import SlowPathError
@@ -34,8 +34,10 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-DRIVER_MOST = 24 << 20
+_DRIVER_MOST = 2 << 20
 """Up to here the driver's own copy of ordinary memory is as fast as several threads, which must be woken."""
+_DRIVER_MOST_OF_ALL = 24 << 20
+"""The same where the threads stage in Python."""
 _ASK_DRIVER_FROM = 256 << 10
 
 
@@ -92,11 +94,16 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path 
     return None
 
 
+def is_drivers_size(nbytes: int) -> bool:
+    """Whether the driver's own copy of ordinary memory is as fast as staging it, in this process."""
+    return nbytes <= _DRIVER_MOST or (nbytes <= _DRIVER_MOST_OF_ALL and not _native.is_on())
+
+
 def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
     return (
         (found.path is Path.STAGED or found.path is Path.SMALL)
-        and array.nbytes <= DRIVER_MOST
+        and is_drivers_size(array.nbytes)
         and array.flags.c_contiguous
         and array.dtype == dtype
         and forced() is None

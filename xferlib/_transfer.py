@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
+from xferlib import _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
@@ -128,7 +128,7 @@ class Transfer:
         self._keep = keep
         _stream.add_pending(self._stream, self)
         _handover.given(job)
-        begin = functools.partial(workers.submit, job, _pieces.helpers(self._nbytes) + 1)
+        begin = functools.partial(workers.submit, job, job.helpers + 1)
         host = keep[0] if self.is_upload else self._result
         self._later = _handover.begun(begin, host, self._backend.pinned_domain, is_source=self.is_upload)
 
@@ -318,7 +318,7 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
     elif found.path is Path.PINNED:
         _upload_pinned(src, dst, backend, stream, found)
     elif found.path is not Path.EMPTY:
-        workers.run(upload_job(src, dst, backend, stream), _pieces.helpers(dst.nbytes))
+        workers.run(upload_job(src, dst, backend, stream))
 
 
 def _driver_uploads(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> bool:
@@ -372,7 +372,7 @@ def upload_job(
                 raise
             ring.release(chunk)
 
-    return Job(pieces.count, work, finish=finish)
+    return Job(pieces.count, work, helpers=_pieces.helpers(dst.nbytes), finish=finish)
 
 
 def _lending(
@@ -386,11 +386,9 @@ def _lending(
     is_upward: bool,
 ) -> Lending | None:
     """The compiled way, for bytes that stay as they are; None where Python does it."""
-    calls = backend.staging_calls
-    if calls is None or _config.get().native == "off" or not _native.library():
-        return None
-    rows = pieces.rows()
-    if rows is None:
+    calls = backend.staging_calls(stream.device) if _native.is_on() else None
+    rows = pieces.rows() if calls is not None else None
+    if calls is None or rows is None:
         return None
     return Lending(
         rows,
@@ -434,7 +432,7 @@ def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream
         enqueue_download(src, dst, backend, stream, found)
         await_copy(backend, stream, dst)
     elif found.path is not Path.EMPTY:
-        workers.run(download_job(src, dst, backend, stream), _pieces.helpers(src.nbytes))
+        workers.run(download_job(src, dst, backend, stream))
 
 
 def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
@@ -518,7 +516,7 @@ def download_job(
                 ahead = receive(ring.acquire(), following)
             index, chunk = following, ahead
 
-    return Job(pieces.count, work, finish=finish)
+    return Job(pieces.count, work, helpers=_pieces.helpers(src.nbytes), finish=finish)
 
 
 # --- on the host
@@ -546,4 +544,4 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
             start = offset // dst.itemsize
             copy_into(flat[start : start + part.size].reshape(part.shape), part)
 
-    workers.run(Job(chunks.count, work), _pieces.helpers(dst.nbytes))
+    workers.run(Job(chunks.count, work, helpers=_pieces.helpers(dst.nbytes)))

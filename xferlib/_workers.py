@@ -24,16 +24,26 @@ class Job:
 
     ``work(take)`` runs in each thread that helps: it does step ``take()`` until that is negative.
     ``finish`` runs once, when the last thread has left.
+
+    Attributes:
+        helpers: How many threads are worth waking beside the one that waits for it.
     """
 
     __slots__ = (
-        "_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "site", "steps",
+        "_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "helpers", "site",
+        "steps",
     )  # fmt: skip
 
     def __init__(
-        self, steps: int, work: Callable[[Callable[[], int]], None], *, finish: Callable[[], None] | None = None
+        self,
+        steps: int,
+        work: Callable[[Callable[[], int]], None],
+        *,
+        helpers: int = 0,
+        finish: Callable[[], None] | None = None,
     ) -> None:
         self.steps = steps
+        self.helpers = helpers
         self.error: BaseException | None = None
         self.handover: object = None
         self.site = _site.user_site() if _recording.active or _handover.listener else None
@@ -152,10 +162,10 @@ class Workers:
         if len(woken) < helpers:
             self._start(max(helpers, _config.staging_threads_in_all()), helpers - len(woken))
 
-    def run(self, job: Job, helpers: int) -> None:
+    def run(self, job: Job) -> None:
         """Work on ``job`` in this thread too, and return when it is over; raises its error."""
         try:
-            self.submit(job, helpers)
+            self.submit(job, job.helpers)
             job.help()
             job.wait()
         except BaseException as error:  # Ctrl-C: no thread may still touch the caller's memory

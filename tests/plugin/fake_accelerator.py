@@ -389,8 +389,7 @@ class FakeBackend(Backend):
         self.stream_synchronize(stream)
         return True
 
-    @property
-    def staging_calls(self) -> StagingCalls:
+    def staging_calls(self, device: Device) -> StagingCalls:
         return StagingCalls(*[ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks])
 
     def staging_error(self, code: int, stream: RawStream) -> Exception:

@@ -1,7 +1,8 @@
 """Staging in C: what `staging.c` beside this file does, where it has been compiled.
 
 Threads that stage in Python hand the interpreter's lock to one another at each piece, and to the user's own threads;
-this part needs it only to begin and to end. Without it everything works, a little slower: see `why_absent`.
+this part needs it only to begin and to end, and the threads of its own that help never. Without it everything works,
+more slowly: see `why_absent`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import functools
 import zlib
 from pathlib import Path
 from typing import Any
+
+from xferlib import _config
 
 SOURCE = Path(__file__).with_name("staging.c")
 LIBRARY = Path(__file__).with_name("staging.so")
@@ -33,10 +36,11 @@ class Setup(ctypes.Structure):
 
     _fields_ = (
         ("host", ctypes.c_void_p), ("device", ctypes.c_uint64),
-        ("offsets", ctypes.POINTER(ctypes.c_int64)), ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("offsets", ctypes.POINTER(ctypes.c_int64)), ("shares", ctypes.POINTER(ctypes.c_int64)),
         ("firsts", ctypes.POINTER(ctypes.c_int64)), ("loads", ctypes.c_int64),
         ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
+        ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
@@ -64,6 +68,8 @@ def load(path: Path) -> Any:
     library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
     library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
     library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], ctypes.c_int
+    library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], None
+    library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
     return library
 
 
@@ -73,6 +79,11 @@ def _loaded() -> tuple[Any, str]:
         return load(LIBRARY), ""
     except OSError as error:
         return None, str(error) if LIBRARY.exists() else "not compiled; run python -m xferlib._native.build"
+
+
+def is_on() -> bool:
+    """Whether it is there, and wanted."""
+    return _config.get().native != "off" and _loaded()[0] is not None
 
 
 def library() -> Any:

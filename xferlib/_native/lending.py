@@ -7,12 +7,14 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _native, _staging
+from xferlib import _config, _native
+from xferlib._native.cutting import PIECE_MOST, cut
 from xferlib._workers import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._native.cutting import Cut
     from xferlib._pieces import Rows
     from xferlib._recording import Moving, Step
     from xferlib._staging import Ring
@@ -22,6 +24,8 @@ _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
 _SLICE = 16
 """Pieces that a thread does before it looks whether it is still wanted: some milliseconds."""
+_HELPER_NBYTES = 512 << 10
+"""A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
 
 
 class Lending:
@@ -61,17 +65,17 @@ class Lending:
         self._marks: Any = None
         self._lent: Any = None
         self._staging: Any = None
-        spans = rows.spans
-        numbers = ctypes.c_int64 * len(spans)
-        self._offsets = numbers(*[offset for offset, _ in spans])
-        self._sizes = numbers(*[size for _, size in spans])
-        firsts = loads_of([size for _, size in spans])
-        self._firsts = (ctypes.c_int64 * len(firsts))(*firsts)
+        threads = min(_config.staging_threads(), 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
+        found = cut(rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, most=min(PIECE_MOST, rows.limit))
+        self._cut = found
+        self._helpers = min(threads, found.firsts[-1]) - 1
+        """Threads of the library's that come beside the one that conducts."""
+        self._kept = [(ctypes.c_int64 * len(each))(*each) for each in found]
+        offsets, shares, firsts = self._kept
         self._setup = _native.Setup(
-            host=rows.address, device=device, offsets=self._offsets, sizes=self._sizes, firsts=self._firsts,
-            loads=len(firsts) - 1,
-            stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, is_upward=is_upward,
-            row_nbytes=rows.nbytes, row_stride=rows.stride,
+            host=rows.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
+            stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
+            context=calls.context, is_upward=is_upward, row_nbytes=rows.nbytes, row_stride=rows.stride,
         )  # fmt: skip
 
     def job(self, after: Callable[[], None] | None) -> Job:
@@ -84,10 +88,10 @@ class Lending:
                 if after is not None:
                     after()
 
-        return Job(_ENDLESS, self._work, finish=finish)
+        return Job(_ENDLESS, self._work, helpers=0, finish=finish)
 
     def _work(self, take: Callable[[], int]) -> None:
-        """Help until no piece is left, or the job has failed."""
+        """Conduct, or help whoever does, until no piece is left or the job has failed."""
         if take() < 0:
             return
         self._backend.attach(self._stream.device)
@@ -95,6 +99,7 @@ class Lending:
         with self._lock:
             if self._staging is None:
                 self._open(library)
+                library.xf_help(self._staging, self._helpers, _config.staging_threads_in_all())
             number = len(self._threads)
             self._threads.append(threading.current_thread().name)
         while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
@@ -129,7 +134,7 @@ class Lending:
         if self._moving is not None:
             first, last = self._moving.events()
             self._setup.before_first, self._setup.after_last = first.handle, last.handle
-            self._setup.marks = self._marks = (_native.Mark * len(self._sizes))()
+            self._setup.marks = self._marks = (_native.Mark * self._cut.firsts[-1])()
         self._staging = library.xf_open(ctypes.byref(self._setup))
         if self._staging is None:
             raise MemoryError("no host memory for the state of a transfer")
@@ -139,33 +144,30 @@ class Lending:
         if self._staging is None:
             return
         library = _native.library()
-        has_failed = bool(library.xf_error(self._staging))
+        library.xf_end(self._staging)
+        error = library.xf_error(self._staging)
+        has_failed = bool(error)
         if self._moving is not None and not has_failed:
-            self._moving.finished(functools.partial(_steps, self._marks, self._sizes, self._threads))
+            self._moving.finished(functools.partial(_steps, self._marks, self._cut, self._threads))
         library.xf_close(self._staging)
         for chunk, lent in zip(self._chunks, self._lent, strict=True):
             chunk.is_busy = bool(lent.is_busy)
-        if has_failed:  # a copy may be under way that no event marks
-            self._ring.abandon(self._chunks, self._stream)
-        else:
+        if not has_failed:
             self._ring.give_back(self._chunks)
+            return
+        self._ring.abandon(self._chunks, self._stream)  # a copy may be under way that no event marks
+        raise self._backend.staging_error(error, self._stream)  # which a helper may have met last
 
 
-def _steps(marks: Any, sizes: Any, threads: list[str]) -> list[Step]:
+def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:
     """What has been staged by whom; a piece that Ctrl-C came before has not."""
     return [
-        (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, threads[mark.thread])
-        for mark, nbytes in zip(marks, sizes, strict=True)
+        (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, _name(mark.thread, threads))
+        for mark, nbytes in zip(marks, cut_.sizes(), strict=True)
         if mark.ended_ns
     ]
 
 
-def loads_of(sizes: list[int]) -> list[int]:
-    """The first piece of each load, and the number of pieces: two full-sized pieces are sent as one."""
-    full = max(sizes)
-    firsts = [0]
-    for number in range(1, len(sizes)):
-        has_partner = number - firsts[-1] == 1 and sizes[number] == sizes[number - 1] == full
-        if not (has_partner and 2 * full <= _staging.CHUNK_NBYTES):
-            firsts.append(number)
-    return [*firsts, len(sizes)]
+def _name(number: int, threads: list[str]) -> str:
+    """The name of a thread of Python's, or of one of the library's own, which have negative numbers."""
+    return threads[number] if number >= 0 else f"xferlib-c{-number}"

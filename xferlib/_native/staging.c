@@ -1,20 +1,23 @@
 /* Staging of plain bytes without Python: threads that fill and empty pinned chunks while the link moves others.
 
-   Python cuts the transfer into pieces, groups them into loads of one chunk each, lends the chunks and brings the
-   threads, which call xf_run() without the interpreter's lock. A piece is what one thread fills or empties at a time; a
-   load is what the link carries at a time: larger, because each copy costs the link some microseconds. Upward, whoever
-   fills the last piece of a load sends it. Downward, loads are asked for until no chunk is free, so that the link never
-   idles, and emptied as they arrive. The driver's functions come in as addresses: nothing is linked to. */
+   Python cuts the transfer into loads and each load into pieces, lends a chunk for each load, and conducts: one thread
+   of its own calls xf_run() without the interpreter's lock, and threads that live here help. A piece is what one thread
+   fills or empties at a time; a load is what the link carries at a time: larger, because each copy costs the link some
+   microseconds. Upward, whoever fills the last piece of a load sends it. Downward, loads are asked for until no chunk
+   is free, so that the link never idles, and emptied as they arrive. The driver's functions come in as addresses:
+   nothing is linked to. */
 
-#define _POSIX_C_SOURCE 199309L /* clock_gettime */
+#define _POSIX_C_SOURCE 200112L /* clock_gettime, pthread_atfork */
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
+#define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 
 typedef struct {
     char *memory;
@@ -30,8 +33,9 @@ typedef struct {
 typedef struct {
     char *host;
     uint64_t device;
-    const int64_t *offsets, *sizes; /* of each piece */
-    const int64_t *firsts;          /* the first piece of each load, and the number of pieces */
+    const int64_t *offsets; /* of each load, and the end of the last */
+    const int64_t *shares;  /* bytes of each piece of a load; the last one may be smaller */
+    const int64_t *firsts;  /* the number of the first piece of each load, and of all pieces */
     int64_t loads;
     Chunk *chunks;
     int64_t chunk_count;
@@ -39,6 +43,8 @@ typedef struct {
     int (*copy)(uint64_t dst, uint64_t src, size_t nbytes, void *stream);
     int (*record)(void *event, void *stream);
     int (*wait)(void *event);
+    int (*enter)(void *context); /* what a thread calls before it calls the others; NULL: nothing */
+    void *context;
     int64_t is_upward;
     int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
     Mark *marks;                     /* one for each piece; NULL where nobody records */
@@ -58,7 +64,9 @@ typedef struct {
     int64_t first, count, room;
 } Queue;
 
-typedef struct {
+typedef struct Staging Staging;
+
+struct Staging {
     Setup setup;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -69,7 +77,10 @@ typedef struct {
     int64_t next;  /* the first load that has no chunk */
     int64_t sent;  /* loads, where somebody records */
     int64_t error; /* the driver's first result that is not 0 */
-} Staging;
+    int is_ending; /* nobody is to take another piece */
+    int64_t wanted, helping; /* threads of the pool that may still come, and that are here; the pool's lock guards them */
+    Staging *following;      /* the next one that wants threads */
+};
 
 static void push(Queue *queue, Load *load) {
     queue->loads[(queue->first + queue->count++) % queue->room] = load;
@@ -137,9 +148,9 @@ static int settle(const Setup *setup, const Chunk *chunk) {
 
 /* Enqueue the copy of a load, and the event behind it. */
 static int send(const Setup *setup, const Load *load) {
-    int64_t first = setup->firsts[load->number], last = load->end - 1;
-    size_t nbytes = (size_t)(setup->offsets[last] + setup->sizes[last] - setup->offsets[first]);
-    uint64_t device = setup->device + (uint64_t)setup->offsets[first];
+    const int64_t *offset = &setup->offsets[load->number];
+    size_t nbytes = (size_t)(offset[1] - offset[0]);
+    uint64_t device = setup->device + (uint64_t)offset[0];
     uint64_t pinned = (uint64_t)(uintptr_t)load->chunk->memory;
     int result = setup->is_upward ? setup->copy(device, pinned, nbytes, setup->stream)
                                   : setup->copy(pinned, device, nbytes, setup->stream);
@@ -170,21 +181,32 @@ static Load *begin(Staging *staging) {
     return load;
 }
 
-/* Wait, with the lock held, for a load with a piece to fill; NULL when there is none left. */
+/* Wait, with the lock held, until something has changed; 0 after a while in which nothing has. */
+static int await_change(Staging *staging) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PATIENCE_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_cond_timedwait(&staging->changed, &staging->lock, &until) == 0;
+}
+
+/* Wait, with the lock held, for a load with a piece to fill; NULL when there is none left, or after a while. */
 static Load *open_up(Staging *staging) {
-    while (!staging->error) {
+    while (!staging->error && !staging->is_ending) {
         if (staging->open != NULL) return staging->open;
         if (staging->next >= staging->setup.loads) break;
         if (staging->free.count) staging->open = begin(staging);
-        else pthread_cond_wait(&staging->changed, &staging->lock);
+        else if (!await_change(staging)) break;
     }
     return NULL;
 }
 
 /* Ask, with the lock held, for loads as long as chunks are free, then wait for one with a piece to empty; NULL when
-   there is none left. What a chunk held before has been emptied, or the stream waits for whatever still reads it. */
+   there is none left, or after a while. What a chunk held before has been emptied, or the stream waits for whatever
+   still reads it. */
 static Load *open_down(Staging *staging) {
-    for (;;) {
+    while (!staging->is_ending) {
         while (!staging->error && staging->free.count && staging->next < staging->setup.loads) {
             Load *asked = begin(staging);
             staging->error = send_marked(staging, asked);
@@ -193,9 +215,9 @@ static Load *open_down(Staging *staging) {
         if (staging->error) return NULL;
         if (staging->open != NULL) return staging->open;
         if (staging->arriving.count) staging->open = pop(&staging->arriving);
-        else if (staging->next >= staging->setup.loads) return NULL;
-        else pthread_cond_wait(&staging->changed, &staging->lock);
+        else if (staging->next >= staging->setup.loads || !await_change(staging)) return NULL;
     }
+    return NULL;
 }
 
 /* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
@@ -242,8 +264,11 @@ static int carry(const Setup *setup, const Load *load, int64_t piece, int64_t th
     int result = settle(setup, load->chunk);
     if (result) return result;
     int64_t begun_ns = setup->marks == NULL ? 0 : now_ns();
-    int64_t offset = setup->offsets[piece], nbytes = setup->sizes[piece];
-    char *pinned = load->chunk->memory + (offset - setup->offsets[setup->firsts[load->number]]);
+    const int64_t *bounds = &setup->offsets[load->number];
+    int64_t share = setup->shares[load->number];
+    int64_t offset = bounds[0] + (piece - setup->firsts[load->number]) * share;
+    int64_t nbytes = bounds[1] - offset < share ? bounds[1] - offset : share;
+    char *pinned = load->chunk->memory + (offset - bounds[0]);
     if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
     else if (setup->is_upward) memcpy(pinned, setup->host + offset, (size_t)nbytes);
     else memcpy(setup->host + offset, pinned, (size_t)nbytes);
@@ -269,13 +294,18 @@ static void finish(Staging *staging, Load *load) {
     pthread_cond_broadcast(&staging->changed);
 }
 
+/* With the lock held: whether there is nothing more for anybody to take. */
+static int is_handed_out(const Staging *staging) {
+    return staging->error || staging->is_ending ||
+           (staging->open == NULL && staging->arriving.count == 0 && staging->next >= staging->setup.loads);
+}
+
 /* Do up to `most` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
 EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
     const Setup *setup = &staging->setup;
-    Load *load = NULL;
     pthread_mutex_lock(&staging->lock);
     while (most-- > 0) {
-        load = setup->is_upward ? open_up(staging) : open_down(staging);
+        Load *load = setup->is_upward ? open_up(staging) : open_down(staging);
         if (load == NULL) break;
         int64_t piece = load->next++;
         if (load->next == load->end) staging->open = NULL; /* its chunk may be free, and asked for again, before long */
@@ -286,6 +316,110 @@ EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
         if (result) pthread_cond_broadcast(&staging->changed);
         finish(staging, load);
     }
+    int is_over = is_handed_out(staging);
     pthread_mutex_unlock(&staging->lock);
-    return load != NULL;
+    return !is_over;
+}
+
+/* --- threads that help: started when they are first wanted, and never ended; asleep they cost nothing */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wanted, left;
+    Staging *first;   /* of those that want more threads, in the order of their asking */
+    int64_t tickets;  /* threads that all of them want */
+    int64_t threads, idle;
+    int is_prepared;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
+
+/* A forked child has none of the threads, and whoever held the lock is not there to give it back. */
+static void forget_threads(void) {
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.wanted, NULL);
+    pthread_cond_init(&pool.left, NULL);
+    pool.first = NULL;
+    pool.tickets = pool.threads = pool.idle = 0;
+}
+
+/* Take a staging, with the pool's lock held, out of the queue for threads. */
+static void withdraw(Staging *staging) {
+    Staging **place = &pool.first;
+    while (*place != NULL && *place != staging) place = &(*place)->following;
+    if (*place != NULL) *place = staging->following;
+    pool.tickets -= staging->wanted;
+    staging->wanted = 0;
+}
+
+static void help_out(Staging *staging, int64_t thread) {
+    const Setup *setup = &staging->setup;
+    int result = setup->enter == NULL ? 0 : setup->enter(setup->context);
+    if (result) {
+        pthread_mutex_lock(&staging->lock);
+        if (!staging->error) staging->error = result;
+        pthread_cond_broadcast(&staging->changed);
+        pthread_mutex_unlock(&staging->lock);
+    }
+    while (xf_run(staging, INT64_MAX, thread));
+}
+
+static void *live(void *number) {
+    pthread_mutex_lock(&pool.lock);
+    for (;;) {
+        while (pool.first == NULL) pthread_cond_wait(&pool.wanted, &pool.lock);
+        Staging *staging = pool.first;
+        staging->wanted--;
+        staging->helping++;
+        pool.tickets--;
+        pool.idle--;
+        if (staging->wanted == 0) withdraw(staging);
+        pthread_mutex_unlock(&pool.lock);
+        help_out(staging, (int64_t)(intptr_t)number);
+        pthread_mutex_lock(&pool.lock);
+        pool.idle++;
+        if (--staging->helping == 0) pthread_cond_broadcast(&pool.left); /* it may be freed from here on */
+    }
+    return NULL;
+}
+
+/* Start a thread, with the pool's lock held; it takes no signals, which are Python's to handle. */
+static int start(void) {
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = pthread_create(&thread, NULL, live, (void *)(intptr_t)-(pool.threads + 1));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (result) return 0;
+    pthread_detach(thread);
+    pool.threads++;
+    pool.idle++;
+    return 1;
+}
+
+/* Let up to `count` threads come and help, of `most` that there may be. They are numbered -1, -2, ... Once only. */
+EXPORT void xf_help(Staging *staging, int64_t count, int64_t most) {
+    if (count <= 0) return;
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
+    Staging **place = &pool.first;
+    while (*place != NULL) place = &(*place)->following;
+    *place = staging;
+    staging->following = NULL;
+    staging->wanted = count;
+    pool.tickets += count;
+    while (pool.idle < pool.tickets && pool.threads < most && start());
+    pthread_mutex_unlock(&pool.lock);
+    for (int64_t each = 0; each < count; each++) pthread_cond_signal(&pool.wanted);
+}
+
+/* Hand out nothing more, and wait until every thread of the pool has left. */
+EXPORT void xf_end(Staging *staging) {
+    pthread_mutex_lock(&staging->lock);
+    staging->is_ending = 1;
+    pthread_cond_broadcast(&staging->changed);
+    pthread_mutex_unlock(&staging->lock);
+    pthread_mutex_lock(&pool.lock);
+    withdraw(staging);
+    while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
 }

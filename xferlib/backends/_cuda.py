@@ -152,6 +152,7 @@ class CudaBackend(CudaKernels, Backend):
         self._devices = tuple(_device.make(self.name, "cuda", index) for index in range(count))
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
+        self._staging: dict[int, StagingCalls] = {}
         self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
         self._seen: dict[tuple[int, int], RawStream] = {}
         self._unused: dict[tuple[int, bool, int], list[Made]] = {}
@@ -298,9 +299,11 @@ class CudaBackend(CudaKernels, Backend):
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
-    @property
-    def staging_calls(self) -> StagingCalls:
-        return _STAGING
+    def staging_calls(self, device: Device) -> StagingCalls:
+        found = self._staging.get(device.index)
+        if found is None:
+            found = self._staging[device.index] = StagingCalls(*calls.STAGING, context=self._context(device.index))
+        return found
 
     def staging_error(self, code: int, stream: RawStream) -> Exception:
         return failure(code, f"a copy on {stream.device}")
@@ -463,9 +466,6 @@ def _core_stream(handle: int) -> core.Stream:
     if handle == 2:
         return core.PER_THREAD_DEFAULT_STREAM
     return core.Stream.from_handle(handle)
-
-
-_STAGING = StagingCalls(*calls.STAGING)
 
 
 class Current:

@@ -57,6 +57,7 @@ copy_to_host = _bind(_release, "cuMemcpyDtoH_v2", _PTR, _U64, _SIZE)
 event_synchronize = _bind(_release, "cuEventSynchronize", _PTR)
 stream_synchronize = _bind(_release, "cuStreamSynchronize", _PTR)
 context_synchronize = _bind(_release, "cuCtxSynchronize")
+_set_context = _bind(_release, "cuCtxSetCurrent", _PTR)
 _elapsed = _bind(_release, "cuEventElapsedTime", _PTR, _PTR, _PTR)
 
 
@@ -65,8 +66,8 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, _PTR).value or 0
 
 
-STAGING = (_address(copy), _address(event_record), _address(event_synchronize))
-"""Copy, record and wait, for `staging.c`."""
+STAGING = (_address(copy), _address(event_record), _address(event_synchronize), _address(_set_context))
+"""Copy, record, wait and enter, for `staging.c`."""
 
 _DISABLE_TIMING = 2
 

@@ -139,6 +139,10 @@ class StagingCalls:
     """``int record(void *event, void *stream)``; events and streams are what ``handle`` says of them."""
     wait: int
     """``int wait(void *event)``: block until the event has passed."""
+    enter: int = 0
+    """``int enter(void *context)``: what a thread calls before it calls the others; 0: nothing."""
+    context: int = 0
+    """What `enter` is given."""
 
 
 class Backend(ABC):
@@ -252,8 +256,7 @@ class Backend(ABC):
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
         raise self._unsupported("streams")
 
-    @property
-    def staging_calls(self) -> StagingCalls | None:
+    def staging_calls(self, device: Device) -> StagingCalls | None:
         """C functions for staging plain bytes; None where only Python can do it."""
         return None
 

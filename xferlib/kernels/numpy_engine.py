@@ -108,7 +108,7 @@ class NumpyPlan:
                 while (number := take()) >= 0:
                     placed = self._run_block(env, views, *blocks[number], placed)
 
-        workers.run(Job(len(blocks), work), min(len(blocks), _threads()) - 1)
+        workers.run(Job(len(blocks), work, helpers=min(len(blocks), _threads()) - 1))
 
     def _block_size(self) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)

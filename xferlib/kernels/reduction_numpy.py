@@ -99,7 +99,7 @@ class NumpyReduction:
                 while (number := take()) >= 0:
                     self._fold(operands, partial, *pieces[number])
 
-        workers.run(Job(len(pieces), work), min(len(pieces), self._threads) - 1)
+        workers.run(Job(len(pieces), work, helpers=min(len(pieces), self._threads) - 1))
         with np.errstate(all="ignore"):
             accumulators = self._pairs(partial)
             self._post([*(each[:, 0] for each in accumulators), *sizes, *outputs])
