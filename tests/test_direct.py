@@ -23,7 +23,7 @@ HERE, THERE = "fake:sim:0", "fake:sim:1"
 def copies(fake: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The driver's copies, in order."""
     seen: list[str] = []
-    for name in ("copy_to_device", "copy_to_host"):
+    for name in ("copy_to_device", "copy_to_host", "copy_pageable"):
         own = getattr(fake, name)
 
         def noted(*args: Any, _name: str = name, _own: Callable[..., bool] = own, **options: Any) -> bool:
@@ -112,11 +112,34 @@ def test_another_current_stream_goes_the_long_way(copies: list[str]) -> None:
     assert copies == []
 
 
+def test_an_idle_stream_of_the_users_takes_the_drivers_copy_of_what_is_not_pinned(copies: list[str], fake: Any) -> None:
+    x = bits_of(100_000, np.uint8, seed=5)
+    stream = xl.Stream(HERE)
+    d = xl.to_device(x, device=HERE, stream=stream)
+    with stream:
+        assert_same_bits(xl.to_host(d), x)
+    assert copies == ["copy_pageable"]
+    pinned = xl.pinned_array(x[::-1], backend="fake")
+    fake.machine.progresses_on_query = False
+    try:
+        xl.to_device(pinned, out=d, stream=stream)  # still pending: the driver would wait for it
+        changing = x.copy()
+        xl.to_device(changing, out=d, stream=stream)
+        changing[:] = 0  # it has been read
+    finally:
+        fake.machine.progresses_on_query = True
+    assert copies == ["copy_pageable"]
+    with stream:
+        assert_same_bits(xl.to_host(d), x)
+
+
 def test_a_driver_that_refuses_the_memory_is_not_an_error(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake, "copy_to_device", lambda *args, **options: False)
-    monkeypatch.setattr(fake, "copy_to_host", lambda *args, **options: False)
+    for name in ("copy_to_device", "copy_to_host", "copy_pageable"):
+        monkeypatch.setattr(fake, name, lambda *args, **options: False)
     x = bits_of(100_000, np.uint8, seed=6)
     d = xl.to_device(x, device=HERE)
+    stream = xl.Stream(HERE)
+    assert_same_bits(xl.to_host(xl.to_device(x, device=HERE, stream=stream), stream=stream), x)
     assert_same_bits(xl.to_host(xl.to_device(x[::-1].copy(), out=d)), x[::-1])
     assert_same_bits(xl.to_host(d, out=np.empty_like(x)), x[::-1])
 

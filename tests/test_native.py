@@ -344,6 +344,25 @@ def test_a_transfer_in_each_direction_has_chunks_of_its_own(ring: Any) -> None:
 
 
 @compiled
+def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: Any) -> None:
+    stream = fake.stream_current(xl.Device(HERE))
+    lent = [ring.borrow(100, stream, is_upward=True) for _ in range(2)]
+    assert [len(each) for each in lent] == [_staging.LENT_CHUNKS] * 2
+    waits = threading.Thread(target=lambda: lent.append(ring.borrow(3, stream, is_upward=True)))
+    waits.start()
+    down = ring.borrow(100, stream, is_upward=False)
+    assert len(down) == _staging.RING_CHUNKS - _staging.ONE_WAY_CHUNKS
+    assert len(lent) == 2
+    ring.give_back(lent[0], is_upward=True)
+    waits.join(60)
+    assert len(lent[2]) == 3
+    for chunks in lent[1:]:
+        ring.give_back(chunks, is_upward=True)
+    ring.abandon(down, stream, is_upward=False)
+    assert ring._lent == {True: 0, False: 0}
+
+
+@compiled
 def test_one_chunk_is_enough(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_staging, "RING_CHUNKS", 1)
     x = bits_of(30_000, np.uint8, seed=4)

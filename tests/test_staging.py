@@ -83,12 +83,12 @@ def test_a_transfer_that_waited_gets_all_chunks_that_come_free(
     watched: Any = _Watched(ring._free)
     monkeypatch.setattr(ring, "_free", watched)
     stream = fake.stream_current(fake.device_current())
-    lent = ring.borrow(4, stream)
+    lent = ring.borrow(4, stream, is_upward=True)
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(ring.borrow(4, stream)))
+    thread = threading.Thread(target=lambda: found.extend(ring.borrow(4, stream, is_upward=True)))
     thread.start()
     assert watched.is_waited_for.wait(30)
-    ring.give_back(lent)
+    ring.give_back(lent, is_upward=True)
     thread.join(30)
     assert {each.pointer for each in found} == {each.pointer for each in lent}
     assert len(found) == 4

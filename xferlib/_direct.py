@@ -1,9 +1,9 @@
 """Copies by the driver's own route in as few steps as can be: what most blocking calls are.
 
 `_api` and `_move` know every case. This module knows one, in which a single synchronous copy is the whole
-transfer, and leaves the others to them: up to 2 MiB (24 where nothing stages in C), both ends in C order and of one
-shape and dtype, on a stream that the driver's copies are ordered behind. Up to there the driver is as fast as several
-threads are.
+transfer, and leaves the others to them: up to 3 MiB upward and 6 downward (24 where nothing stages in C), both ends
+in C order and of one shape and dtype, on a stream that the driver's copies are ordered behind. Up to there the driver
+is as fast as several threads are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -
     nbytes = src.nbytes
     return (
         nbytes > 0
-        and _plan.is_drivers_size(nbytes)
+        and _plan.is_drivers_size(nbytes, is_upward=True)
         and src.dtype == into.dtype
         and src.flags.c_contiguous
         and _is_open()
@@ -64,7 +64,7 @@ def download(d: Any, out: Any) -> HostArray | None:
         return None
     info = owner.view(d)
     nbytes = info.nbytes
-    if info.device.kind == "cpu" or not nbytes or not _plan.is_drivers_size(nbytes):
+    if info.device.kind == "cpu" or not nbytes or not _plan.is_drivers_size(nbytes, is_upward=False):
         return None
     if out is None:
         if not info.is_c_contiguous:

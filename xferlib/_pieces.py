@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from ctypes import memmove
 from typing import Any, NamedTuple, Protocol
@@ -58,7 +59,8 @@ class Rows(NamedTuple):
 class Pieces(Protocol):
     """A host array cut into numbered parts, each contiguous on the device."""
 
-    count: int
+    @property
+    def count(self) -> int: ...
 
     def rows(self) -> Rows | None:
         """What is to be copied, where the bytes stay as they are and lie in rows; else None."""
@@ -85,14 +87,18 @@ def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
 class _Plain:
     """Parts of a C-contiguous array of the device's dtype: bytes are bytes."""
 
-    __slots__ = ("_array", "_limit", "_spans", "_start", "count")
-
     def __init__(self, array: HostArray, limit: int) -> None:
         self._array = array  # keeps the memory alive
         self._limit = limit
         self._start = address(array)
-        self._spans = _spans(array.nbytes, limit)
-        self.count = len(self._spans)
+
+    @functools.cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        return _spans(self._array.nbytes, self._limit)
+
+    @property
+    def count(self) -> int:
+        return len(self._spans)
 
     def rows(self) -> Rows:
         return Rows(self._start, self._array.nbytes, 0, 0, 1, self._limit)

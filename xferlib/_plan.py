@@ -34,7 +34,7 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-_DRIVER_MOST = 2 << 20
+_DRIVER_MOST_UP, _DRIVER_MOST_DOWN = 3 << 20, 6 << 20
 """Up to here the driver's own copy of ordinary memory is as fast as several threads, which must be woken."""
 _DRIVER_MOST_OF_ALL = 24 << 20
 """The same where the threads stage in Python."""
@@ -94,16 +94,17 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path 
     return None
 
 
-def is_drivers_size(nbytes: int) -> bool:
+def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
     """Whether the driver's own copy of ordinary memory is as fast as staging it, in this process."""
-    return nbytes <= _DRIVER_MOST or (nbytes <= _DRIVER_MOST_OF_ALL and not _native.is_on())
+    most = _DRIVER_MOST_UP if is_upward else _DRIVER_MOST_DOWN
+    return nbytes <= most or (nbytes <= _DRIVER_MOST_OF_ALL and not _native.is_on())
 
 
-def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
+def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any], *, is_upward: bool) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
     return (
         (found.path is Path.STAGED or found.path is Path.SMALL)
-        and is_drivers_size(array.nbytes)
+        and is_drivers_size(array.nbytes, is_upward=is_upward)
         and array.flags.c_contiguous
         and array.dtype == dtype
         and forced() is None

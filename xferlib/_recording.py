@@ -32,6 +32,13 @@ Step = tuple[int, float, float, str]
 """Bytes that a thread has staged, when it began and ended by `time.perf_counter`, and the thread's name."""
 
 
+class Counted(Protocol):
+    """Something that is cut into pieces."""
+
+    @property
+    def count(self) -> int: ...
+
+
 class Moving(Protocol):
     """Is told of a staged copy, by all the threads that do it."""
 
@@ -90,9 +97,16 @@ def copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, stream: 
         recorder.enqueue(kind, "copy", nbytes, backend, stream, lambda: backend.copy(dst, src, nbytes, stream=stream))
 
 
-def driver_copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> bool:
+class DriverCopy(Protocol):
+    """``copy_to_device``, ``copy_to_host`` or ``copy_pageable`` of a backend."""
+
+    def __call__(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool: ...
+
+
+def driver_copy(
+    kind: Kind, copy: DriverCopy, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream
+) -> bool:
     """Let the driver copy from or to ordinary memory; False if it does not take it."""
-    copy = backend.copy_to_device if kind is Kind.H2D else backend.copy_to_host
     recorder = active
     if recorder is None:
         return copy(dst, src, nbytes, stream=stream)
@@ -100,9 +114,9 @@ def driver_copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, s
     return bool(recorder.enqueue(kind, "driver copy", nbytes, backend, stream, run))
 
 
-def moving(kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+def moving(kind: Kind, nbytes: int, pieces: Counted, backend: Backend, stream: RawStream) -> Moving | None:
     """Whoever is to be told of the pieces of a staged copy; None where nobody records."""
-    return None if active is None else active.moving(kind, nbytes, pieces, backend, stream)
+    return None if active is None else active.moving(kind, nbytes, pieces.count, backend, stream)
 
 
 def _after_fork_in_child() -> None:

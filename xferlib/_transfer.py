@@ -323,9 +323,15 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
 
 def _driver_uploads(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> bool:
     """Let the driver copy, which waits for the stream first: so only where the stream is idle."""
-    if not (_plan.suits_driver(found, src, dst.dtype) and backend.takes_pageable(stream, idle=True)):
+    if not _plan.suits_driver(found, src, dst.dtype, is_upward=True):
         return False
-    return _recording.driver_copy(Kind.H2D, dst.pointer, address(src), dst.nbytes, backend, stream)
+    if backend.takes_pageable(stream, idle=True):
+        copy: _recording.DriverCopy = backend.copy_to_device
+    elif found.path is Path.STAGED and backend.reads_at_once(stream):
+        copy = backend.copy_pageable
+    else:
+        return False
+    return _recording.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream)
 
 
 def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
@@ -347,7 +353,7 @@ def upload_job(
     """Fill chunks of the ring from ``src`` and send each on ``stream``."""
     ring = _staging.ring_of(backend)
     pieces = _pieces.pieces(src, dst.dtype)
-    moving = _recording.moving(Kind.H2D, dst.nbytes, pieces.count, backend, stream)
+    moving = _recording.moving(Kind.H2D, dst.nbytes, pieces, backend, stream)
     start = dst.pointer
     finish = None if transfer is None else transfer.finish
     if lending := _lending(pieces, start, backend, stream, ring, moving, is_upward=True):
@@ -423,8 +429,9 @@ def abandon(backend: Backend, stream: RawStream) -> None:
 
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
-    if _plan.suits_driver(found, dst, src.dtype) and backend.takes_pageable(stream, idle=False):
-        if _recording.driver_copy(Kind.D2H, address(dst), src.pointer, src.nbytes, backend, stream):
+    if _plan.suits_driver(found, dst, src.dtype, is_upward=False) and backend.takes_pageable(stream, idle=False):
+        copy = backend.copy_to_host
+        if _recording.driver_copy(Kind.D2H, copy, address(dst), src.pointer, src.nbytes, backend, stream):
             return
     if found.path is Path.SMALL:
         _download_small(src, dst, backend, stream)
@@ -472,7 +479,7 @@ def download_job(
     """
     ring = _staging.ring_of(backend)
     pieces = _pieces.pieces(dst, src.dtype)
-    moving = _recording.moving(Kind.D2H, src.nbytes, pieces.count, backend, stream)
+    moving = _recording.moving(Kind.D2H, src.nbytes, pieces, backend, stream)
     start = src.pointer
     finish = None if transfer is None else transfer.finish
     if lending := _lending(pieces, start, backend, stream, ring, moving, is_upward=False):

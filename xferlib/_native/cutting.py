@@ -6,9 +6,11 @@ little is left to empty when the link is done. In between they are as large as a
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from xferlib._staging import CHUNK_NBYTES
 
@@ -23,7 +25,8 @@ _LOADS_OF_EACH_SIZE = 4
 """The largest loads are at most this part of a transfer: filling and sending are to overlap."""
 
 
-class Cut(NamedTuple):
+@dataclass(frozen=True)
+class Cut:
     """Loads in order, each of equal pieces; the last piece of a load may be smaller."""
 
     offsets: tuple[int, ...]
@@ -32,6 +35,14 @@ class Cut(NamedTuple):
     """Bytes of a piece of each load."""
     firsts: tuple[int, ...]
     """The number of the first piece of each load, and of all pieces."""
+
+    @functools.cached_property
+    def numbers(self) -> tuple[Any, Any, Any]:
+        """The same as arrays of int64, for C."""
+        offsets, shares, firsts = (
+            (ctypes.c_int64 * len(each))(*each) for each in (self.offsets, self.shares, self.firsts)
+        )
+        return offsets, shares, firsts
 
     def sizes(self) -> Iterator[int]:
         """Bytes of every piece."""

@@ -16,6 +16,10 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #define EXPORT __attribute__((visibility("default")))
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 
@@ -46,6 +50,7 @@ typedef struct {
     int (*enter)(void *context); /* what a thread calls before it calls the others; NULL: nothing */
     void *context;
     int64_t is_upward;
+    int64_t is_streamed;             /* upward: chunks are filled past the processor's caches */
     int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
     Mark *marks;                     /* one for each piece; NULL where nobody records */
     void *before_first, *after_last; /* events that a recording wants around all loads */
@@ -57,6 +62,7 @@ typedef struct {
     int64_t next; /* the first of its pieces that nobody has taken */
     int64_t end;  /* the first piece of the next load */
     int64_t left; /* pieces that are not done */
+    int is_settled; /* the chunk may be filled, or has arrived */
 } Load;
 
 typedef struct {
@@ -141,13 +147,17 @@ static int64_t now_ns(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Until the chunk may be filled, or has arrived. */
-static int settle(const Setup *setup, const Chunk *chunk) {
-    return chunk->is_busy ? setup->wait(chunk->event) : 0;
+/* Until the chunk may be filled, or has arrived: each thread asks the driver, which answers sooner than another thread
+   could, but none once that is known. */
+static int settle(const Setup *setup, Load *load) {
+    if (__atomic_load_n(&load->is_settled, __ATOMIC_ACQUIRE)) return 0;
+    int result = setup->wait(load->chunk->event);
+    if (result == 0) __atomic_store_n(&load->is_settled, 1, __ATOMIC_RELEASE);
+    return result;
 }
 
 /* Enqueue the copy of a load, and the event behind it. */
-static int send(const Setup *setup, const Load *load) {
+static int send(const Setup *setup, Load *load) {
     const int64_t *offset = &setup->offsets[load->number];
     size_t nbytes = (size_t)(offset[1] - offset[0]);
     uint64_t device = setup->device + (uint64_t)offset[0];
@@ -156,11 +166,12 @@ static int send(const Setup *setup, const Load *load) {
                                   : setup->copy(pinned, device, nbytes, setup->stream);
     if (result) return result;
     load->chunk->is_busy = 1;
+    load->is_settled = 0;
     return setup->record(load->chunk->event, setup->stream);
 }
 
 /* The same, with a recording's events before the first load and after the last one. */
-static int send_marked(Staging *staging, const Load *load) {
+static int send_marked(Staging *staging, Load *load) {
     const Setup *setup = &staging->setup;
     if (setup->marks == NULL) return send(setup, load);
     pthread_mutex_lock(&staging->marking);
@@ -178,6 +189,7 @@ static Load *begin(Staging *staging) {
     load->next = staging->setup.firsts[load->number];
     load->end = staging->setup.firsts[load->number + 1];
     load->left = load->end - load->next;
+    load->is_settled = !load->chunk->is_busy;
     return load;
 }
 
@@ -220,6 +232,28 @@ static Load *open_down(Staging *staging) {
     return NULL;
 }
 
+/* Fill a part of a chunk. What is streamed is written past the processor's caches: the device, which reads right behind,
+   would have to fetch it out of them, at half the speed of both (an H200 and a Xeon of 2023: see staging.md). */
+static void fill(const Setup *setup, char *restrict pinned, const char *restrict host, size_t nbytes) {
+#ifdef __SSE2__
+    if (setup->is_streamed) {
+        size_t ahead = -(uintptr_t)pinned & 63;
+        if (ahead > nbytes) ahead = nbytes;
+        memcpy(pinned, host, ahead);
+        pinned += ahead, host += ahead, nbytes -= ahead;
+        for (; nbytes >= 64; nbytes -= 64, pinned += 64, host += 64)
+            for (int part = 0; part < 64; part += 16)
+                _mm_stream_si128((__m128i *)(pinned + part), _mm_loadu_si128((const __m128i *)(host + part)));
+        memcpy(pinned, host, nbytes);
+        _mm_sfence();
+        return;
+    }
+#else
+    (void)setup;
+#endif
+    memcpy(pinned, host, nbytes);
+}
+
 /* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
 #define ROWS_OF(SIZE)                                                                                           \
     static void gather_##SIZE(char *restrict pinned, const char *restrict host, int64_t rows, int64_t stride) { \
@@ -250,7 +284,7 @@ static void copy_rows(const Setup *setup, char *pinned, int64_t offset, int64_t 
     int64_t within = offset % size;
     while (nbytes > 0) {
         int64_t part = size - within < nbytes ? size - within : nbytes;
-        if (setup->is_upward) memcpy(pinned, host + within, (size_t)part);
+        if (setup->is_upward) fill(setup, pinned, host + within, (size_t)part);
         else memcpy(host + within, pinned, (size_t)part);
         pinned += part;
         nbytes -= part;
@@ -260,8 +294,8 @@ static void copy_rows(const Setup *setup, char *pinned, int64_t offset, int64_t 
 }
 
 /* Fill or empty one piece's share of its chunk. */
-static int carry(const Setup *setup, const Load *load, int64_t piece, int64_t thread) {
-    int result = settle(setup, load->chunk);
+static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) {
+    int result = settle(setup, load);
     if (result) return result;
     int64_t begun_ns = setup->marks == NULL ? 0 : now_ns();
     const int64_t *bounds = &setup->offsets[load->number];
@@ -270,7 +304,7 @@ static int carry(const Setup *setup, const Load *load, int64_t piece, int64_t th
     int64_t nbytes = bounds[1] - offset < share ? bounds[1] - offset : share;
     char *pinned = load->chunk->memory + (offset - bounds[0]);
     if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
-    else if (setup->is_upward) memcpy(pinned, setup->host + offset, (size_t)nbytes);
+    else if (setup->is_upward) fill(setup, pinned, setup->host + offset, (size_t)nbytes);
     else memcpy(setup->host + offset, pinned, (size_t)nbytes);
     if (setup->marks == NULL) return 0;
     Mark *mark = &setup->marks[piece];
