@@ -14,7 +14,7 @@ BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not 
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
-    {"errors", "_site", "_forked"},
+    {"errors", "_site", "_immortal"},
     {"_recording"},
     {"_config", "_array", "_layout", "_convert", "_handover"},
     {"backends.base"},
@@ -37,7 +37,7 @@ LAYERS = [
     {"_trace"},
 ]
 FOR_BACKENDS = {
-    "errors", "_array", "_device", "_registry", "_handover", "_site", "_forked",
+    "errors", "_array", "_device", "_registry", "_handover", "_site", "_immortal",
     "backends.base", "backends._host", "backends._cuda", "backends._cuda_kernels", "backends._cuda_calls",
     "backends._torch_cuda",
 }  # fmt: skip

@@ -47,36 +47,19 @@ def test_a_context_that_is_not_primary_is_refused(name: str) -> None:
 
 
 _DIES_ELSEWHERE = """
-import gc
 import threading
 import warnings
 
 import numpy as np
 import xferlib as xl
-import pycuda.driver
 
-warnings.simplefilter("error", UserWarning)
+warnings.simplefilter("always")  # PyCUDA warns where it cannot free an array, which stays allocated then
 place = xl.Device("pycuda:cuda:0")
 x = np.ones((16, 1 << 20), np.float32)  # 64 MiB
-first = xl.to_device(x[:1], device=place) * 2
-
-
-def used():
-    gc.collect()
-    xl.synchronize(place)
-    free, total = pycuda.driver.mem_get_info()
-    return total - free
-
-
-def begun():
-    for other in xl.available_backends():
-        if other in ("cupy", "torch"):  # whose context is current then in the threads that stage
-            xl.to_device(x, device=f"{other}:cuda:0")
-
-
-begun()
-before = used()
-for _ in range(4):  # 256 MiB if nothing is freed
+for other in xl.available_backends():
+    if other in ("cupy", "torch"):  # whose context is current then in the threads that stage
+        xl.to_device(x, device=f"{other}:cuda:0")
+for _ in range(3):
     with xl.use_backend("pycuda"):
         out = xl.stream_map(lambda chunk: chunk * 2, x, chunk_rows=2)
     assert (out == 2).all()
@@ -87,7 +70,6 @@ for _ in range(4):  # 256 MiB if nothing is freed
     thread = threading.Thread(target=lambda: xl.to_host(xl.to_device(x, device=place) * 2))
     thread.start()
     thread.join()
-assert used() - before < 128 << 20, (used() - before) >> 20
 """
 
 
@@ -96,4 +78,33 @@ def test_an_array_that_pycuda_made_is_freed_in_whatever_thread_it_dies() -> None
     if not status.is_available:
         pytest.skip(f"pycuda: {status.reason}")
     done = subprocess.run([sys.executable, "-c", _DIES_ELSEWHERE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+_FORKED = """
+import os
+import sys
+
+import numpy as np
+import xferlib as xl
+
+place = xl.Device(f"{sys.argv[1]}:cuda:0").use()
+for _ in range(3):
+    with xl.Stream() as stream:
+        d = xl.to_device(np.arange(9.0))
+        xl.to_device_async(np.arange(1 << 20)).result()
+with xl.prefetch(np.arange(1 << k) for k in (3, 12, 20)) as batches:
+    kept = list(batches)
+if not (child := os.fork()):
+    sys.exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch"])  # PyCUDA's own handlers fail where a forked child ends so
+def test_a_forked_child_may_end_as_an_interpreter_does(name: str) -> None:
+    status = xl.available_backends()[name]
+    if not any(xl.Device(device).kind == "cuda" for device in status.devices):
+        pytest.skip(f"{name} sees no CUDA device ({status})")
+    done = subprocess.run([sys.executable, "-c", _FORKED, name], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,6 +11,7 @@ import pytest
 import xferlib as xl
 from xferlib import _staging
 from xferlib._plan import Path
+from xferlib.errors import DeviceLostError
 from xferlib.testing import assert_same_bits, forced
 
 
@@ -92,3 +93,22 @@ def test_a_transfer_that_waited_gets_all_chunks_that_come_free(
     thread.join(30)
     assert {each.pointer for each in found} == {each.pointer for each in lent}
     assert len(found) == 4
+
+
+def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(
+    ring: _staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = fake.stream_current(fake.device_current())
+    chunks = [ring.acquire(), ring.acquire()]
+
+    def lost(stream: Any) -> None:
+        raise DeviceLostError("it is gone")
+
+    monkeypatch.setattr(fake, "stream_synchronize", lost)
+    with pytest.raises(DeviceLostError):
+        ring.abandon(chunks, stream)
+    monkeypatch.undo()
+    others = [ring.acquire() for _ in range(_staging.RING_CHUNKS)]
+    assert not {each.pointer for each in chunks} & {each.pointer for each in others}
+    for each in others:
+        ring.release(each)

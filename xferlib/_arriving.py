@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
-_THREADS_FROM = 4 << 20
+THREADS_FROM = 4 << 20
 """A smaller leaf is staged by the thread that begins the tree: waking another takes as long."""
 
 
@@ -64,7 +64,7 @@ class Arriving:
     def _begin(self, leaves: list[Any], packed: list[_packing.Kind], alone: list[int], place: Device) -> None:
         order = Stream._of(self._stream, self._backend)
         for number in alone:
-            if _nbytes(leaves[number]) >= _THREADS_FROM:
+            if _nbytes(leaves[number]) >= THREADS_FROM:
                 self._transfers.append((_api.to_device_async(leaves[number], device=place, stream=order), number))
             else:
                 self._results[number] = _api.to_device(leaves[number], device=place, stream=order)

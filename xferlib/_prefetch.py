@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _api, _device, _registry
+from xferlib._arriving import THREADS_FROM
 from xferlib._batch import Lane
+from xferlib._leaves import flatten
 from xferlib._pipeline import Feed
 from xferlib._readahead import ThreadedFeed
 from xferlib._stream import Stream
@@ -36,10 +38,10 @@ def prefetch(
     that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
     or because no device holds its dtype) is tried again then, so that none is lost.
 
-    A list or tuple is read where it is consumed, and must not be changed up to ``depth`` batches ahead; its
-    batches of up to 64 KiB travel on your own stream, since copying them takes less than ordering two streams.
-    Any other iterable is read ahead by a thread, one item after the other: each has been copied before the
-    next is asked for, so that a generator may fill the same array again and again.
+    The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, which are copied at once;
+    its batches of up to 64 KiB travel on your own stream, since copying them takes less than ordering two
+    streams. Any other iterable is read ahead by a thread, one item after the other: each has been copied before
+    the next is asked for, so that a generator may fill the same array again and again.
 
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
@@ -74,9 +76,10 @@ def prefetch(
     given = _api.raw_stream(stream, place) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
     lane = Lane(backend, place, transform, has_own_streams=given is None)
-    if type(batches) in (list, tuple):
+    is_stable = type(batches) in (list, tuple)
+    if is_stable and not _is_large(batches):
         return Prefetcher(Feed(iter(batches), lane, streams))
-    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=False))
+    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=is_stable))
 
 
 def _refuse_single(batches: Any) -> None:
@@ -91,6 +94,12 @@ def _refuse_single(batches: Any) -> None:
             f"prefetch: batches is {type(batches).__name__}, not an iterable of batches; a list, a generator or a "
             "DataLoader is one"
         )
+
+
+def _is_large(batches: Any) -> bool:
+    """Whether copying a batch takes so long that a thread which begins the next one meanwhile pays."""
+    leaves = flatten(batches[0])[0] if batches else []
+    return any(getattr(leaf, "nbytes", 0) >= THREADS_FROM for leaf in leaves)
 
 
 def _copy_stream(backend: Backend, place: Device) -> RawStream:

@@ -86,6 +86,8 @@ class Ring:
         self._lent = {True: 0, False: 0}
         """Chunks that are lent for transfers upward, and downward."""
         self._returned = threading.Condition()
+        self._lost: list[Chunk] = []
+        """What a device that no longer answers may still use."""
         self._made = 0
 
     def acquire(self) -> Chunk:
@@ -231,10 +233,23 @@ class Ring:
             self.backend.stream_synchronize(stream)
             for chunk in chunks:
                 chunk.is_busy = False
-        finally:
+        except BaseException:  # a copy may be under way for ever: nobody is to use these chunks again
+            self._lost += chunks
+            self._make_room(len(chunks))
+            raise
+        else:
             self._give_back(chunks)
+        finally:
             if is_upward is not None:
                 self._note_returned(len(chunks), is_upward)
+
+    def _make_room(self, count: int) -> None:
+        """So many chunks are gone: whoever waits for one may make one now."""
+        with self._lock:
+            self._count -= count
+            self._made -= count
+        for _ in range(count):
+            self._free.put(None)
 
     @property
     def nbytes(self) -> int:
@@ -252,11 +267,7 @@ class Ring:
                     freed += 1
         except Empty:
             pass
-        with self._lock:
-            self._count -= freed
-            self._made -= freed
-        for _ in range(freed):  # whoever waits for a chunk may make one now
-            self._free.put(None)
+        self._make_room(freed)
         return freed * CHUNK_NBYTES
 
 

@@ -5,6 +5,7 @@ Downward and upward staging are the same ring of pinned chunks, filled or draine
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import itertools
@@ -86,8 +87,14 @@ class _InFlight:
             if entry is not None:
                 entry[0].event_synchronize(entry[1])
 
+    def close(self) -> None:
+        """The interpreter ends: let go of everything while the libraries that own it are still there."""
+        workers.close()  # nothing is added from then on
+        self._held.clear()
+
 
 in_flight = _InFlight()
+atexit.register(in_flight.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=in_flight._reset)
 

@@ -16,7 +16,7 @@ import numpy as np
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib import _device, _forked
+from xferlib import _device, _immortal
 from xferlib._array import Array
 from xferlib._device import Device
 from xferlib.backends import _cuda_calls as calls
@@ -120,7 +120,7 @@ class Guard:
 
     def __del__(self) -> None:
         if self.pid != os.getpid():  # a forked child must not free the parent's memory
-            _forked.keep(self.allocation)
+            _immortal.keep(self.allocation)
             return
         try:
             self.backend.attach(self.stream.device)
@@ -367,6 +367,7 @@ class CudaBackend(CudaKernels, Backend):
         if made is None:
             with Current(self, device):
                 made = self._make_stream(device, non_blocking=non_blocking, priority=priority)
+            _immortal.keep(made)
         stream = RawStream(made.handle, device, native=made.native, core=made.core)
         weakref.finalize(stream, self._unused.setdefault(key, []).append, made).atexit = False
         place = (device.index, made.handle)

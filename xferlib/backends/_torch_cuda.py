@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from xferlib import _immortal
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
 from xferlib.backends import torch as shared
@@ -31,8 +32,12 @@ def _hold() -> None:
     _held.extend(_recorded.values())
 
 
+def _keep() -> None:
+    _immortal.keep(_held)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_held.clear)
+    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=_keep)
 
 
 class TorchCuda(CudaBackend):

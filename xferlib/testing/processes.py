@@ -121,10 +121,9 @@ class Processes(Harness):
         )
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-    @pytest.mark.parametrize("ends", ["os._exit(0)", "sys.exit(0)"])
-    def test_a_forked_child_destroys_nothing_of_its_parent(self, ends: str) -> None:
+    def test_a_forked_child_destroys_nothing_of_its_parent(self) -> None:
         self.passes(
-            f"""
+            """
             xl.Device(PLACE).use()
             for _ in range(3):  # streams that nobody uses any more, and memory that their copies used
                 with xl.Stream(PLACE) as stream:
@@ -136,7 +135,7 @@ class Processes(Harness):
             child = os.fork()
             if not child:
                 gc.collect()
-                {ends}
+                os._exit(0)  # as multiprocessing ends its children
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
             assert (xl.to_host(xl.to_device(kept[2])) == kept[2]).all()
             """

@@ -1,0 +1,15 @@
+"""What must not be destroyed before the process is gone.
+
+A forked child inherits the parent's streams and memory, and the driver, which did not survive the fork, would crash
+where it is asked to destroy them. At the end of an interpreter a library may free memory that another stream has used:
+it asks that stream, which must still be there.
+"""
+
+from __future__ import annotations
+
+
+def keep(thing: object) -> None:
+    """Keep something for as long as this process lives, beyond the end of its interpreter."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
