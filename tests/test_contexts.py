@@ -106,5 +106,6 @@ def test_a_forked_child_may_end_as_an_interpreter_does(name: str) -> None:
     status = xl.available_backends()[name]
     if not any(xl.Device(device).kind == "cuda" for device in status.devices):
         pytest.skip(f"{name} sees no CUDA device ({status})")
-    done = subprocess.run([sys.executable, "-c", _FORKED, name], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKED, name]  # forking beside threads
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

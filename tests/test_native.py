@@ -113,7 +113,7 @@ def _run(
     )  # fmt: skip
     library = _native.library()
     staging = library.xf_open(ctypes.byref(setup))
-    library.xf_help(staging, helpers, 8)
+    library.xf_help(staging, helpers, 3, 8)
 
     def work() -> None:
         while library.xf_run(staging, slice_, 0):

@@ -201,6 +201,11 @@ def staging_threads_in_all() -> int:
     return 2 * staging_threads()
 
 
+def staging_helpers() -> int:
+    """How many threads help in both directions: so few that those of the program's own find a core when they wake."""
+    return min(2 * staging_threads(), max(staging_threads(), usable_cores() - 2))
+
+
 def usable_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

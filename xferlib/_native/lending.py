@@ -103,7 +103,8 @@ class Lending:
         with self._lock:
             if self._staging is None:
                 self._open(library)
-                library.xf_help(self._staging, self._helpers, _config.staging_threads_in_all())
+                each_way = _config.staging_threads() - 1
+                library.xf_help(self._staging, self._helpers, each_way, _config.staging_helpers())
             number = len(self._threads)
             self._threads.append(threading.current_thread().name)
         while library.xf_run(self._staging, _SLICE, number) and take() >= 0:

@@ -360,8 +360,10 @@ EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t wanted, left;
-    Staging *first;   /* of those that want more threads, in the order of their asking */
-    int64_t tickets;  /* threads that all of them want */
+    Staging *first;    /* of those that want more threads, in the order of their asking */
+    int64_t tickets;   /* threads that all of them want */
+    int64_t helping[2]; /* threads that help downward and upward: one transfer after the other is done sooner than two */
+    int64_t each_way;  /* how many there may be of either */
     int64_t threads, idle;
     int is_prepared;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
@@ -372,7 +374,7 @@ static void forget_threads(void) {
     pthread_cond_init(&pool.wanted, NULL);
     pthread_cond_init(&pool.left, NULL);
     pool.first = NULL;
-    pool.tickets = pool.threads = pool.idle = 0;
+    pool.tickets = pool.threads = pool.idle = pool.helping[0] = pool.helping[1] = 0;
 }
 
 /* Take a staging, with the pool's lock held, out of the queue for threads. */
@@ -382,6 +384,13 @@ static void withdraw(Staging *staging) {
     if (*place != NULL) *place = staging->following;
     pool.tickets -= staging->wanted;
     staging->wanted = 0;
+}
+
+/* The first staging, with the pool's lock held, that a thread may join; NULL when there is none. */
+static Staging *next_wanted(void) {
+    Staging *staging = pool.first;
+    while (staging != NULL && pool.helping[staging->setup.is_upward != 0] >= pool.each_way) staging = staging->following;
+    return staging;
 }
 
 static void help_out(Staging *staging, int64_t thread) {
@@ -399,10 +408,12 @@ static void help_out(Staging *staging, int64_t thread) {
 static void *live(void *number) {
     pthread_mutex_lock(&pool.lock);
     for (;;) {
-        while (pool.first == NULL) pthread_cond_wait(&pool.wanted, &pool.lock);
-        Staging *staging = pool.first;
+        Staging *staging;
+        while ((staging = next_wanted()) == NULL) pthread_cond_wait(&pool.wanted, &pool.lock);
+        int way = staging->setup.is_upward != 0;
         staging->wanted--;
         staging->helping++;
+        pool.helping[way]++;
         pool.tickets--;
         pool.idle--;
         if (staging->wanted == 0) withdraw(staging);
@@ -410,6 +421,7 @@ static void *live(void *number) {
         help_out(staging, (int64_t)(intptr_t)number);
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
+        pool.helping[way]--;
         if (--staging->helping == 0) pthread_cond_broadcast(&pool.left); /* it may be freed from here on */
     }
     return NULL;
@@ -430,10 +442,12 @@ static int start(void) {
     return 1;
 }
 
-/* Let up to `count` threads come and help, of `most` that there may be. They are numbered -1, -2, ... Once only. */
-EXPORT void xf_help(Staging *staging, int64_t count, int64_t most) {
+/* Let up to `count` threads come and help, of `most` that there may be, and `each_way` that help in one direction. They
+   are numbered -1, -2, ... Once only. */
+EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t most) {
     if (count <= 0) return;
     pthread_mutex_lock(&pool.lock);
+    pool.each_way = each_way;
     if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
     Staging **place = &pool.first;
     while (*place != NULL) place = &(*place)->following;
