@@ -179,7 +179,7 @@ def _duplex_s(place: xl.Device, nbytes: int) -> float:
 def _maps(places: list[xl.Device], nbytes: int, folder: Path | None) -> Iterator[Callable[[], Map]]:
     place = places[0]
     rows, width = nbytes // (4 * _MIB), _MIB
-    chunk_rows = max(1, min(16, rows // 8))
+    chunk_rows = max(1, min(64, rows // 8))
     link_s = _duplex_s(place, nbytes) / len(places) if place.kind != "cpu" else 0.0
     with xl.use_backend(place.backend):
         double = xl.elementwise("float32 x", "float32 y", "y = x + x", name="bench_double")
