@@ -16,7 +16,7 @@ from xferlib._staging import Chunk
 
 _SMALLEST_CHUNK = 512 << 10
 PIECE_NBYTES = 4 << 20
-"""What a thread fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50 to 51, 16 MiB 45 to 48."""
+"""What a thread of Python's fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
 _FIRST = (256 << 10, 512 << 10, 1 << 20, 1 << 20, 2 << 20, 2 << 20)
 """Sizes of the first pieces of a large transfer: the link starts early, and the threads come one after the other."""
 _LAST = (1 << 20,) * 8
