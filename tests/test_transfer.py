@@ -518,3 +518,41 @@ def test_an_interrupted_wait_for_a_small_copy_leaves_none_behind(
         xl.to_host(there)
     machine.refuse_pending(there.pointer, 5000, "an array died")
     assert not machine.violations
+
+
+class _Asked:
+    """A backend whose events pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.done: set[int] = set()
+        self.questions = 0
+
+    def kept(self, objects: tuple[Any, ...], event: int) -> tuple[Any, ...]:
+        return objects
+
+    def event_done(self, event: int) -> bool:
+        self.questions += 1
+        return event in self.done
+
+
+def test_what_is_in_flight_is_let_go_at_a_cost_that_does_not_grow() -> None:
+    held, backend = _transfer._InFlight(), _Asked()
+    backend.done = set(range(1, 500))  # the first one, 0, takes for ever
+    for number in range(500):
+        held.hold(backend, number, object())  # type: ignore[arg-type]
+    assert backend.questions <= 2 * 500
+    assert len(held._held) <= 3
+    assert 0 in {event for _, event, _ in held._held.values()}
+    held.forget()
+    assert not held._held
+
+
+def test_many_copies_that_are_all_in_flight_are_all_held() -> None:
+    held, backend = _transfer._InFlight(), _Asked()
+    for number in range(300):
+        held.hold(backend, number, object())  # type: ignore[arg-type]
+    assert {event for _, event, _ in held._held.values()} == set(range(300))
+    backend.done = set(range(300))
+    for number in range(300, 500):
+        held.hold(backend, number, object())  # type: ignore[arg-type]
+    assert {event for _, event, _ in held._held.values()} <= set(range(300, 500))

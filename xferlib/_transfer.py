@@ -74,9 +74,12 @@ class _InFlight:
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
         objects = backend.kept(objects, event)
-        for number in list(self._held):
+        # Two for each that is added: all are asked in turn, at a cost that does not grow with their number.
+        for number in list(itertools.islice(self._held, 2)):
             entry = self._held.get(number)
-            if entry is not None and entry[0].event_done(entry[1]):
+            if entry is not None:
+                if not entry[0].event_done(entry[1]):
+                    self._held[next(self._numbers)] = entry
                 self._held.pop(number, None)
         self._held[next(self._numbers)] = (backend, event, objects)
 
@@ -87,14 +90,21 @@ class _InFlight:
             if entry is not None:
                 entry[0].event_synchronize(entry[1])
 
-    def close(self) -> None:
-        """The interpreter ends: let go of everything while the libraries that own it are still there."""
-        workers.close()  # nothing is added from then on
+    def forget(self) -> None:
+        """Let go of everything."""
         self._held.clear()
 
 
 in_flight = _InFlight()
-atexit.register(in_flight.close)
+
+
+@atexit.register
+def _let_go() -> None:
+    """The interpreter ends: arrays are freed while the libraries that own them are still there."""
+    workers.close()  # nothing is added from then on
+    in_flight.forget()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=in_flight._reset)
 
