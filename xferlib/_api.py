@@ -110,6 +110,12 @@ def to_device(
     return _move.device_to_device(x, source, target, place, wanted, order, out)
 
 
+def send(host: HostArray, target: Backend, place: Device) -> Array:
+    """`to_device` of a NumPy array to a device that has been looked up."""
+    host = _array.as_host_array(host)
+    return _from_host(host, host, target, place, None, wanted_dtype(None, host.dtype), None, None, True)
+
+
 def _from_host(
     x: Any,
     host: HostArray,

@@ -144,8 +144,9 @@ class Batch:
     def hand_over(self) -> Any:
         """The batch, ordered on the calling thread's current stream; may be called again after an error."""
         if self.is_direct:
-            send = _api.to_device if type(self._host) is np.ndarray else _tree.to_device
-            return send(self._host, device=self._lane.place)
+            if type(self._host) is np.ndarray:
+                return _api.send(self._host, self._lane.backend, self._lane.place)
+            return _tree.to_device(self._host, device=self._lane.place)
         error, self._error = self._error, None
         if error is not None:
             self._restart()

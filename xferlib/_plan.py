@@ -34,7 +34,7 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-_DRIVER_MOST_UP, _DRIVER_MOST_DOWN = 3 << 20, 6 << 20
+_DRIVER_MOST_UP, _DRIVER_MOST_DOWN = 2 << 20, 6 << 20
 """Up to here the driver's own copy of ordinary memory is as fast as several threads, which must be woken."""
 _DRIVER_MOST_OF_ALL = 24 << 20
 """The same where the threads stage in Python."""
