@@ -7,9 +7,10 @@ it asks that stream, which must still be there.
 
 from __future__ import annotations
 
+import ctypes
+from typing import Any
 
-def keep(thing: object) -> None:
-    """Keep something for as long as this process lives, beyond the end of its interpreter."""
-    import ctypes
 
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+def keep(thing: object, _increase: Any = ctypes.pythonapi.Py_IncRef, _object: Any = ctypes.py_object) -> None:
+    """Keep something for as long as this process lives; may be asked while the interpreter ends."""
+    _increase(_object(thing))
