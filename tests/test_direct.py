@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _direct, _plan
+from xferlib import _direct, _native, _plan
 from xferlib.errors import LayoutError, SlowPathError
 from xferlib.testing import assert_same_bits, forced, strategies
 from xferlib.testing.strategies import bits_of
@@ -90,6 +90,14 @@ def test_large_arrays_are_left_to_others(fake: Any) -> None:
     d = xl.zeros(_plan._DRIVER_MOST_OF_ALL + 1, "uint8", device=HERE)
     assert _direct.download(d, None) is None
     assert not _direct.upload(np.zeros(d.shape, "uint8"), d)
+
+
+def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
+    x = bits_of(_plan._DRIVER_MOST_UP + 1, np.uint8, seed=9)
+    d = xl.to_device(x, device=HERE)
+    assert _direct.upload(x, d) == (not _native.is_on())
+    assert _direct.upload(xl.pinned_array(x[::-1], backend="fake"), d)
+    assert_same_bits(xl.to_host(d), x[::-1])
 
 
 def test_a_stream_with_pending_work_is_not_waited_for_upward(copies: list[str], fake: Any) -> None:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _native, _pieces, _staging, _transfer
+from xferlib import _hostmem, _native, _pieces, _staging, _transfer
 from xferlib._native import build
 from xferlib._native.cutting import Cut, cut
 from xferlib._native.lending import _steps
@@ -235,6 +235,32 @@ def test_loads_cover_a_transfer_and_fit_a_chunk(units: int, unit: int, threads: 
     assert len(sizes) == found.firsts[-1]
     for load, share, (first, end) in zip(loads, found.shares, itertools.pairwise(found.firsts), strict=True):
         assert sizes[first:end] == [share] * (load // share) + ([load % share] if load % share else [])
+
+
+@given(nbytes=st.integers(1, 200 << 20), threads=st.integers(1, 20))
+def test_pieces_of_fresh_memory_are_whole_huge_pages(nbytes: int, threads: int) -> None:
+    found = cut(nbytes, unit=1, threads=threads, is_upward=False, least=_hostmem.HUGE)
+    starts = list(itertools.accumulate(found.sizes(), initial=0))
+    assert starts[-1] == found.offsets[-1] == nbytes
+    assert all(start % _hostmem.HUGE == 0 for start in starts[:-1])
+    assert max(end - start for start, end in itertools.pairwise(found.offsets)) <= _staging.CHUNK_NBYTES
+
+
+def test_results_on_fresh_pages_are_known_to_be() -> None:
+    cache = _hostmem.HostCache()
+    fresh = cache.empty((10 << 20,), np.dtype("float32"))
+    assert _hostmem.is_fresh(fresh)
+    assert _pieces.pieces(fresh, fresh.dtype).rows().least == _hostmem.HUGE  # type: ignore[union-attr]
+    del fresh
+    for _ in range(3):  # a loop gets pages that are there
+        again = cache.empty((10 << 20,), np.dtype("float32"))
+        was_fresh = _hostmem.is_fresh(again)
+        del again
+    assert not was_fresh
+    ordinary = np.zeros(10)
+    assert not _hostmem.is_fresh(ordinary)
+    assert not _hostmem.is_fresh(ordinary[::2])
+    assert _pieces.pieces(ordinary, ordinary.dtype).rows().least == 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("nbytes", [1 << 20, 3 << 20, (16 << 20) + 5, 64 << 20, 1 << 30])

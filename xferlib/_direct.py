@@ -1,9 +1,9 @@
 """Copies by the driver's own route in as few steps as can be: what most blocking calls are.
 
 `_api` and `_move` know every case. This module knows one, in which a single synchronous copy is the whole
-transfer, and leaves the others to them: up to 2 MiB upward and 6 downward (24 where nothing stages in C), both ends
-in C order and of one shape and dtype, on a stream that the driver's copies are ordered behind. Up to there the driver
-is as fast as several threads are.
+transfer, and leaves the others to them: up to 2 MiB upward and 6 downward (24 from the pinned pool, or where nothing
+stages in C), both ends in C order and of one shape and dtype, on a stream that the driver's copies are ordered behind.
+Up to there the driver is as fast as several threads are.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ def upload(x: Any, out: Array) -> bool:
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
     """Fill a C-contiguous destination of the shape of ``src``; False, and nothing done, in every other case."""
     nbytes = src.nbytes
+    if not nbytes or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
+        return False
+    pointer = address(src)
     return (
-        nbytes > 0
-        and _plan.is_drivers_size(nbytes, is_upward=True)
-        and src.dtype == into.dtype
-        and src.flags.c_contiguous
-        and _is_open()
+        _plan.is_direct(pointer, nbytes, backend)
         and backend.takes_pageable(stream, idle=True)
-        and backend.copy_to_device(into.pointer, address(src), nbytes, stream=stream)
+        and backend.copy_to_device(into.pointer, pointer, nbytes, stream=stream)
     )
 
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from xferlib import _config
 
-_HUGE = 2 << 20
+HUGE = 2 << 20
+"""Bytes of a huge page."""
 RECYCLED_FROM = 32 << 20
 """Smaller results are ordinary ``numpy.empty``: glibc's malloc recycles up to 32 MiB (mallopt(3)) itself."""
 _SIZES_REMEMBERED = 64
@@ -55,11 +56,13 @@ def array_over(
 class _Lease:
     """A block while an array uses it; gives it back when the last view of the array dies."""
 
-    __slots__ = ("block", "cache", "pid")
+    __slots__ = ("block", "cache", "is_fresh", "pid")
 
-    def __init__(self, block: mmap.mmap, cache: HostCache) -> None:
+    def __init__(self, block: mmap.mmap, cache: HostCache, *, is_fresh: bool) -> None:
         self.block = block
         self.cache = cache
+        self.is_fresh = is_fresh
+        """Whether its pages were not there when it was taken."""
         self.pid = os.getpid()
 
     def __del__(self) -> None:
@@ -68,6 +71,12 @@ class _Lease:
                 self.cache.give_back(self.block)
         except Exception:  # the interpreter is going away
             return
+
+
+def is_fresh(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array of `HostCache.empty` lies on pages that nobody has touched, unless it has been filled since."""
+    owner = getattr(getattr(array.base, "base", None), "owner", None)
+    return isinstance(owner, _Lease) and owner.is_fresh
 
 
 class HostCache:
@@ -85,13 +94,14 @@ class HostCache:
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < RECYCLED_FROM:
             return np.empty(shape, dtype)
-        block = self._take(nbytes)
+        block, is_fresh = self._take(nbytes)
         pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
-        aligned = -(-pointer // _HUGE) * _HUGE
-        return array_over(aligned, shape, dtype, nbytes, _Lease(block, self))
+        aligned = -(-pointer // HUGE) * HUGE
+        return array_over(aligned, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
 
-    def _take(self, nbytes: int) -> mmap.mmap:
-        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + _HUGE
+    def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
+        """Pages for so many bytes, and whether they are to be faulted in first."""
+        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
         with self._lock:
             self._asked.append(size)
             blocks = self._free.get(size)
@@ -100,13 +110,13 @@ class HostCache:
                 if not blocks:
                     del self._free[size]
                 self.nbytes_free -= size
-                return block
+                return block, False
         try:
             fresh = _map(size)
         except (OSError, ValueError, OverflowError) as error:
             raise MemoryError(f"{nbytes} bytes of host memory for the result are not to be had: {error}") from error
         _advise(fresh, "MADV_HUGEPAGE")
-        return fresh
+        return fresh, True
 
     def give_back(self, block: mmap.mmap) -> None:
         """Keep a block for the next array of its size, or unmap it."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from xferlib import _config
+from xferlib import _config, _hostmem
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address, chunked, merged
 from xferlib._staging import Chunk
@@ -52,6 +52,8 @@ class Rows(NamedTuple):
     stride: int
     unit: int
     """Bytes that are not to be divided."""
+    least: int
+    """Bytes of a piece at least, except for the last: two threads that fault in one huge page both clear it."""
     limit: int
     """Most bytes of a piece."""
 
@@ -101,7 +103,8 @@ class _Plain:
         return len(self._spans)
 
     def rows(self) -> Rows:
-        return Rows(self._start, self._array.nbytes, 0, 0, 1, self._limit)
+        least = _hostmem.HUGE if _hostmem.is_fresh(self._array) else 0
+        return Rows(self._start, self._array.nbytes, 0, 0, 1, least, self._limit)
 
     def span(self, index: int) -> tuple[int, int]:
         return self._spans[index]
@@ -141,7 +144,7 @@ class _Converted:
         if nbytes < min(_WORDS):
             return None
         unit = nbytes if nbytes in _WORDS else itemsize  # a piece begins and ends with one
-        return Rows(int(flat.ctypes.data), flat.nbytes, nbytes, flat.strides[0], unit, self._limit)
+        return Rows(int(flat.ctypes.data), flat.nbytes, nbytes, flat.strides[0], unit, 0, self._limit)
 
     def span(self, index: int) -> tuple[int, int]:
         offset, part = self._chunks[index]

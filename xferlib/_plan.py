@@ -100,6 +100,13 @@ def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
     return nbytes <= most or (nbytes <= _DRIVER_MOST_OF_ALL and not _native.is_on())
 
 
+def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
+    """Whether one synchronous copy by the driver is as fast as any other way up, for memory at that address."""
+    if is_drivers_size(nbytes, is_upward=True):
+        return True
+    return nbytes <= _DRIVER_MOST_OF_ALL and _pinned.pool_of(backend).find(pointer) is not None
+
+
 def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any], *, is_upward: bool) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
     return (

@@ -52,7 +52,7 @@ class Cut:
 
 
 @functools.lru_cache(maxsize=64)  # loops move arrays of one size
-def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, most: int = PIECE_MOST) -> Cut:
+def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, least: int = 0, most: int = PIECE_MOST) -> Cut:
     """Cut a transfer.
 
     Args:
@@ -60,11 +60,14 @@ def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, most: int = PI
         unit: Every piece begins and ends at a multiple of it; a power of two.
         threads: How many will fill or empty pieces.
         is_upward: Host to device.
-        most: Bytes of a piece.
+        least: Every piece but the last begins and ends at a multiple of it; 0: of ``unit``.
+        most: Bytes of a piece, if that is not less than ``least``.
     """
-    loads = _loads(nbytes, unit, most, is_upward=is_upward)
-    least = min(_PIECE_LEAST, most)
-    shares = [_multiple(min(most, max(-(-load // threads), least)), unit) for load in loads]
+    unit, most = least or unit, max(most, least)
+    tail = nbytes % unit
+    loads = [*_loads(nbytes - tail, unit, most, is_upward=is_upward), *([tail] if tail else [])]
+    smallest = min(_PIECE_LEAST, most)
+    shares = [_multiple(min(most, max(-(-load // threads), smallest)), unit) for load in loads]
     counts = (-(-load // share) for load, share in zip(loads, shares, strict=True))
     return Cut(
         tuple(itertools.accumulate(loads, initial=0)), tuple(shares), tuple(itertools.accumulate(counts, initial=0))
@@ -73,6 +76,8 @@ def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, most: int = PI
 
 def _loads(nbytes: int, unit: int, most: int, *, is_upward: bool) -> list[int]:
     """Sizes of loads, doubled from the first one to the largest; downward also halved towards the end."""
+    if not nbytes:
+        return []
     first = _multiple(min(_FIRST, most), unit)
     largest = _multiple(min(CHUNK_NBYTES, 8 * most, max(first, nbytes // _LOADS_OF_EACH_SIZE)), unit)
     rising = list(itertools.takewhile(lambda size: size < largest, (first << n for n in itertools.count())))

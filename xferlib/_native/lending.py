@@ -70,7 +70,10 @@ class Lending:
         self._lent: Any = None
         self._staging: Any = None
         threads = min(_config.staging_threads(), 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
-        found = cut(rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, most=min(PIECE_MOST, rows.limit))
+        found = cut(
+            rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
+            most=min(PIECE_MOST, rows.limit),
+        )  # fmt: skip
         self._cut = found
         self._helpers = min(threads, found.firsts[-1]) - 1
         """Threads of the library's that come beside the one that conducts."""
