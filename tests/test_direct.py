@@ -95,6 +95,7 @@ def test_large_arrays_are_left_to_others(fake: Any) -> None:
 def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
     x = bits_of(_plan._DRIVER_MOST_UP + 1, np.uint8, seed=9)
     d = xl.to_device(x, device=HERE)
+    xl.Device(HERE).synchronize()
     assert _direct.upload(x, d) == (not _native.is_on())
     assert _direct.upload(xl.pinned_array(x[::-1], backend="fake"), d)
     assert_same_bits(xl.to_host(d), x[::-1])
