@@ -474,3 +474,41 @@ def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str
     gc.collect()
     assert freed() is None
     assert feed() is None
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (200, 100)])
+def test_small_batches_of_a_generator_are_those_it_gave_though_it_fills_the_same_memory_again(
+    shape: tuple[int, ...],
+) -> None:
+    memory = {"x": np.empty(shape, ">f4"), "y": [np.empty(shape[::-1]).T]}  # any layout, in a tree
+
+    def source() -> Iterator[Any]:
+        for number in range(40):
+            memory["x"][...] = number  # type: ignore[call-overload]
+            memory["y"][0][...] = -number
+            yield memory
+
+    with xl.prefetch(source(), depth=3) as batches:
+        found = [(xl.to_host(batch["x"]), xl.to_host(batch["y"][0])) for batch in batches]
+    memory["x"][...] = 99  # type: ignore[call-overload]
+    assert len(found) == 40
+    for number, (x, y) in enumerate(found):
+        assert_same_bits(x, np.full(shape, number, "float32"))
+        assert_same_bits(y, np.full(shape, -number, "float64"))
+
+
+def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
+    place = xl.get_device()
+    if place.kind == "cpu":
+        pytest.skip("a CPU has no streams")
+    with xl.trace() as found, xl.Stream(place) as stream:
+        for _ in xl.prefetch(array(number) for number in range(5)):
+            pass
+        stream.synchronize()
+    copies = [each for each in found.operations if each.kind == "h2d"]
+    assert len(copies) == 5
+    assert len({each.stream for each in copies}) == 1
+    with xl.trace() as found, xl.Stream(place):
+        for _ in xl.prefetch(array(number, (100, 1000)) for number in range(5)):
+            pass
+    assert len({each.stream for each in found.operations if each.kind == "h2d"}) > 1

@@ -53,6 +53,18 @@ class Lane:
         sizes = [leaf.nbytes if type(leaf) is np.ndarray else _staging.SMALL_NBYTES + 1 for leaf in leaves]
         return sum(sizes) <= _staging.SMALL_NBYTES
 
+    def kept(self, host: Any) -> Any:
+        """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
+
+        For a source that may fill the same memory again: less work than sending it and waiting for that.
+        """
+        if self._is_host or not self.is_direct(host):
+            return None
+        if type(host) is np.ndarray:
+            return host.copy()
+        leaves, rebuild = flatten(host)
+        return rebuild([leaf.copy() for leaf in leaves])
+
     @property
     def transforms_ahead(self) -> bool:
         """Whether the library's operations follow the stream of the copies, so that they need not wait."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 from collections.abc import Iterator
@@ -147,8 +148,7 @@ class ThreadedFeed(Feed):
                 return False
             self._phase = _Phase.COPYING
             before = self._ready[-1] if self._ready else None
-        batch = Batch(host, self._lane, self._next_slot.stream)
-        is_begun = batch.try_begin(before) and (self._is_stable or batch.try_prepare())
+        batch, is_begun = self._begun(host, before)
         with self._changed:
             if self._is_closed:
                 batch.cancel()
@@ -159,6 +159,17 @@ class ThreadedFeed(Feed):
             self._ready.append(batch)
             self._changed.notify_all()
         return True
+
+    def _begun(self, host: Any, before: Batch | None) -> tuple[Batch, bool]:
+        """The batch of an item, which the source may change from now on, and whether that succeeded."""
+        stream, kept = self._next_slot.stream, None
+        if not self._is_stable:
+            with contextlib.suppress(Exception):  # what has no copy on the host is tried on the device, or says why not
+                kept = self._lane.kept(host)
+        if kept is not None:
+            return Batch(kept, self._lane, stream, is_direct=True), True
+        batch = Batch(host, self._lane, stream)
+        return batch, batch.try_begin(before) and (self._is_stable or batch.try_prepare())
 
     def _tell(self, error: BaseException) -> None:
         """Let the consumer know, and wait until it does."""
