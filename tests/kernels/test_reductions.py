@@ -206,3 +206,31 @@ def test_empty():
 def test_refused(call, error, words):
     with pytest.raises(error, match=words):
         call(np.ones((3, 4)))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("layout", ["rows", "strided", "backwards", "broadcast", "rows backwards"])
+def test_numpys_own_fold_gives_the_bits_of_the_definition_in_every_layout(name, dtype, layout):
+    if dtype == "complex64" and name in ("min", "max"):
+        pytest.skip("complex numbers have no order")
+    memory = random_bits(dtype, 5 * 20_000, seed=len(layout)).reshape(5, 20_000)
+    layouts = {
+        "rows": memory[:, 1:8200],
+        "strided": memory[:, ::2],
+        "backwards": memory[:, 8300:1:-1],
+        "broadcast": np.broadcast_to(memory[:, 3:4], (5, 9000)),
+        "rows backwards": memory[::-1, 1:8200],
+    }
+    spec = getattr(reductions, name).definition.specialize((memory.dtype,), frozenset())
+    spec = dataclasses.replace(spec, shortcut=None)
+    for x in (layouts[layout], np.where(np.isfinite(layouts[layout]), layouts[layout], 1)):  # NaN swallows the rest
+        results = []
+        for has_fold in (True, False):
+            plan = NumpyReduction(spec, *x.shape)
+            if not has_fold:
+                plan._ufunc = None
+            out = np.empty(x.shape[0], spec.output_dtypes[0])
+            plan.run([x], [out])
+            results.append(out)
+        assert same_bits(*results)

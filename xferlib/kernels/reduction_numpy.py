@@ -34,6 +34,13 @@ class BlockFunction:
         self._only = steps[0] if is_plain else None
 
     @property
+    def ufunc(self) -> np.ufunc | None:
+        """What it is on two operands, if that is a function of NumPy's; None for anything else."""
+        if self._only is None or self._only[1:3] != (0, 1) or not isinstance(self._only[0], np.ufunc):
+            return None
+        return self._only[0]
+
+    @property
     def is_copy(self) -> bool:
         """Whether the results are the operands as they are."""
         program = self.recipe.program
@@ -56,6 +63,17 @@ class BlockFunction:
         execute(recipe.all_steps, env)
 
 
+def _folded(ufunc: np.ufunc, leaves: A) -> A:
+    """The last axis, `LEAF` elements that lie forwards in memory, as `_leaf` does it, in half the time."""
+    rows = leaves.reshape(*leaves.shape[:-1], LEAF // LANES, LANES)
+    total: A = ufunc.reduce(rows, axis=-2, dtype=leaves.dtype)
+    step = LANES // 2
+    while step:
+        total = ufunc(total[..., :step], total[..., step : 2 * step])
+        step //= 2
+    return total[..., 0]
+
+
 class NumpyReduction:
     """A reduction prepared for ``rows`` results of ``count`` elements each."""
 
@@ -66,6 +84,7 @@ class NumpyReduction:
         self._threads = _config.get().threads or _config.usable_cores()
         self._map = BlockFunction(spec.map_program, count)
         self._combine = BlockFunction(spec.combine, 1)
+        self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
         self._post = BlockFunction(spec.post, 1)
 
     def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
@@ -150,6 +169,9 @@ class NumpyReduction:
     def _leaf(self, values: list[A]) -> list[A]:
         """The last axis, of at most `LEAF` elements, reduced: rows of lanes one after the other, then halves."""
         count = values[0].shape[-1]
+        # NumPy folds an outer axis in its order, unless it walks backwards through memory.
+        if self._ufunc is not None and count == LEAF and values[0].strides[-1] > 0:
+            return [_folded(self._ufunc, values[0])]
         lanes = min(count, LANES)
         total = [each[..., :lanes].copy() for each in values]
         for start in range(LANES, count, LANES):
