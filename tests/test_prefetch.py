@@ -512,3 +512,15 @@ def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
         for _ in xl.prefetch(array(number, (100, 1000)) for number in range(5)):
             pass
     assert len({each.stream for each in found.operations if each.kind == "h2d"}) > 1
+
+
+def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:
+    class Node:
+        pass
+
+    def flatten(node: Node) -> Any:
+        raise ZeroDivisionError("no children today")
+
+    xl.tree.register(Node, flatten, lambda metadata, children: Node())
+    with xl.prefetch([Node(), array(1)]) as batches, pytest.raises(ZeroDivisionError, match="no children today"):
+        next(batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,29 +48,31 @@ class Lane:
         """
         if self._is_host or not self._may_be_direct:
             return self._may_be_direct
-        if type(host) is np.ndarray:
-            return host.nbytes <= _staging.SMALL_NBYTES
-        leaves, _ = flatten(host)
-        sizes = [leaf.nbytes if type(leaf) is np.ndarray else _staging.SMALL_NBYTES + 1 for leaf in leaves]
-        return sum(sizes) <= _staging.SMALL_NBYTES
+        return _are_small([host] if type(host) is np.ndarray else flatten(host)[0])
 
     def kept(self, host: Any) -> Any:
         """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
 
         For a source that may fill the same memory again: less work than sending it and waiting for that.
         """
-        if self._is_host or not self.is_direct(host):
+        if self._is_host or not self._may_be_direct:
             return None
-        if type(host) is np.ndarray:
-            return host.copy()
-        leaves, rebuild = flatten(host)
-        return rebuild([leaf.copy() for leaf in leaves])
+        leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
+        return rebuild([leaf.copy() for leaf in leaves]) if _are_small(leaves) else None
 
     @property
     def transforms_ahead(self) -> bool:
         """Whether the library's operations follow the stream of the copies, so that they need not wait."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+def _are_small(leaves: list[Any]) -> bool:
+    """Whether all are NumPy arrays, and together small."""
+    if any(type(leaf) is not np.ndarray for leaf in leaves):
+        return False
+    nbytes: int = sum(leaf.nbytes for leaf in leaves)
+    return nbytes <= _staging.SMALL_NBYTES
 
 
 class Batch:

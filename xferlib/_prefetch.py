@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
@@ -98,8 +99,9 @@ def _refuse_single(batches: Any) -> None:
 
 def _is_large(batches: Any) -> bool:
     """Whether copying a batch takes so long that a thread which begins the next one meanwhile pays."""
-    leaves = flatten(batches[0])[0] if batches else []
-    return any(getattr(leaf, "nbytes", 0) >= THREADS_FROM for leaf in leaves)
+    with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
+        return any(getattr(leaf, "nbytes", 0) >= THREADS_FROM for leaf in flatten(batches[0])[0])
+    return False
 
 
 def _copy_stream(backend: Backend, place: Device) -> RawStream:

@@ -385,7 +385,7 @@ def _after_fork_in_child() -> None:
     _lock = threading.RLock()
     for name, backend in list(_loaded.items()):
         if backend.capabilities.streams and not backend.survives_fork:
-            _immortal.keep(_loaded.pop(name))  # its streams with it
+            _immortal.keep(_loaded.pop(name))  # and what its driver owns
             _failed[name] = ForkError(
                 f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
                 "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"

@@ -154,18 +154,16 @@ class Lending:
         library = _native.library()
         library.xf_end(self._staging)
         error = library.xf_error(self._staging)
-        has_failed = bool(error)
-        if self._moving is not None and not has_failed:
+        if self._moving is not None and not error:
             self._moving.finished(functools.partial(_steps, self._marks, self._cut, self._threads))
         library.xf_close(self._staging)
         for chunk, lent in zip(self._chunks, self._lent, strict=True):
             chunk.is_busy = bool(lent.is_busy)
-        if not has_failed:
+        if not error:
             self._ring.give_back(self._chunks, is_upward=self._is_upward)
             return
-        self._ring.abandon(
-            self._chunks, self._stream, is_upward=self._is_upward
-        )  # a copy may be under way that no event marks
+        # A copy may be under way that no event marks.
+        self._ring.abandon(self._chunks, self._stream, is_upward=self._is_upward)
         raise self._backend.staging_error(error, self._stream)  # which a helper may have met last
 
 

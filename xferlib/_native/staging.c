@@ -360,10 +360,10 @@ EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t wanted, left;
-    Staging *first;    /* of those that want more threads, in the order of their asking */
-    int64_t tickets;   /* threads that all of them want */
+    Staging *first;     /* of those that want more threads, in the order of their asking */
+    int64_t tickets;    /* threads that all of them want */
     int64_t helping[2]; /* threads that help downward and upward: one transfer after the other is done sooner than two */
-    int64_t each_way;  /* how many there may be of either */
+    int64_t each_way;   /* how many there may be of either */
     int64_t threads, idle;
     int is_prepared;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};

@@ -32,12 +32,8 @@ def _hold() -> None:
     _held.extend(_recorded.values())
 
 
-def _keep() -> None:
-    _immortal.keep(_held)
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=_keep)
+    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=lambda: _immortal.keep(_held))
 
 
 class TorchCuda(CudaBackend):

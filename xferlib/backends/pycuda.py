@@ -89,9 +89,7 @@ class PycudaBackend(CudaBackend):
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
-        # PyCUDA's streams must go before its module pops the context, which it does at exit too.
-        atexit.register(self._unused.clear)
-        atexit.register(self._shared.clear)
+        atexit.register(self._shared.clear)  # before PyCUDA's own handler, which pops the context
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
