@@ -1,20 +1,19 @@
-"""The build hook: compiles `staging.c` into the wheel where there is a C compiler.
+"""The build hook: compiles the C files of xferlib into the wheel where there is a C compiler.
 
-Without one the wheel is the same for every platform, and transfers are staged in Python.
+Without one the wheel is the same for every platform, and everything is done in Python.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sysconfig
-import zlib
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class CompileStaging(BuildHookInterface):  # type: ignore[type-arg]
+class Compile(BuildHookInterface):  # type: ignore[type-arg]
     """Runs for wheels and for editable installs."""
 
     PLUGIN_NAME = "custom"
@@ -27,11 +26,14 @@ class CompileStaging(BuildHookInterface):  # type: ignore[type-arg]
         assert spec.loader is not None
         compiling = importlib.util.module_from_spec(spec)  # not through the package, which needs NumPy
         spec.loader.exec_module(compiling)
-        source = folder / "staging.c"
-        problem = compiling.build(source, folder / "staging.so", zlib.crc32(source.read_bytes()))
-        if problem:
-            self.app.display_warning(f"xferlib stages transfers in Python: {problem}")
+        problems = compiling.build_all(folder)
+        for name, problem in problems.items():
+            if problem:
+                self.app.display_warning(f"xferlib does without {name}, more slowly: {problem}")
+        made = [name for name, problem in problems.items() if not problem]
+        if not made:
             return
-        build_data["artifacts"].append("xferlib/_native/staging.so")
+        build_data["artifacts"] += [f"xferlib/_native/{compiling.LIBRARIES[name]}" for name in made]
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        python = "cp311-abi3" if compiling.EXTENSIONS.intersection(made) else "py3-none"
+        build_data["tag"] = f"{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"

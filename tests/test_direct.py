@@ -93,7 +93,7 @@ def test_large_arrays_are_left_to_others(fake: Any) -> None:
 
 
 def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
-    x = bits_of(_plan._DRIVER_MOST_UP + 1, np.uint8, seed=9)
+    x = bits_of(_plan.DRIVER_MOST_UP + 1, np.uint8, seed=9)
     d = xl.to_device(x, device=HERE)
     xl.Device(HERE).synchronize()
     assert _direct.upload(x, d) == (not _native.is_on())

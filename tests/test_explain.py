@@ -59,10 +59,18 @@ def test_the_cost_comes_from_the_calibration_kept_for_the_machine() -> None:
 
 
 @pytest.mark.usefixtures("on_fake")
-def test_calibrating_measures_every_speed_and_keeps_it() -> None:
+def test_calibrating_measures_every_speed_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_calibration, "_memory_gb_per_s", lambda *_: 3.0)  # the fake device computes nothing
     found = xl.calibrate()
     assert min(found.pinned_up_gb_per_s, found.staged_down_gb_per_s, found.latency_up_us) > 0
     assert _calibration.known(xl.get_device()) == found
+    assert found.memory_gb_per_s == 3.0
+
+
+def test_calibrating_measures_the_memory_where_there_are_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_calibration, "_WARM_S", 0.0)
+    monkeypatch.setattr(_calibration, "_NBYTES", 1 << 16)
+    assert xl.calibrate("sim:sim:0").memory_gb_per_s > 0
 
 
 @pytest.mark.usefixtures("on_fake")

@@ -29,6 +29,7 @@ N = 1 << 24  # float32: 64 MiB
 BATCHES = 12
 KERNELS = 39  # 128 MiB read and written in each: 31 us on an H200; the copy takes 1.2 ms
 REPEATS = 7
+WARM_S = 0.5
 
 
 @xl.elementwise
@@ -77,7 +78,7 @@ def seconds(job: Any, batches: list[Any]) -> float:
 
 
 def predict(path: Path) -> None:
-    """On the simulator's clock, with the link that `xferlib.calibrate` found on each backend, and with the built-in."""
+    """On the simulator's clock, with what `xferlib.calibrate` found on each backend, and with the built-in."""
     found = json.loads(path.read_text(encoding="utf-8"))
     profiles = {"built in": xl.sim.H200}
     for backend, calibration in found["calibration"].items():
@@ -105,7 +106,8 @@ def measure(backend: str, path: Path) -> None:
     for kind in KINDS:
         batches = sources(kind)
         for name, job in JOBS.items():
-            for _ in range(2):
+            warm_from = time.perf_counter()
+            while time.perf_counter() - warm_from < WARM_S:  # an idle GPU's clocks take a while to rise
                 job(batches)
             runs = []
             for _ in range(REPEATS):

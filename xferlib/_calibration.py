@@ -7,22 +7,29 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _config, _create, _device
+from xferlib import _api, _config, _create, _device, _registry
 
 _NBYTES = 64 << 20
 _REPEATS = 5
+_KERNELS = 8
+_WARM_S = 0.3
+"""An idle GPU runs at a fraction of its clocks; after this long it does no more."""
 _FILE = "calibration.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Speeds in 1e9 bytes a second, and the time of the smallest copy."""
+    """Speeds in 1e9 bytes a second, and the time of the smallest copy.
+
+    ``memory_gb_per_s`` is that of device memory, read and written by a kernel; 0 where xferlib makes no kernels.
+    """
 
     pinned_up_gb_per_s: float
     pinned_down_gb_per_s: float
@@ -30,6 +37,7 @@ class Calibration:
     staged_down_gb_per_s: float
     latency_up_us: float
     latency_down_us: float
+    memory_gb_per_s: float = 0.0
 
     def expected_s(self, nbytes: int, path: str, *, is_upload: bool) -> float:
         """Seconds that a copy of ``nbytes`` over ``path`` should take."""
@@ -41,7 +49,7 @@ class Calibration:
 
 
 def calibrate(device: Any = None) -> Calibration:
-    """Measure the link of a device, in about a second, and keep the result for `explain`.
+    """Measure a device's link and memory, in about a second, and keep the result for `explain`.
 
     Args:
         device: An accelerator; the current device if omitted.
@@ -65,6 +73,7 @@ def calibrate(device: Any = None) -> Calibration:
     def speed(copy: Any) -> float:
         return _NBYTES / seconds(copy) / 1e9
 
+    memory = _memory_gb_per_s(place, seconds)
     found = Calibration(
         pinned_up_gb_per_s=speed(lambda: _api.to_device(pinned, out=target)),
         pinned_down_gb_per_s=speed(lambda: _api.to_host(target, out=pinned)),
@@ -72,9 +81,30 @@ def calibrate(device: Any = None) -> Calibration:
         staged_down_gb_per_s=speed(lambda: _api.to_host(target, out=out)),
         latency_up_us=seconds(lambda: _api.to_device(tiny, out=tiny_target)) * 1e6,
         latency_down_us=seconds(lambda: _api.to_host(tiny_target)) * 1e6,
+        memory_gb_per_s=memory,
     )
     _save(_key(place), found)
     return found
+
+
+def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None]], float]) -> float:
+    """What a kernel reads and writes a second; measured first, for it warms the device up."""
+    if not _registry.get(place.backend).at(place).capabilities.kernels:
+        return 0.0
+    from xferlib.kernels import elementwise
+
+    halved = elementwise("float32 x", "float32 y", "y = x * 0.5f", name="calibrate")
+    array = _create.zeros(_NBYTES // 4, np.float32, device=place)
+
+    def kernels() -> None:
+        for _ in range(_KERNELS):
+            halved(array, array)
+
+    warm_from = time.perf_counter()
+    while time.perf_counter() - warm_from < _WARM_S:
+        kernels()
+        place.synchronize()
+    return 2 * _KERNELS * _NBYTES / seconds(kernels) / 1e9
 
 
 def known(device: _device.Device) -> Calibration | None:

@@ -142,6 +142,8 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
     name: str | None
     kind: str | None
     if isinstance(spec, Device):
+        if (backend is None or backend.name == spec.backend) and spec in _registry.get(spec.backend).devices():
+            return spec
         name, kind, index = spec.backend, spec.kind, spec.index
     elif isinstance(spec, str):
         name, kind, index = _parse(spec, source)

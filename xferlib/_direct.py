@@ -33,6 +33,8 @@ def upload(x: Any, out: Array) -> bool:
     owner = _registry.backend_of(out)
     if owner is None:
         return False
+    if fill(x, out, owner):
+        return True
     into = owner.view(out)
     place = into.device
     # Equal strides, and one of the two in C order: so is the other.
@@ -41,6 +43,12 @@ def upload(x: Any, out: Array) -> bool:
     backend = owner.at(place)
     backend.attach(place)
     return send(x, into, backend, backend.stream_current(place))
+
+
+def fill(src: HostArray, out: Array, backend: Backend) -> bool:
+    """Fill a device array from its twin on the host in one step; False, and nothing done, where that cannot be."""
+    pointer = backend.twin(out, src)
+    return pointer != 0 and _is_open() and backend.send_whole(src, pointer, _plan.DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
@@ -61,6 +69,9 @@ def download(d: Any, out: Any) -> HostArray | None:
     owner = _registry.backend_of(d)
     if owner is None or not _is_open():
         return None
+    most = _plan.DRIVER_MOST_DOWN
+    if type(out) is np.ndarray and (pointer := owner.twin(d, out)) and owner.fetch_whole(out, pointer, most):
+        return out
     info = owner.view(d)
     nbytes = info.nbytes
     if info.device.kind == "cpu" or not nbytes or not _plan.is_drivers_size(nbytes, is_upward=False):
@@ -73,11 +84,13 @@ def download(d: Any, out: Any) -> HostArray | None:
     backend = owner.at(info.device)
     if backend.resolved(d) is not d:
         return None
+    dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
+    if backend.fetch_whole(dst, info.pointer, most):
+        return dst
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
     if not backend.takes_pageable(stream, idle=False):
         return None
-    dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
     return dst if backend.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
 
 

@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from xferlib import __version__, _config, _native, _registry
+from xferlib._native import calling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,6 +86,8 @@ def _versions() -> Iterator[str]:
     yield f"xferlib {__version__}"
     yield f"Python {platform.python_version()} on {platform.platform()}"
     yield f"staging in C: {_native.why_absent() or 'compiled'}"
+    yield f"driver calls in C: {calling.why_absent() or 'compiled'}"
+    yield f"driver calls in C: {calling.why_absent() or 'compiled'}"
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
             yield f"{name} {metadata.version(name)}"

@@ -34,7 +34,7 @@ class Path(str, Enum):
 
 
 _PERMUTED_FROM = 1 << 20
-_DRIVER_MOST_UP, _DRIVER_MOST_DOWN = 2 << 20, 6 << 20
+DRIVER_MOST_UP, DRIVER_MOST_DOWN = 2 << 20, 6 << 20
 """Up to here the driver's own copy of ordinary memory is as fast as several threads, which must be woken."""
 _DRIVER_MOST_OF_ALL = 24 << 20
 """The same where the threads stage in Python."""
@@ -96,7 +96,7 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path 
 
 def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
     """Whether the driver's own copy of ordinary memory is as fast as staging it, in this process."""
-    most = _DRIVER_MOST_UP if is_upward else _DRIVER_MOST_DOWN
+    most = DRIVER_MOST_UP if is_upward else DRIVER_MOST_DOWN
     return nbytes <= most or (nbytes <= _DRIVER_MOST_OF_ALL and not _native.is_on())
 
 

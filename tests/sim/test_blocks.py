@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -345,6 +346,7 @@ def test_a_profile_takes_the_link_from_a_calibration_and_the_rest_from_a_machine
     )  # fmt: skip
     mine = sim.LAPTOP.calibrated(measured, name="mine")
     assert (mine.h2d, mine.d2h, mine.staging, mine.memory) == (20e9, 10e9, 8e9, sim.LAPTOP.memory)
+    assert sim.LAPTOP.calibrated(replace(measured, memory_gb_per_s=100.0)).memory == 100e9
     source, stream = xl.pinned_zeros(1 << 17), xl.Stream()
     with sim.timeline(mine) as timeline:
         kept = xl.to_device(source, stream=stream)

@@ -82,9 +82,14 @@ def _loaded() -> tuple[Any, str]:
         return None, str(error) if LIBRARY.exists() else "not compiled; run python -m xferlib._native.build"
 
 
+def is_wanted() -> bool:
+    """Whether compiled parts are used where they are to be had."""
+    return _config.get().native != "off"
+
+
 def is_on() -> bool:
     """Whether it is there, and wanted."""
-    return _config.get().native != "off" and _loaded()[0] is not None
+    return is_wanted() and _loaded()[0] is not None
 
 
 def library() -> Any:

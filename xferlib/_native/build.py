@@ -1,6 +1,7 @@
-"""Compile `staging.c` with the system's C compiler: ``python -m xferlib._native.build``.
+"""Compile the C files beside this one with the system's C compiler: ``python -m xferlib._native.build``.
 
-Installing does this by itself where there is a compiler. The result depends on the platform, not on Python.
+Installing does this by itself where there is a compiler. `staging.c` depends on the platform, not on Python; `calls.c`
+on CPython, any version from 3.11 on, and needs its headers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zlib
 from pathlib import Path
+
+FOLDER = Path(__file__).parent
+LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
+EXTENSIONS = frozenset({"calls.c"})
+"""Those that are modules of Python's."""
 
 
 def _compiler() -> list[str]:
@@ -24,25 +31,35 @@ def _compiler() -> list[str]:
     return []
 
 
-def build(source: Path, target: Path, fingerprint: int) -> str:
+def _flags_of_extensions(include: Path) -> list[str]:
+    if sys.platform == "darwin":
+        return ["-isystem", str(include), "-undefined", "dynamic_lookup"]
+    return ["-isystem", str(include)]
+
+
+def build(source: Path, target: Path, fingerprint: int, include: Path | None = None) -> str:
     """Compile ``source`` to ``target``, whole or not at all; returns why not, or nothing.
 
     Args:
-        source: `staging.c`.
+        source: One of the C files.
         target: The library to write.
         fingerprint: What the library is to say of its source.
+        include: The folder of Python's headers, for a module of Python's.
     """
     if sys.platform == "win32":
-        return "staging.c needs POSIX threads"
+        return f"{source.name} needs POSIX threads"
     compiler = _compiler()
     if not compiler:
         return "no C compiler (cc, gcc or clang); install one, or go without"
+    if include is not None and not Path(include, "Python.h").exists():
+        return f"no Python.h in {include}; install Python's headers (python3-dev), or go without"
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
         stamp.write_text(
             f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {fingerprint}u;\n'
         )
         flags = ["-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra"]
+        flags += _flags_of_extensions(include) if include is not None else []
         done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
             [*compiler, *flags, "-o", str(made), str(source), str(stamp)], capture_output=True, text=True, check=False
         )
@@ -52,13 +69,22 @@ def build(source: Path, target: Path, fingerprint: int) -> str:
     return ""
 
 
-def main() -> int:
-    """Compile in place."""
-    from xferlib import _native
+def build_all(folder: Path = FOLDER) -> dict[str, str]:
+    """Compile every C file in place; returns by file why not, or nothing."""
+    problems = {}
+    for name, library in LIBRARIES.items():
+        source = Path(folder, name)
+        include = Path(sysconfig.get_paths()["include"]) if name in EXTENSIONS else None
+        problems[name] = build(source, Path(folder, library), zlib.crc32(source.read_bytes()), include)
+    return problems
 
-    problem = build(_native.SOURCE, _native.LIBRARY, _native.fingerprint(_native.SOURCE.read_bytes()))
-    print(problem or f"compiled {_native.LIBRARY.name}")
-    return bool(problem)
+
+def main() -> int:
+    """Compile in place; what cannot be compiled is told, and is an error where it is not Python's headers' fault."""
+    problems = build_all()
+    for name, problem in problems.items():
+        print(f"{name}: {problem or 'compiled'}")
+    return bool(problems["staging.c"])
 
 
 if __name__ == "__main__":

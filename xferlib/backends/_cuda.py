@@ -304,7 +304,7 @@ class CudaBackend(CudaKernels, Backend):
     def staging_calls(self, device: Device) -> StagingCalls:
         found = self._staging.get(device.index)
         if found is None:
-            found = self._staging[device.index] = StagingCalls(*calls.STAGING, context=self._context(device.index))
+            found = self._staging[device.index] = StagingCalls(**calls.STAGING, context=self._context(device.index))
         return found
 
     def staging_error(self, code: int, stream: RawStream) -> Exception:
@@ -324,6 +324,25 @@ class CudaBackend(CudaKernels, Backend):
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = calls.copy_to_host(dst, src, nbytes)
         return result == calls.SUCCESS or self._refused(result, f"copying {nbytes} bytes from {stream.device}")
+
+    def send_whole(self, src: np.ndarray[Any, Any], dst: int, most: int) -> bool:
+        return self._copies_whole(calls.send_whole, src, dst, most)
+
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: int, most: int) -> bool:
+        return self._copies_whole(calls.fetch_whole, dst, src, most)
+
+    def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], pointer: int, most: int) -> bool:
+        # A device that has not been attached has no context here yet; one of several may not be the current one.
+        context = self._contexts.get(0)
+        if copy is None or context is None or len(self._devices) != 1 or _forked_from is not None:
+            return False
+        device = self._devices[0]
+        if self.stream_handle(device) not in _LEGACY:
+            return False
+        result: int = copy(host, pointer, context, most)
+        if result == calls.SUCCESS:
+            return True
+        return result != calls.NOT_ASKED and self._refused(result, f"copying {host.nbytes} bytes on {device}")
 
     def reads_at_once(self, stream: RawStream) -> bool:
         # A device that can read ordinary memory by itself may do so after the call has returned.

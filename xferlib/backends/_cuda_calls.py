@@ -1,8 +1,9 @@
-"""The driver calls of the hot paths, through ctypes.
+"""The driver calls of the hot paths.
 
 The generated bindings cost 2 us a call and always release the GIL, which in a staging thread means
-waiting for another thread to hand it back: 10 to 50 us on a virtual machine. Here a call costs
-0.5 us, and the caller chooses: calls that only enqueue keep the GIL, calls that wait release it.
+waiting for another thread to hand it back: 10 to 50 us on a virtual machine. Here a call costs 0.1 us where
+`xferlib._native.calling` is compiled and 0.5 us through ctypes, and the caller chooses: calls that only
+enqueue keep the GIL, calls that wait release it.
 """
 
 from __future__ import annotations
@@ -13,61 +14,78 @@ import sys
 import threading
 from typing import Any
 
+from xferlib._native import calling
+
 _NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 SUCCESS = 0
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_READY = 600
+NOT_ASKED = calling.NOT_ASKED
 
-_U64 = ctypes.c_uint64
-_SIZE = ctypes.c_size_t
 _PTR = ctypes.c_void_p
 
 try:
-    _keep: Any = ctypes.PyDLL(_NAME)
-    _release: Any = ctypes.CDLL(_NAME)
+    _driver = ctypes.CDLL(_NAME)
 except OSError as error:
     raise ImportError(
         f"the CUDA driver library {_NAME} is not to be found ({error}); install the NVIDIA driver"
     ) from error
 
 
-def _bind(library: Any, name: str, *types: Any) -> Any:
-    prototype = ctypes.PYFUNCTYPE if library is _keep else ctypes.CFUNCTYPE
-    return prototype(ctypes.c_int, *types)((name, library))
+def _address(name: str) -> int:
+    """Where a function of the driver lies."""
+    try:
+        return ctypes.cast(_driver[name], _PTR).value or 0
+    except AttributeError:
+        raise ImportError(f"the CUDA driver has no {name}; update the NVIDIA driver") from None
 
 
-# These only enqueue or ask.
-copy_keeping_gil = _bind(_keep, "cuMemcpyAsync", _U64, _U64, _SIZE, _PTR)
-event_create = _bind(_keep, "cuEventCreate", _PTR, ctypes.c_uint)
-event_destroy = _bind(_keep, "cuEventDestroy_v2", _PTR)
-event_record = _bind(_keep, "cuEventRecord", _PTR, _PTR)
-event_query = _bind(_keep, "cuEventQuery", _PTR)
-stream_wait_event = _bind(_keep, "cuStreamWaitEvent", _PTR, _PTR, ctypes.c_uint)
-stream_query = _bind(_keep, "cuStreamQuery", _PTR)
-_pointer_attribute = _bind(_keep, "cuPointerGetAttribute", _PTR, ctypes.c_int, _U64)
-_context_current = _bind(_keep, "cuCtxGetCurrent", _PTR)
-_error_name = _bind(_keep, "cuGetErrorName", ctypes.c_int, _PTR)
-
-# These may wait: for the device, or for room in a stream's queue.
-copy = _bind(_release, "cuMemcpyAsync", _U64, _U64, _SIZE, _PTR)
-copy_to_device = _bind(_release, "cuMemcpyHtoD_v2", _U64, _PTR, _SIZE)
-copy_to_host = _bind(_release, "cuMemcpyDtoH_v2", _PTR, _U64, _SIZE)
-event_synchronize = _bind(_release, "cuEventSynchronize", _PTR)
-stream_synchronize = _bind(_release, "cuStreamSynchronize", _PTR)
-context_synchronize = _bind(_release, "cuCtxSynchronize")
-_set_context = _bind(_release, "cuCtxSetCurrent", _PTR)
-_elapsed = _bind(_release, "cuEventElapsedTime", _PTR, _PTR, _PTR)
+def _enqueues(name: str, count: int) -> Any:
+    """A function of the driver that only enqueues or asks."""
+    return calling.bind(_address(name), count, keeps_lock=True)
 
 
-def _address(function: Any) -> int:
-    """Where a C function lies."""
-    return ctypes.cast(function, _PTR).value or 0
+def _waits(name: str, count: int) -> Any:
+    """A function of the driver that may wait: for the device, or for room in a stream's queue."""
+    return calling.bind(_address(name), count, keeps_lock=False)
 
 
-STAGING = (_address(copy), _address(event_record), _address(event_synchronize), _address(_set_context))
-"""Copy, record, wait and enter, for `staging.c`."""
+copy_keeping_gil = _enqueues("cuMemcpyAsync", 4)
+event_create = _enqueues("cuEventCreate", 2)
+event_destroy = _enqueues("cuEventDestroy_v2", 1)
+event_record = _enqueues("cuEventRecord", 2)
+event_query = _enqueues("cuEventQuery", 1)
+stream_wait_event = _enqueues("cuStreamWaitEvent", 3)
+stream_query = _enqueues("cuStreamQuery", 1)
+_pointer_attribute = _enqueues("cuPointerGetAttribute", 3)
+_context_current = _enqueues("cuCtxGetCurrent", 1)
+_error_name = _enqueues("cuGetErrorName", 2)
+
+copy = _waits("cuMemcpyAsync", 4)
+copy_to_device = _waits("cuMemcpyHtoD_v2", 3)
+copy_to_host = _waits("cuMemcpyDtoH_v2", 3)
+event_synchronize = _waits("cuEventSynchronize", 1)
+stream_synchronize = _waits("cuStreamSynchronize", 1)
+context_synchronize = _waits("cuCtxSynchronize", 0)
+launch_kernel = _waits("cuLaunchKernelEx", 4)
+_elapsed = _waits("cuEventElapsedTime", 3)
+
+send_whole = calling.bind_copy(
+    _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
+)
+"""A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
+fetch_whole = calling.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
+"""The same from the device, which waits for the default stream."""
+
+STAGING = {
+    "copy": _address("cuMemcpyAsync"),
+    "record": _address("cuEventRecord"),
+    "wait": _address("cuEventSynchronize"),
+    "enter": _address("cuCtxSetCurrent"),
+}
+"""For `staging.c`."""
 
 _DISABLE_TIMING = 2
 
@@ -77,7 +95,7 @@ class _Answer(threading.local):
 
     def __init__(self) -> None:
         self.pointer = _PTR()
-        self.reference = ctypes.byref(self.pointer)
+        self.address = ctypes.addressof(self.pointer)
 
 
 _answer = _Answer()
@@ -86,7 +104,7 @@ _answer = _Answer()
 def context_current() -> int:
     """The address of this thread's current context; 0 if there is none."""
     answer = _answer
-    if _context_current(answer.reference) != SUCCESS:
+    if _context_current(answer.address) != SUCCESS:
         return 0
     return answer.pointer.value or 0
 
@@ -98,14 +116,15 @@ _MEMORY_TYPE_HOST = 1
 def is_host_memory(pointer: int) -> bool:
     """Whether CUDA knows the address as page-locked host memory."""
     kind = ctypes.c_uint(0)
-    result = _pointer_attribute(ctypes.byref(kind), _MEMORY_TYPE, pointer)
+    result = _pointer_attribute(ctypes.addressof(kind), _MEMORY_TYPE, pointer)
     return bool(result == SUCCESS and kind.value == _MEMORY_TYPE_HOST)
 
 
 def error_name(result: int) -> str:
     """The driver's name for a result code."""
     name = ctypes.c_char_p()
-    return name.value.decode() if _error_name(result, ctypes.byref(name)) == SUCCESS and name.value else str(result)
+    is_known = _error_name(result, ctypes.addressof(name)) == SUCCESS
+    return name.value.decode() if is_known and name.value else str(result)
 
 
 class CudaEvent:
@@ -115,7 +134,7 @@ class CudaEvent:
 
     def __init__(self, *, timing: bool) -> None:
         handle = _PTR()
-        result = event_create(ctypes.byref(handle), 0 if timing else _DISABLE_TIMING)
+        result = event_create(ctypes.addressof(handle), 0 if timing else _DISABLE_TIMING)
         if result != SUCCESS:
             raise RuntimeError(error_name(result))
         self.handle: int = handle.value or 0
@@ -130,4 +149,4 @@ class CudaEvent:
 def elapsed_ms(start: CudaEvent, end: CudaEvent) -> tuple[int, float]:
     """Result code and milliseconds between two events that have passed."""
     milliseconds = ctypes.c_float()
-    return _elapsed(ctypes.byref(milliseconds), start.handle, end.handle), milliseconds.value
+    return _elapsed(ctypes.addressof(milliseconds), start.handle, end.handle), milliseconds.value

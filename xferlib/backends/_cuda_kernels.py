@@ -6,8 +6,6 @@ The options are the caller's: what they mean for rounding is decided where the s
 from __future__ import annotations
 
 import ctypes
-import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -160,20 +158,22 @@ class CudaKernels:
 
         The arguments are what ``params`` then points to. One thread may call it at a time.
         """
-        launch_kernel = _launch_kernel()
+        from xferlib.backends._cuda_calls import launch_kernel  # compiling needs no driver
+
         config = _LaunchConfig(*grid, *block, shared_nbytes)
-        # Arguments that are C values already are not converted again at each call: half a microsecond less.
-        pointers = [ctypes.c_void_p.from_param(each) for each in (kernel.handle, params)]
-        arguments = (ctypes.byref(config), *pointers, None)
+        arguments = (ctypes.addressof(config), kernel.handle, params, 0)
         last = 0
 
         def launch(handle: int) -> None:
             nonlocal last
             if handle != last:
                 config.stream = last = handle
-            result = launch_kernel(*arguments)
+            result = launch_kernel(*arguments)  # four of them; cuLaunchKernel has eleven
+            if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+                self.attach(device)
+                result = launch_kernel(*arguments)
             if result:
-                self._launch_again(result, arguments, config, kernel, device)
+                _check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
 
         if len(self._devices) == 1:
             return launch
@@ -186,28 +186,8 @@ class CudaKernels:
 
         return launch_there
 
-    def _launch_again(
-        self, result: int, arguments: tuple[Any, ...], config: _LaunchConfig, kernel: LoadedKernel, device: Device
-    ) -> None:
-        """What to do about a launch that failed: a thread that has not used CUDA yet has no context."""
-        if result in _NO_CONTEXT:
-            self.attach(device)
-            result = _launch_kernel()(*arguments)
-        if result:
-            _check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
-
     def attach(self, device: Device) -> None:
         raise NotImplementedError
-
-
-@functools.cache
-def _launch_kernel() -> Any:
-    """The driver's ``cuLaunchKernelEx`` through ctypes: four arguments cost half of what eleven do.
-
-    It takes ctypes' own pointer objects and None alone, for it declares no types. It releases the GIL, for it
-    waits where the stream's queue is full.
-    """
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")["cuLaunchKernelEx"]
 
 
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:

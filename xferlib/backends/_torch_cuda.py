@@ -89,6 +89,9 @@ class TorchCuda(CudaBackend):
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         return shared.checker(arrays) or super().matcher(arrays)
 
+    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
+        return shared.twin(array, host) if array.is_cuda else 0
+
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)
 

@@ -276,6 +276,27 @@ class Backend(ABC):
         """
         raise self._unsupported("pinned_memory")
 
+    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
+        """The address of ``array``, on a device, if the bytes of ``host`` fill it as they lie; else 0.
+
+        Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out:
+        `send_whole` and `fetch_whole` do.
+        """
+        return 0
+
+    def send_whole(self, src: np.ndarray[Any, Any], dst: int, most: int) -> bool:
+        """A whole blocking upload in one step, of at most so many bytes; ``src`` has been read on return.
+
+        Returns:
+            False, and nothing done, where that cannot be: ``src`` is not in C order, the stream is busy or another than
+            the driver's default, or the backend has no such step.
+        """
+        return False
+
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: int, most: int) -> bool:
+        """A whole blocking download in one step; as `send_whole`, but the stream may be busy."""
+        return False
+
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         """Copy to ordinary host memory by the driver's own staging; complete on return.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from types import ModuleType
@@ -51,6 +52,12 @@ class CupyBackend(CudaBackend):
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]
 
+    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
+        if array.dtype == host.dtype and array.shape == host.shape and array.strides == host.strides:
+            pointer: int = array.data.ptr
+            return pointer
+        return 0
+
     def namespace(self) -> ModuleType:
         module: ModuleType = cupy
         return module
@@ -92,7 +99,10 @@ class CupyBackend(CudaBackend):
     def subarrays(
         self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> list[Array]:
-        return list(self.subarray(slab, offset, (count, *shape), dtype))
+        # Each from its address: at half the time that CuPy takes to index an array.
+        start, nbytes = slab.data + offset, math.prod(shape) * dtype.itemsize
+        make, kind = cupy.ndarray, dtype.char
+        return [make(shape, kind, start + index * nbytes) for index in range(count)]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         guard = getattr(array.data.mem, "_owner", None)

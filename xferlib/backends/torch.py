@@ -64,6 +64,20 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     return ArrayInfo(tensor.data_ptr(), tuple(tensor.shape), strides, dtype, device, is_writable)
 
 
+def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
+    """As `Backend.twin`."""
+    if (
+        tensor.layout is _STRIDED
+        and tensor.is_contiguous()
+        and tensor.shape == host.shape
+        and _FROM_TORCH.get(tensor.dtype) == host.dtype
+        and not (tensor.is_conj() or tensor.is_neg())
+    ):
+        pointer: int = tensor.data_ptr()
+        return pointer
+    return 0
+
+
 def signature(tensor: torch.Tensor) -> Hashable:
     """As `Backend.signature`: whether a gradient is required makes another call, too."""
     return (

@@ -57,13 +57,14 @@ class Profile:
     synchronize_s: float
 
     def calibrated(self, found: Calibration, *, name: str = "calibrated") -> Profile:
-        """These figures, with the link's from `xferlib.calibrate` of a machine with a GPU."""
+        """These figures, with the link's and the memory's from `xferlib.calibrate` of a machine with a GPU."""
         return replace(
             self,
             name=name,
             h2d=found.pinned_up_gb_per_s * 1e9,
             d2h=found.pinned_down_gb_per_s * 1e9,
             staging=found.staged_up_gb_per_s * 1e9,
+            memory=found.memory_gb_per_s * 1e9 or self.memory,
         )
 
     @classmethod

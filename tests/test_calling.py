@@ -1,0 +1,213 @@
+"""C functions called by address, compiled and through ctypes, and whole copies in one step."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xferlib import _native
+from xferlib._native import build, calling
+from xferlib.testing import assert_same_bits, strategies
+from xferlib.testing.strategies import bits_of
+
+WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
+CONTEXT = 0xC0
+compiled = pytest.mark.skipif(calling._loaded()[0] is None, reason=f"calls in C: {calling.why_absent()}")
+
+
+@pytest.fixture(params=[pytest.param("compiled", marks=compiled), "ctypes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(_native, "is_wanted", lambda: request.param == "compiled")
+    return str(request.param)
+
+
+def address_of(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize("keeps_lock", [True, False])
+def test_arguments_and_result_arrive_whole(way: str, count: int, keeps_lock: bool) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, *[WORD] * count)
+    def noted(*given: int) -> int:
+        seen.append(given)
+        return -7
+
+    call = calling.bind(address_of(noted), count, keeps_lock=keeps_lock)
+    words = (LARGEST, 0, 1 << 63, 12345)[:count]
+    assert call(*words) == -7
+    assert seen == [words]
+
+
+@pytest.mark.parametrize("wrong", [(), (1,), (1, 2, 3)])
+def test_a_wrong_number_of_arguments_is_refused(way: str, wrong: tuple[int, ...]) -> None:
+    @ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)
+    def never(*_: int) -> int:
+        raise AssertionError("called")  # pragma: no cover
+
+    call = calling.bind(address_of(never), 2, keeps_lock=True)
+    if way == "compiled" or len(wrong) < 2:  # ctypes takes more than a C function declares
+        with pytest.raises(TypeError):
+            call(*wrong)
+
+
+@compiled
+@pytest.mark.parametrize("given", [-1, LARGEST + 1, 1.0, None, "1"])
+def test_what_is_no_64_bit_integer_is_refused(given: Any) -> None:
+    never = ctypes.CFUNCTYPE(ctypes.c_int, WORD)(lambda _: 1)
+    with pytest.raises((TypeError, OverflowError)):
+        calling.bind(address_of(never), 1, keeps_lock=True)(given)
+
+
+@compiled
+@pytest.mark.parametrize(("address", "count"), [(0, 1), (1, 5), (1, -1)])
+def test_what_cannot_be_bound_is_refused(address: int, count: int) -> None:
+    with pytest.raises(ValueError, match="needs an address and 0 to 4"):
+        calling.bind(address, count, keeps_lock=True)
+    with pytest.raises(ValueError, match="two functions"):
+        calling.bind_copy(0, 0, 0, is_upward=True)
+
+
+def test_a_function_that_waits_lets_other_threads_run(way: str) -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int)
+    def waits() -> int:
+        entered.set()
+        return int(go.wait(60))
+
+    results: list[int] = []
+    call = calling.bind(address_of(waits), 0, keeps_lock=False)
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    assert entered.wait(60)
+    go.set()
+    thread.join()
+    assert results == [1]
+
+
+# --- whole copies
+
+
+class Driver:
+    """A device whose memory is the host's."""
+
+    def __init__(self) -> None:
+        self.context = CONTEXT
+        self.busy = 0
+        self.result = 0
+        self.copies = 0
+        self._copy = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self.copy)
+        self._current = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self.current)
+        self._query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: self.busy)
+
+    def copy(self, dst: int, src: int, nbytes: int) -> int:
+        self.copies += 1
+        if not self.result:
+            ctypes.memmove(dst, src, nbytes)
+        return self.result
+
+    def current(self, context: Any) -> int:
+        context[0] = self.context
+        return 0
+
+    def bound(self, *, is_upward: bool) -> Callable[..., int]:
+        addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
+        if not is_upward:
+            addresses[2] = 0
+        made = calling.bind_copy(*addresses, is_upward=is_upward)
+        assert made is not None
+        return made
+
+
+@compiled
+@given(layout=strategies.layouts(), is_upward=st.booleans(), is_writable=st.booleans())
+def test_plain_bytes_are_copied_and_nothing_else_is_touched(
+    layout: strategies.Layout, is_upward: bool, is_writable: bool
+) -> None:
+    driver = Driver()
+    buffer = bits_of(layout.nbytes, np.uint8, seed=1)
+    before = buffer.copy()
+    host = layout.over(buffer)
+    host.flags.writeable = is_writable
+    device = np.full(max(host.nbytes, 1), 0xA5, np.uint8)
+    is_plain = host.flags.c_contiguous and host.nbytes > 0 and (is_upward or is_writable)
+    result = driver.bound(is_upward=is_upward)(host, device.ctypes.data, CONTEXT, host.nbytes)
+    assert result == (0 if is_plain else calling.NOT_ASKED)
+    assert driver.copies == is_plain
+    if is_plain and is_upward:
+        assert device.tobytes() == host.tobytes()
+    elif is_plain:
+        before[layout.offset : layout.offset + host.nbytes] = 0xA5
+    else:
+        assert np.all(device == 0xA5)
+    assert_same_bits(buffer, before)
+
+
+@compiled
+@pytest.mark.parametrize("is_upward", [True, False])
+def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
+    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
+    copy = driver.bound(is_upward=is_upward)
+    assert copy(host, device.ctypes.data, CONTEXT, 7) == calling.NOT_ASKED
+    assert copy(host, device.ctypes.data, CONTEXT + 1, 8) == calling.NOT_ASKED
+    driver.busy = 600
+    assert copy(host, device.ctypes.data, CONTEXT, 8) == (calling.NOT_ASKED if is_upward else 0)
+    assert driver.copies == (not is_upward)
+    driver.busy, driver.result = 0, 700
+    assert copy(host, device.ctypes.data, CONTEXT, 8) == 700
+    with pytest.raises(TypeError):
+        copy(object(), device.ctypes.data, CONTEXT, 8)
+    with pytest.raises(TypeError, match="4 arguments, not 3"):
+        copy(host, device.ctypes.data, CONTEXT)
+
+
+@compiled
+def test_an_array_can_be_let_go_of_after_its_copy() -> None:
+    driver, device = Driver(), np.zeros(8, np.uint8)
+    host = bytearray(8)
+    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
+    host += b"longer"  # a buffer that were still held could not grow
+    assert driver.bound(is_upward=True)(host[::1], device.ctypes.data, CONTEXT, 8) == calling.NOT_ASKED
+
+
+def test_where_it_is_not_wanted_there_are_no_whole_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert calling.bind_copy(1, 1, 1, is_upward=True) is None
+
+
+# --- compiling
+
+
+@compiled
+def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    include = Path(sysconfig.get_paths()["include"])
+    assert not build.build(calling.SOURCE, tmp_path / calling.LIBRARY.name, 12345, include)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
+        calling.load("_calls")
+    sys.modules.pop("_calls")
+
+
+def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
+    assert "python3-dev" in build.build(calling.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_it_is_not_compiled_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calling, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(calling, "_loaded", calling._loaded.__wrapped__)
+    assert "python -m xferlib._native.build" in calling.why_absent()

@@ -1,0 +1,186 @@
+/* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes.
+
+   An extension module of CPython's limited API (3.11), compiled where Python's headers are; without it ctypes does the
+   same. It knows no CUDA: whoever uses it gives the addresses of the driver's functions. */
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+#define MOST_ARGUMENTS 4
+
+typedef uint64_t word;
+
+extern const unsigned int xf_fingerprint; /* of this source: the build adds it */
+
+/* --- one call */
+
+typedef struct {
+    void *address;
+    Py_ssize_t count;
+    int keeps_lock;
+} function;
+
+static int called(const function *f, const word *a)
+{
+    switch (f->count) {
+    case 0: return ((int (*)(void))f->address)();
+    case 1: return ((int (*)(word))f->address)(a[0]);
+    case 2: return ((int (*)(word, word))f->address)(a[0], a[1]);
+    case 3: return ((int (*)(word, word, word))f->address)(a[0], a[1], a[2]);
+    default: return ((int (*)(word, word, word, word))f->address)(a[0], a[1], a[2], a[3]);
+    }
+}
+
+static int is_word(PyObject *given, word *found)
+{
+    *found = PyLong_AsUnsignedLongLong(given);
+    return *found != (word)-1 || !PyErr_Occurred();
+}
+
+static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const function *f = PyCapsule_GetPointer(self, NULL);
+    word words[MOST_ARGUMENTS];
+    int result;
+    if (!f)
+        return NULL;
+    if (count != f->count)
+        return PyErr_Format(PyExc_TypeError, "the function takes %zd arguments, not %zd", f->count, count);
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!is_word(given[i], &words[i]))
+            return NULL;
+    if (f->keeps_lock) {
+        result = called(f, words);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        result = called(f, words);
+        Py_END_ALLOW_THREADS
+    }
+    return PyLong_FromLong(result);
+}
+
+/* --- one whole copy */
+
+typedef struct {
+    int (*copy)(word, word, size_t); /* destination, source, bytes */
+    int (*current)(void **);         /* the thread's context */
+    int (*query)(void *);            /* whether a stream is idle; NULL: nobody asks */
+    int is_upward;
+} copier;
+
+enum { NOT_ASKED = -1 };
+
+/* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
+   is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
+static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const copier *c = PyCapsule_GetPointer(self, NULL);
+    word device, context, most;
+    void *current = NULL;
+    int result = NOT_ASKED;
+    Py_buffer host;
+    if (!c)
+        return NULL;
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "a copy takes 4 arguments, not %zd", count);
+    if (!is_word(given[1], &device) || !is_word(given[2], &context) || !is_word(given[3], &most))
+        return NULL;
+    if (PyObject_GetBuffer(given[0], &host, c->is_upward ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+            return NULL;
+        PyErr_Clear();
+        return PyLong_FromLong(NOT_ASKED);
+    }
+    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context &&
+        (!c->query || c->query(NULL) == 0)) {
+        word memory = (word)(uintptr_t)host.buf;
+        Py_BEGIN_ALLOW_THREADS
+        result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&host);
+    return PyLong_FromLong(result);
+}
+
+/* --- making them */
+
+static void freed(PyObject *capsule)
+{
+    PyMem_Free(PyCapsule_GetPointer(capsule, NULL));
+}
+
+static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
+static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
+
+static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
+{
+    void *kept = PyMem_Malloc(nbytes);
+    PyObject *capsule, *made;
+    if (!kept)
+        return PyErr_NoMemory();
+    for (size_t i = 0; i < nbytes; ++i)
+        ((char *)kept)[i] = ((const char *)content)[i];
+    capsule = PyCapsule_New(kept, NULL, freed);
+    if (!capsule) {
+        PyMem_Free(kept);
+        return NULL;
+    }
+    made = PyCFunction_NewEx(method, capsule, NULL);
+    Py_DECREF(capsule);
+    return made;
+}
+
+static PyObject *bind(PyObject *module, PyObject *arguments)
+{
+    unsigned long long address;
+    function f = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Knp", &address, &f.count, &f.keeps_lock))
+        return NULL;
+    if (!address || f.count < 0 || f.count > MOST_ARGUMENTS)
+        return PyErr_Format(PyExc_ValueError, "address %llu with %zd arguments: needs an address and 0 to %d", address,
+                            f.count, MOST_ARGUMENTS);
+    f.address = (void *)(uintptr_t)address;
+    return bound(&one_call, &f, sizeof f);
+}
+
+static PyObject *bind_copy(PyObject *module, PyObject *arguments)
+{
+    unsigned long long copy, current, query;
+    copier c = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KKKp", &copy, &current, &query, &c.is_upward))
+        return NULL;
+    if (!copy || !current)
+        return PyErr_Format(PyExc_ValueError, "a copy needs the addresses of two functions");
+    c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
+    c.current = (int (*)(void **))(uintptr_t)current;
+    c.query = (int (*)(void *))(uintptr_t)query;
+    return bound(&one_copy, &c, sizeof c);
+}
+
+static PyMethodDef methods[] = {
+    {"bind", bind, METH_VARARGS,
+     "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
+    {"bind_copy", bind_copy, METH_VARARGS,
+     "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int begin(PyObject *module)
+{
+    PyObject *found = PyLong_FromUnsignedLong(xf_fingerprint);
+    int result = found ? PyObject_SetAttrString(module, "fingerprint", found) : -1;
+    Py_XDECREF(found);
+    return result;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_calls", NULL, 0, methods, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__calls(void)
+{
+    return PyModuleDef_Init(&definition);
+}
