@@ -76,8 +76,21 @@ def test_what_is_no_64_bit_integer_is_refused(given: Any) -> None:
 def test_what_cannot_be_bound_is_refused(address: int, count: int) -> None:
     with pytest.raises(ValueError, match="needs an address and 0 to 4"):
         calling.bind(address, count, keeps_lock=True)
+    with pytest.raises(ValueError, match="address of a function"):
+        calling.bind_question(0)
     with pytest.raises(ValueError, match="two functions"):
         calling.bind_copy(0, 0, 0, is_upward=True)
+
+
+@pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
+def test_a_question_has_its_answer(way: str, fails: int, expected: int) -> None:
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))
+    def asked(answer: Any) -> int:
+        answer[0] = LARGEST - 1
+        return fails
+
+    ask = calling.bind_question(address_of(asked))
+    assert [ask(), ask()] == [expected, expected]
 
 
 def test_a_function_that_waits_lets_other_threads_run(way: str) -> None:

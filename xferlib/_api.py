@@ -81,8 +81,12 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
-    if out is not None and backend is device is dtype is stream is None and _direct.upload(x, out):
-        return out
+    if backend is dtype is stream is None:  # as most calls are
+        if out is None:
+            if copy is True and type(x) is np.ndarray and (target := _device.backend_of(device)) is not None:
+                return send(x, target, device)
+        elif device is None and _direct.upload(x, out):
+            return out
     source = _registry.backend_of(x)
     target, place, order, into = target_of(backend, device, stream, out)
     if source is None or source.name == "numpy":
@@ -113,7 +117,11 @@ def to_device(
 def send(host: HostArray, target: Backend, place: Device) -> Array:
     """`to_device` of a NumPy array to a device that has been looked up."""
     host = _array.as_host_array(host)
-    return _from_host(host, host, target, place, None, wanted_dtype(None, host.dtype), None, None, True)
+    wanted = wanted_dtype(None, host.dtype)
+    if place.kind == "cpu":
+        return _from_host(host, host, target, place, None, wanted, None, None, True)
+    target.attach(place)
+    return _move.host_to_device(host, target, place, wanted, None, None, None)
 
 
 def _from_host(

@@ -142,7 +142,7 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
     name: str | None
     kind: str | None
     if isinstance(spec, Device):
-        if (backend is None or backend.name == spec.backend) and spec in _registry.get(spec.backend).devices():
+        if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
             return spec
         name, kind, index = spec.backend, spec.kind, spec.index
     elif isinstance(spec, str):
@@ -161,6 +161,14 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
         )
     owner = backend if backend is not None else _owner(name, kind, str(spec))
     return _existing(owner, kind, index, f"{source}={str(spec)!r}")
+
+
+def backend_of(spec: Any) -> Backend | None:
+    """The backend's part that serves ``spec``, if that is a `Device` and exists; None for all else."""
+    if type(spec) is not Device:
+        return None
+    owner = _registry.get(spec.backend)
+    return owner.at(spec) if spec in owner.devices() else None
 
 
 def _parse(spec: str, source: str) -> tuple[str | None, str | None, int]:

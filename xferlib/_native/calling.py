@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,28 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
         return made
     prototype = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
     return prototype(ctypes.c_int, *[ctypes.c_uint64] * count)(address)
+
+
+def bind_question(address: int) -> Callable[[], int]:
+    """The C function ``int function(void **answer)`` at an address, without arguments: the answer, 0 where it fails."""
+    if (module := _module()) is not None:
+        made: Callable[[], int] = module.bind_question(address)
+        return made
+    function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
+    answers = _Answers()
+
+    def ask() -> int:
+        return 0 if function(answers.reference) else answers.pointer.value or 0
+
+    return ask
+
+
+class _Answers(threading.local):
+    """Where a C function writes a pointer for the calling thread."""
+
+    def __init__(self) -> None:
+        self.pointer = ctypes.c_void_p()
+        self.reference = ctypes.byref(self.pointer)
 
 
 def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[[Any, int, int, int], int] | None:

@@ -61,6 +61,19 @@ static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
     return PyLong_FromLong(result);
 }
 
+/* int f(void **pointer) -> the pointer that it writes, or 0 where it fails. */
+static PyObject *ask(PyObject *self, PyObject *ignored)
+{
+    const function *f = PyCapsule_GetPointer(self, NULL);
+    void *answer = NULL;
+    (void)ignored;
+    if (!f)
+        return NULL;
+    if (((int (*)(void **))f->address)(&answer))
+        answer = NULL;
+    return PyLong_FromUnsignedLongLong((word)(uintptr_t)answer);
+}
+
 /* --- one whole copy */
 
 typedef struct {
@@ -112,6 +125,7 @@ static void freed(PyObject *capsule)
 }
 
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
+static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
 static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
 
 static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
@@ -146,6 +160,19 @@ static PyObject *bind(PyObject *module, PyObject *arguments)
     return bound(&one_call, &f, sizeof f);
 }
 
+static PyObject *bind_question(PyObject *module, PyObject *arguments)
+{
+    unsigned long long address;
+    function f = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "K", &address))
+        return NULL;
+    if (!address)
+        return PyErr_Format(PyExc_ValueError, "a question needs the address of a function");
+    f.address = (void *)(uintptr_t)address;
+    return bound(&one_question, &f, sizeof f);
+}
+
 static PyObject *bind_copy(PyObject *module, PyObject *arguments)
 {
     unsigned long long copy, current, query;
@@ -164,6 +191,8 @@ static PyObject *bind_copy(PyObject *module, PyObject *arguments)
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS,
      "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
+    {"bind_question", bind_question, METH_VARARGS,
+     "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
     {"bind_copy", bind_copy, METH_VARARGS,
      "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
     {NULL, NULL, 0, NULL},

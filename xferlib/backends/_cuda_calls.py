@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from typing import Any
 
 from xferlib._native import calling
@@ -60,7 +59,8 @@ event_query = _enqueues("cuEventQuery", 1)
 stream_wait_event = _enqueues("cuStreamWaitEvent", 3)
 stream_query = _enqueues("cuStreamQuery", 1)
 _pointer_attribute = _enqueues("cuPointerGetAttribute", 3)
-_context_current = _enqueues("cuCtxGetCurrent", 1)
+context_current = calling.bind_question(_address("cuCtxGetCurrent"))
+"""The address of this thread's current context; 0 if there is none."""
 _error_name = _enqueues("cuGetErrorName", 2)
 
 copy = _waits("cuMemcpyAsync", 4)
@@ -88,27 +88,6 @@ STAGING = {
 """For `staging.c`."""
 
 _DISABLE_TIMING = 2
-
-
-class _Answer(threading.local):
-    """Where the driver writes a pointer for the calling thread."""
-
-    def __init__(self) -> None:
-        self.pointer = _PTR()
-        self.address = ctypes.addressof(self.pointer)
-
-
-_answer = _Answer()
-
-
-def context_current() -> int:
-    """The address of this thread's current context; 0 if there is none."""
-    answer = _answer
-    if _context_current(answer.address) != SUCCESS:
-        return 0
-    return answer.pointer.value or 0
-
-
 _MEMORY_TYPE = 2
 _MEMORY_TYPE_HOST = 1
 
