@@ -83,8 +83,10 @@ def to_device(
     """
     if backend is dtype is stream is None:  # as most calls are
         if out is None:
-            if copy is True and type(x) is np.ndarray and (target := _device.backend_of(device)) is not None:
-                return send(x, target, device)
+            if copy is True and type(x) is np.ndarray and isinstance(device, _device.Device):
+                target = _device.backend_of(device)
+                if target is not None:
+                    return send(x, target, device)
         elif device is None and _direct.upload(x, out):
             return out
     source = _registry.backend_of(x)

@@ -163,12 +163,10 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
     return _existing(owner, kind, index, f"{source}={str(spec)!r}")
 
 
-def backend_of(spec: Any) -> Backend | None:
-    """The backend's part that serves ``spec``, if that is a `Device` and exists; None for all else."""
-    if type(spec) is not Device:
-        return None
-    owner = _registry.get(spec.backend)
-    return owner.at(spec) if spec in owner.devices() else None
+def backend_of(device: Device) -> Backend | None:
+    """The backend's part that serves a device; None where that does not exist."""
+    owner = _registry.get(device.backend)
+    return owner.at(device) if device in owner.devices() else None
 
 
 def _parse(spec: str, source: str) -> tuple[str | None, str | None, int]:

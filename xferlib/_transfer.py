@@ -27,7 +27,7 @@ from xferlib._pieces import Pieces
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._staging import Chunk, Ring
-from xferlib._workers import Job, workers
+from xferlib._workers import Computation, Job, workers
 from xferlib.errors import TransferError, TransferTimeoutError
 
 if TYPE_CHECKING:
@@ -568,4 +568,4 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
             start = offset // dst.itemsize
             copy_into(flat[start : start + part.size].reshape(part.shape), part)
 
-    workers.run(Job(chunks.count, work, helpers=_pieces.helpers(dst.nbytes)))
+    workers.run(Computation(chunks.count, work, helpers=_pieces.helpers(dst.nbytes)))

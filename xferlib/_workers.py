@@ -68,7 +68,7 @@ class Job:
                 return
             self._active += 1
         try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
-            _handover.taken(self)
+            self._taken()
             if self.site is not None:
                 _site.inherited.site = self.site
             self._work(self.take)
@@ -80,7 +80,7 @@ class Job:
     def _leave(self) -> None:
         with self._lock:
             try:
-                _handover.given(self)
+                self._given()
             finally:
                 self._active -= 1
                 is_last = self._active == 0 and not self._is_over
@@ -91,9 +91,9 @@ class Job:
     def _close(self) -> None:
         try:
             if self._finish is not None:
-                _handover.taken(self)
+                self._taken()
                 self._finish()
-                _handover.given(self)
+                self._given()
         except BaseException as error:
             self.error = self.error or error
         finally:
@@ -110,12 +110,35 @@ class Job:
         if not self._latch.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0)):
             return False
         self._latch.release()
-        _handover.taken(self)
+        self._taken()
         return True
 
     @property
     def is_over(self) -> bool:
         return not self._latch.locked()
+
+    def given(self) -> None:
+        """Whatever the calling thread has done comes before what the job's threads do."""
+        if self.handover is None:  # or its giver has said so before, when the transfer was started
+            self._given()
+
+    def _given(self) -> None:
+        _handover.given(self)
+
+    def _taken(self) -> None:
+        _handover.taken(self)
+
+
+class Computation(Job):
+    """A job that is plain arithmetic: what its threads have done for a device before it orders nobody."""
+
+    __slots__ = ()
+
+    def _given(self) -> None:
+        """Nothing but memory that the caller gave for it is written."""
+
+    def _taken(self) -> None:
+        """The caller has the same place on every clock after it as before."""
 
 
 class _Worker:
@@ -146,8 +169,7 @@ class Workers:
 
     def submit(self, job: Job, helpers: int) -> None:
         """Let up to ``helpers`` threads work on ``job``: those asleep, new ones, and whoever comes free."""
-        if job.handover is None:  # or its giver has said so before, when the transfer was started
-            _handover.given(job)
+        job.given()
         if helpers <= 0:
             return
         with self._lock:

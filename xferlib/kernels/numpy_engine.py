@@ -85,7 +85,7 @@ class NumpyPlan:
 
     # --- large calls
     def _run_blocks(self, operands: Sequence[A]) -> None:
-        from xferlib._workers import Job, workers
+        from xferlib._workers import Computation, workers
 
         assert self._layout is not None
         layout = self._layout
@@ -108,7 +108,7 @@ class NumpyPlan:
                 while (number := take()) >= 0:
                     placed = self._run_block(env, views, *blocks[number], placed)
 
-        workers.run(Job(len(blocks), work, helpers=min(len(blocks), _threads()) - 1))
+        workers.run(Computation(len(blocks), work, helpers=min(len(blocks), _threads()) - 1))
 
     def _block_size(self) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)

@@ -94,7 +94,7 @@ class NumpyReduction:
             operands: The inputs seen in shape (rows, count); scalars zero-dimensional.
             outputs: Arrays of shape (rows,).
         """
-        from xferlib._workers import Job, workers
+        from xferlib._workers import Computation, workers
 
         spec = self._spec
         sizes = [np.array(self._rows * self._count, INT64), np.array(self._rows, INT64)]
@@ -118,7 +118,7 @@ class NumpyReduction:
                 while (number := take()) >= 0:
                     self._fold(operands, partial, *pieces[number])
 
-        workers.run(Job(len(pieces), work, helpers=min(len(pieces), self._threads) - 1))
+        workers.run(Computation(len(pieces), work, helpers=min(len(pieces), self._threads) - 1))
         with np.errstate(all="ignore"):
             accumulators = self._pairs(partial)
             self._post([*(each[:, 0] for each in accumulators), *sizes, *outputs])
