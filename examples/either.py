@@ -14,7 +14,8 @@ def add1(x: Any) -> Any:
 
 def softplus(x: Any) -> Any:
     xp = xl.get_array_module(x)
-    return xp.maximum(0, x) + xp.log1p(xp.exp(-xp.abs(x)))  # log(1 + exp(x)) without overflow
+    with xl.get_device(x):
+        return xp.maximum(0, x) + xp.log1p(xp.exp(-xp.abs(x)))  # log(1 + exp(x)) without overflow
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ import xferlib as xl
 
 def layer(x: Any, w: Any) -> Any:
     xp = xl.get_array_module(x)
-    return xp.maximum(0, x @ w)
+    with xl.get_device(x):  # libraries compute on their current device
+        return xp.maximum(0, x @ w)
 
 
 def main() -> None:
@@ -30,8 +31,9 @@ def main() -> None:
     replicas = {0: (one, x[:4]), 1: (two, x[4:])}
     slopes = []
     for device, part in replicas.values():
-        part = xl.to_device(part, device=device)
-        slopes.append(part.T @ layer(part, xl.to_device(w1, device=device)))
+        with device:
+            part = xl.to_device(part)
+            slopes.append(part.T @ layer(part, xl.to_device(w1)))
     total = slopes[0] + xl.to_device(slopes[1], device=one)
     updated = xl.to_device(w1, device=one) - 0.01 * total
     copies = [xl.to_device(updated, device=device) for device, _ in replicas.values()]

@@ -110,8 +110,9 @@ class Lending:
                 library.xf_help(self._staging, self._helpers, each_way, _config.staging_helpers())
             number = len(self._threads)
             self._threads.append(threading.current_thread().name)
-        while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
-            pass
+        with self._backend.inside(self._stream.device):
+            while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
+                pass
         error = library.xf_error(self._staging)
         if error:
             raise self._backend.staging_error(error, self._stream)

@@ -115,8 +115,12 @@ class Guard:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream
-        self.users: dict[int, RawStream] = {}
+        self.users: dict[tuple[int, int], RawStream] = {}
         self.pid = os.getpid()
+
+    def used_on(self, stream: RawStream) -> None:
+        """The memory must outlast what ``stream`` has been given so far."""
+        self.users[stream.device.index, stream.handle] = stream
 
     def __del__(self) -> None:
         if self.pid != os.getpid():  # a forked child must not free the parent's memory
@@ -125,9 +129,10 @@ class Guard:
         try:
             self.backend.attach(self.stream.device)
             current = self.backend.stream_current(self.stream.device)
-            self.users.setdefault(current.handle, current)
-            for user in self.users.values():
-                if user.handle != self.stream.handle:
+            self.used_on(current)
+            own = (self.stream.device.index, self.stream.handle)
+            for place, user in self.users.items():
+                if place != own:
                     self.backend.event_wait(self.stream, self.backend.event_record(user, timing=False))
         except Exception:  # the interpreter or the context is going away, and the memory with it
             return
@@ -297,9 +302,31 @@ class CudaBackend(CudaKernels, Backend):
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         self._refuse_fork("copying")
-        result = calls.copy(dst, src, nbytes, stream.handle)
+        result = self._inside(stream.device, calls.copy, dst, src, nbytes, stream.handle)
+        if result == calls.INVALID_VALUE and len(self._devices) > 1:
+            result = self._copy_between(dst, src, nbytes, stream)
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
+
+    def _copy_between(self, dst: int, src: int, nbytes: int, stream: RawStream) -> int:
+        """Copy between two devices of which neither may read the other's pool of memory by itself."""
+        places = [calls.device_of_memory(each) for each in (dst, src)]
+        if None in places:
+            return calls.INVALID_VALUE
+        to, come = (driver.CUcontext(self._context(index)) for index in places if index is not None)
+        (result,) = driver.cuMemcpyPeerAsync(dst, to, src, come, nbytes, stream.handle)
+        return int(result)
+
+    def inside(self, device: Device) -> Inside:
+        return Inside(self._context(device.index) if len(self._devices) > 1 else 0)
+
+    def _inside(self, device: Device, call: Any, *arguments: int) -> int:
+        """The result of a call that depends on the current context: on its default stream, or on its memory."""
+        if len(self._devices) == 1:
+            result: int = call(*arguments)
+            return result
+        with self.inside(device):
+            return call(*arguments)  # type: ignore[no-any-return]
 
     def staging_calls(self, device: Device) -> StagingCalls:
         found = self._staging.get(device.index)
@@ -351,10 +378,10 @@ class CudaBackend(CudaKernels, Backend):
             attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
             result, value = driver.cuDeviceGetAttribute(attribute, stream.device.index)
             is_staged = self._is_staged[stream.device.index] = int(result) == calls.SUCCESS and not value
-        return is_staged and calls.stream_query(stream.handle) == calls.SUCCESS
+        return is_staged and self._inside(stream.device, calls.stream_query, stream.handle) == calls.SUCCESS
 
     def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        result = calls.copy(dst, src, nbytes, stream.handle)
+        result = self._inside(stream.device, calls.copy, dst, src, nbytes, stream.handle)
         return result == calls.SUCCESS or self._refused(result, f"copying {nbytes} bytes to {stream.device}")
 
     def _refused(self, result: int, doing: str) -> bool:
@@ -364,7 +391,7 @@ class CudaBackend(CudaKernels, Backend):
         return False
 
     def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
-        result = calls.copy_keeping_gil(dst, src, nbytes, stream.handle)
+        result = self._inside(stream.device, calls.copy_keeping_gil, dst, src, nbytes, stream.handle)
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
         return self.event_record(stream, timing=False, event=event)
@@ -443,13 +470,13 @@ class CudaBackend(CudaKernels, Backend):
 
     def stream_synchronize(self, stream: RawStream) -> None:
         self._refuse_fork("synchronising a stream")
-        result = calls.stream_synchronize(stream.handle)
+        result = self._inside(stream.device, calls.stream_synchronize, stream.handle)
         if result:
             raise failure(result, f"synchronising a stream of {stream.device}")
 
     def stream_done(self, stream: RawStream) -> bool:
         self._refuse_fork("asking a stream")
-        result = calls.stream_query(stream.handle)
+        result = self._inside(stream.device, calls.stream_query, stream.handle)
         if result not in (calls.SUCCESS, calls.NOT_READY):
             raise failure(result, f"asking a stream of {stream.device}")
         return bool(result == calls.SUCCESS)
@@ -462,17 +489,18 @@ class CudaBackend(CudaKernels, Backend):
             raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
 
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> CudaEvent:
+        self._refuse_fork("recording an event")
         if event is None:
-            with Current(self, stream.device):
+            with self.inside(stream.device):
                 event = self._event(timing=timing)
-        result = calls.event_record(event.handle, stream.handle)
+        result = self._inside(stream.device, calls.event_record, event.handle, stream.handle)
         if result:
             raise failure(result, f"recording an event on {stream.device}")
         return event  # type: ignore[no-any-return]
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
         self._refuse_fork("waiting for an event")
-        result = calls.stream_wait_event(stream.handle, event.handle, 0)
+        result = self._inside(stream.device, calls.stream_wait_event, stream.handle, event.handle, 0)
         if result:
             raise failure(result, f"making a stream of {stream.device} wait")
 
@@ -503,6 +531,30 @@ def _core_stream(handle: int) -> core.Stream:
     return core.Stream.from_handle(handle)
 
 
+class Inside:
+    """Make a context current for the driver alone, for a few of its calls, and the one before it again afterwards.
+
+    A default stream is the current context's, and memory of a device's pool can be reached from that device alone.
+
+    Args:
+        context: A primary context; 0: the process has one device, and nothing is to be done.
+    """
+
+    __slots__ = ("_before", "_context")
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._before = calls.context_current() if self._context else 0
+        if self._before != self._context:
+            calls.context_use(self._context)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._before != self._context:
+            calls.context_use(self._before)
+
+
 class Current:
     """Make a device current for a block, and the one before it again afterwards."""
 
@@ -516,6 +568,7 @@ class Current:
         if len(self._backend._devices) == 1:
             self._before = None
             return
+        self._backend._refuse_fork(f"using {self._device}")
         before = self._backend.device_current()
         self._before = None if before is self._device else before
         if self._before is not None:

@@ -61,6 +61,7 @@ stream_query = _enqueues("cuStreamQuery", 1)
 _pointer_attribute = _enqueues("cuPointerGetAttribute", 3)
 context_current = calling.bind_question(_address("cuCtxGetCurrent"))
 """The address of this thread's current context; 0 if there is none."""
+context_use = _enqueues("cuCtxSetCurrent", 1)
 _error_name = _enqueues("cuGetErrorName", 2)
 
 copy = _waits("cuMemcpyAsync", 4)
@@ -97,6 +98,16 @@ def is_host_memory(pointer: int) -> bool:
     kind = ctypes.c_uint(0)
     result = _pointer_attribute(ctypes.addressof(kind), _MEMORY_TYPE, pointer)
     return bool(result == SUCCESS and kind.value == _MEMORY_TYPE_HOST)
+
+
+_DEVICE_ORDINAL = 9
+
+
+def device_of_memory(pointer: int) -> int | None:
+    """The number of the device that holds an address; None for the host's memory and for what CUDA does not know."""
+    ordinal = ctypes.c_int(-1)
+    result = _pointer_attribute(ctypes.addressof(ordinal), _DEVICE_ORDINAL, pointer)
+    return ordinal.value if result == SUCCESS and not is_host_memory(pointer) and ordinal.value >= 0 else None
 
 
 def error_name(result: int) -> str:

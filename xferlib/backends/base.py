@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -259,6 +260,10 @@ class Backend(ABC):
     def staging_calls(self, device: Device) -> StagingCalls | None:
         """C functions for staging plain bytes; None where only Python can do it."""
         return None
+
+    def inside(self, device: Device) -> AbstractContextManager[None]:
+        """What a thread is to be in that gives the driver's own functions streams and memory of ``device``."""
+        return nullcontext()
 
     def staging_error(self, code: int, stream: RawStream) -> Exception:
         """The error for a result of `staging_calls` that is not 0."""

@@ -107,7 +107,7 @@ class CupyBackend(CudaBackend):
     def consumed(self, array: Array, stream: RawStream) -> None:
         guard = getattr(array.data.mem, "_owner", None)
         if isinstance(guard, Guard):
-            guard.users[stream.handle] = stream
+            guard.used_on(stream)
 
     def stream_handle(self, device: Device) -> int:
         return int(cupy.cuda.get_current_stream(device.index).ptr)

@@ -89,7 +89,7 @@ class PycudaBackend(CudaBackend):
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
-        atexit.register(self._shared.clear)  # before PyCUDA's own handler, which pops the context
+        atexit.register(self._end)  # before PyCUDA's own handler, which pops the context that it has pushed
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
@@ -115,9 +115,16 @@ class PycudaBackend(CudaBackend):
         return self._devices[self._default_index if pushed is None else pushed.index]
 
     def device_use(self, device: Device) -> None:
-        if self.device_current() is not device or not self._is_pushed():
-            self._local.pushed = None  # pops before it pushes: one entry a thread
+        if self.device_current() is device and self._is_pushed():
+            return
+        self._local.pushed = None  # pops before it pushes: one entry a thread
+        if device.index != self._default_index or not self._is_pushed():
             self._local.pushed = _Pushed(device.index, self._context_object(device.index))
+
+    def _end(self) -> None:
+        """PyCUDA aborts the process if anything but its own context is left on the main thread's stack."""
+        self._local.pushed = None
+        self._shared.clear()
 
     def _context_object(self, index: int) -> Any:
         found = self._shared.get(index)
@@ -151,7 +158,7 @@ class PycudaBackend(CudaBackend):
             return GPUArray(shape, dtype)
         buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)
         guard = Guard(self, buffer, stream)
-        guard.users[0] = self._default_stream(device)  # where PyCUDA's own operations on the array run
+        guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return GPUArray(shape, dtype, gpudata=_Allocation(buffer, guard))
 
     def _default_stream(self, device: Device) -> RawStream:
@@ -179,7 +186,7 @@ class PycudaBackend(CudaBackend):
     def consumed(self, array: Array, stream: RawStream) -> None:
         allocation = array.gpudata
         if isinstance(allocation, _Allocation):
-            allocation.guard.users[stream.handle] = stream
+            allocation.guard.used_on(stream)
 
     def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
         if priority:  # PyCUDA's streams have none
