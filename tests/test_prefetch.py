@@ -505,13 +505,13 @@ def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
         for _ in xl.prefetch(array(number) for number in range(5)):
             pass
         stream.synchronize()
-    copies = [each for each in found.operations if each.kind == "h2d"]
-    assert len(copies) == 5
+    copies = [each for each in found.operations if each.kind == "h2d" and each.file == __file__]
+    assert len(copies) == 5  # transfers that another test has dropped may be on their way, too
     assert len({each.stream for each in copies}) == 1
     with xl.trace() as found, xl.Stream(place):
         for _ in xl.prefetch(array(number, (100, 1000)) for number in range(5)):
             pass
-    assert len({each.stream for each in found.operations if each.kind == "h2d"}) > 1
+    assert len({each.stream for each in found.operations if each.kind == "h2d" and each.file == __file__}) > 1
 
 
 def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:

@@ -134,6 +134,8 @@ class Guard:
             for place, user in self.users.items():
                 if place != own:
                     self.backend.event_wait(self.stream, self.backend.event_record(user, timing=False))
+            with self.backend.inside(self.stream.device):  # whose default stream frees it
+                self.allocation = None
         except Exception:  # the interpreter or the context is going away, and the memory with it
             return
 

@@ -172,6 +172,11 @@ class PycudaBackend(CudaBackend):
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1 or array.gpudata is None:
             return self._devices[0]
+        owner = array
+        while owner.base is not None:  # a view has an address only
+            owner = owner.base
+        if isinstance(owner.gpudata, _Allocation):  # of CUDA's pool, of which the driver does not tell the device
+            return owner.gpudata.guard.stream.device
         result, index = driver.cuPointerGetAttribute(
             driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, int(array.gpudata)
         )
