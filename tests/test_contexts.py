@@ -109,3 +109,41 @@ def test_a_forked_child_may_end_as_an_interpreter_does(name: str) -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKED, name]  # forking beside threads
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+_ENDS = """
+import sys
+import threading
+
+import numpy as np
+import xferlib as xl
+
+kept = []
+
+
+def use(device):
+    with device:
+        kept.append(xl.to_device(np.arange(1000.0)))
+        with xl.Stream() as stream:
+            kept.append(xl.to_device(np.ones(1 << 18), stream=stream))
+        kept.append(xl.Stream(device).record())
+
+
+xl.use_backend(sys.argv[1])
+for device in xl.get_backend().devices():
+    use(device)
+    thread = threading.Thread(target=use, args=(device,))
+    thread.start()
+    thread.join()
+device.use()
+xl.synchronize()
+"""
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch", "pycuda", "sim"])
+def test_a_process_that_has_used_every_device_ends_quietly_whatever_is_alive(name: str) -> None:
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    done = subprocess.run([sys.executable, "-c", _ENDS, name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import weakref
 from typing import Any, NamedTuple
@@ -123,7 +124,8 @@ class Guard:
         self.users[stream.device.index, stream.handle] = stream
 
     def __del__(self) -> None:
-        if self.pid != os.getpid():  # a forked child must not free the parent's memory
+        # A forked child must not free the parent's memory; at its end the process gives back all of it.
+        if self.pid != os.getpid() or sys.is_finalizing():
             _immortal.keep(self.allocation)
             return
         try:

@@ -89,6 +89,7 @@ class PycudaBackend(CudaBackend):
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
+        self._has_ended = False
         atexit.register(self._end)  # before PyCUDA's own handler, which pops the context that it has pushed
 
         if len(self._devices) > 1:
@@ -115,7 +116,7 @@ class PycudaBackend(CudaBackend):
         return self._devices[self._default_index if pushed is None else pushed.index]
 
     def device_use(self, device: Device) -> None:
-        if self.device_current() is device and self._is_pushed():
+        if self._has_ended or (self.device_current() is device and self._is_pushed()):
             return
         self._local.pushed = None  # pops before it pushes: one entry a thread
         if device.index != self._default_index or not self._is_pushed():
@@ -123,6 +124,7 @@ class PycudaBackend(CudaBackend):
 
     def _end(self) -> None:
         """PyCUDA aborts the process if anything but its own context is left on the main thread's stack."""
+        self._has_ended = True
         self._local.pushed = None
         self._shared.clear()
 
