@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _pieces
 from xferlib import errors as e
+from xferlib._readahead import ThreadedFeed
 from xferlib.testing import assert_same_bits
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -524,3 +525,19 @@ def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:
     xl.tree.register(Node, flatten, lambda metadata, children: Node())
     with xl.prefetch([Node(), array(1)]) as batches, pytest.raises(ZeroDivisionError, match="no children today"):
         next(batches)
+
+
+def test_a_thread_reads_ahead_only_where_the_host_is_kept_busy(fake: Any) -> None:
+    large = [np.arange(1 << 20, dtype="float32") + number for number in range(4)]
+    pinned = [xl.pinned_array(each, backend="fake") for each in large]
+    gaps = [each.repeat(2)[::2] for each in large]
+    for batches, is_threaded in [
+        (large, True),
+        (pinned, False),
+        (gaps, True),
+        ([{"x": each} for each in pinned], False),
+    ]:
+        with xl.prefetch(batches, device="fake:sim:0") as found:
+            assert isinstance(found._feed, ThreadedFeed) == is_threaded
+            for number, batch in enumerate(found):
+                assert_same_bits(xl.to_host(batch["x"] if isinstance(batch, dict) else batch), large[number])

@@ -13,6 +13,7 @@ import numpy as np
 
 from xferlib import _devicecopy, _direct, _hostmem, _pinned, _plan, _recording, _staging, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._layout import address
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._transfer import Transfer
@@ -138,7 +139,7 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
 def _hold_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Keep both ends of a copy in flight, and their pinned block out of the pool, until it is done."""
     event = _transfer.record(backend, stream)
-    lease = _pinned.pool_of(backend).find(src.ctypes.data)
+    lease = _pinned.pool_of(backend).find(address(src))
     if lease is not None:
         lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
         lease.events.append(event)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _device, _registry
+from xferlib import _api, _device, _plan, _registry
 from xferlib._arriving import THREADS_FROM
 from xferlib._batch import Lane
 from xferlib._leaves import flatten
@@ -78,7 +78,7 @@ def prefetch(
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
     lane = Lane(backend, place, transform, has_own_streams=given is None)
     is_stable = type(batches) in (list, tuple)
-    if is_stable and not _is_large(batches):
+    if is_stable and not _is_staged(batches, backend):
         return Prefetcher(Feed(iter(batches), lane, streams))
     return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=is_stable))
 
@@ -97,11 +97,19 @@ def _refuse_single(batches: Any) -> None:
         )
 
 
-def _is_large(batches: Any) -> bool:
-    """Whether copying a batch takes so long that a thread which begins the next one meanwhile pays."""
+def _is_staged(batches: Any, backend: Backend) -> bool:
+    """Whether a batch keeps the host busy for so long that a thread which begins the next one meanwhile pays."""
     with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
-        return any(getattr(leaf, "nbytes", 0) >= THREADS_FROM for leaf in flatten(batches[0])[0])
+        return any(_takes_long(leaf, backend) for leaf in flatten(batches[0])[0])
     return False
+
+
+def _takes_long(leaf: Any, backend: Backend) -> bool:
+    """Whether threads stage it: it is large, and not pinned as a whole."""
+    if getattr(leaf, "nbytes", 0) < THREADS_FROM:
+        return False
+    is_plain = isinstance(leaf, np.ndarray) and leaf.flags.c_contiguous and leaf.dtype.isnative
+    return not (is_plain and _plan.pinned_spans(leaf, backend))
 
 
 def _copy_stream(backend: Backend, place: Device) -> RawStream:

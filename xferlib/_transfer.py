@@ -359,7 +359,7 @@ def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawS
 
 
 def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
-    start = src.ctypes.data
+    start = address(src)
     for pointer, nbytes in found.spans:
         _recording.copy(Kind.H2D, dst.pointer + pointer - start, pointer, nbytes, backend, stream)
 
@@ -482,7 +482,7 @@ def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: Ra
 
 def enqueue_download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Copy straight into pinned memory; returns at once."""
-    start = dst.ctypes.data
+    start = address(dst)
     for pointer, nbytes in found.spans:
         _recording.copy(Kind.D2H, pointer, src.pointer + pointer - start, nbytes, backend, stream)
 
