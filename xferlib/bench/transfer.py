@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -20,6 +21,7 @@ from xferlib.bench.transfer_peers import HostArray, Peer, Run, Xferlib, present
 
 _GIB = 1 << 30
 _SEED = 20260501
+_PARTS = 4
 
 
 @dataclass(slots=True)
@@ -55,13 +57,13 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
         ("device to existing host array", _down_into),
     ):
         for size in sizes:
-            yield case, size, kind(big[: size // 4], out[: size // 4])
+            yield case, size, _in_turn(kind, size, big, out)
     if is_gpu:
         pinned = xl.pinned_array(big, backend=backend)
         for size in sizes:
-            yield "pinned to existing device array", size, _up_into(pinned[: size // 4], pinned)
+            yield "pinned to existing device array", size, _in_turn(_up_into, size, pinned, pinned)
         for size in sizes:
-            yield "device to pinned host array", size, _down_into(big[: size // 4], pinned[: size // 4])
+            yield "device to pinned host array", size, _in_turn(_down_into, size, big, pinned)
         del pinned
         xl.trim()
     side = int((largest // 4) ** 0.5)
@@ -81,6 +83,20 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
             both[0].nbytes,
             lambda peer: peer.both_ways(*both) if isinstance(peer, Xferlib) else None,
         )
+
+
+def _in_turn(kind: Callable[[HostArray, HostArray], Maker], nbytes: int, source: HostArray, out: HostArray) -> Maker:
+    """Transfers of one part of ``source`` after the other: four of them, or one that no cache holds anyway."""
+    size = nbytes // 4
+    starts = range(0, min(_PARTS * size, source.size - size + 1), size)
+    makes = [kind(source[start : start + size], out[start : start + size]) for start in starts]
+
+    def make(peer: Peer) -> Run | None:
+        runs = [run for each in makes if (run := each(peer)) is not None]
+        following = itertools.cycle(runs).__next__
+        return (lambda: following()()) if runs else None
+
+    return make
 
 
 def _up_new(source: HostArray, _: HostArray) -> Maker:
