@@ -37,7 +37,7 @@ LAYERS = [
     {"_trace"},
 ]
 FOR_BACKENDS = {
-    "errors", "_array", "_device", "_registry", "_handover", "_site", "_immortal",
+    "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal",
     "backends.base", "backends._host", "backends._cuda", "backends._cuda_kernels", "backends._cuda_calls",
     "backends._torch_cuda", "_native", "_native.calling",
 }  # fmt: skip

@@ -31,7 +31,7 @@ def upload(x: Any, out: Array) -> bool:
     if type(x) is not np.ndarray:
         return False
     owner = _registry.backend_of(out)
-    if owner is None:
+    if owner is None or not owner.capabilities.streams:
         return False
     if fill(x, out, owner):
         return True
@@ -67,7 +67,7 @@ def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -
 def download(d: Any, out: Any) -> HostArray | None:
     """A complete host copy of ``d``, in ``out`` if that is given; None, and nothing done, in every other case."""
     owner = _registry.backend_of(d)
-    if owner is None or not _is_open():
+    if owner is None or not owner.capabilities.streams or not _is_open():
         return None
     most = _plan.DRIVER_MOST_DOWN
     if type(out) is np.ndarray and (pointer := owner.twin(d, out)) and owner.fetch_whole(out, pointer, most):

@@ -12,6 +12,7 @@ import numpy as np
 from xferlib import _device
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
+from xferlib._layout import address
 from xferlib.backends._host import WHY_HOST, HostBackend
 from xferlib.backends.base import Capabilities, RawStream
 
@@ -47,7 +48,7 @@ class NumpyBackend(HostBackend):
 
     def view(self, array: Array) -> ArrayInfo:
         a = np.asarray(array)
-        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+        return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array)

@@ -93,8 +93,12 @@ def _in_turn(kind: Callable[[HostArray, HostArray], Maker], nbytes: int, source:
 
     def make(peer: Peer) -> Run | None:
         runs = [run for each in makes if (run := each(peer)) is not None]
-        following = itertools.cycle(runs).__next__
-        return (lambda: following()()) if runs else None
+        turn = itertools.cycle(runs)
+
+        def next_run() -> Any:
+            return next(turn)()
+
+        return next_run if runs else None
 
     return make
 
