@@ -95,7 +95,7 @@ class Config:
     )  # fmt: skip
     native: str = _variable(
         "XFERLIB_NATIVE", _one_of("on", "off"), "on",
-        "Stage plain bytes in C where that part has been compiled, or all in Python.",
+        "Stage and call the driver through the parts in C where they have been compiled, or all in Python.",
     )  # fmt: skip
     strict: frozenset[str] = _variable(
         "XFERLIB_STRICT", _parse_strict, frozenset(),
