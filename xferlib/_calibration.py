@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -18,6 +19,8 @@ from xferlib import _api, _config, _create, _device, _registry
 
 _NBYTES = 64 << 20
 _REPEATS = 5
+_SOURCES = 4
+"""Arrays in turn, which no processor's cache holds together: a program's data come from memory, too."""
 _KERNELS = 8
 _WARM_S = 0.3
 """An idle GPU runs at a fraction of its clocks; after this long it does no more."""
@@ -58,7 +61,7 @@ def calibrate(device: Any = None) -> Calibration:
     source = np.random.default_rng(0).integers(0, 256, _NBYTES, dtype=np.uint8)
     pinned = _create.pinned_array(source, backend=place.backend)
     target = _create.empty(_NBYTES, np.uint8, device=place)
-    out = np.zeros_like(source)
+    memory = itertools.cycle([source + number for number in range(_SOURCES)])
     tiny, tiny_target = source[:64], _create.empty(64, np.uint8, device=place)
 
     def seconds(copy: Any) -> float:
@@ -73,15 +76,15 @@ def calibrate(device: Any = None) -> Calibration:
     def speed(copy: Any) -> float:
         return _NBYTES / seconds(copy) / 1e9
 
-    memory = _memory_gb_per_s(place, seconds)
+    device_memory = _memory_gb_per_s(place, seconds)
     found = Calibration(
         pinned_up_gb_per_s=speed(lambda: _api.to_device(pinned, out=target)),
         pinned_down_gb_per_s=speed(lambda: _api.to_host(target, out=pinned)),
-        staged_up_gb_per_s=speed(lambda: _api.to_device(source, out=target)),
-        staged_down_gb_per_s=speed(lambda: _api.to_host(target, out=out)),
+        staged_up_gb_per_s=speed(lambda: _api.to_device(next(memory), out=target)),
+        staged_down_gb_per_s=speed(lambda: _api.to_host(target, out=next(memory))),
         latency_up_us=seconds(lambda: _api.to_device(tiny, out=tiny_target)) * 1e6,
         latency_down_us=seconds(lambda: _api.to_host(tiny_target)) * 1e6,
-        memory_gb_per_s=memory,
+        memory_gb_per_s=device_memory,
     )
     _save(_key(place), found)
     return found
