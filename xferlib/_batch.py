@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from xferlib import _api, _registry, _staging, _transfer, _tree
 from xferlib._arriving import Arriving
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
-from xferlib.errors import OutOfMemoryError
+from xferlib.errors import OutOfMemoryError, XferError
 
 if TYPE_CHECKING:
     from xferlib._array import Array
@@ -85,6 +85,7 @@ class Batch:
         "_host",
         "_lane",
         "_made",
+        "_sent_on",
         "_stream",
         "_value",
         "handover",
@@ -103,7 +104,14 @@ class Batch:
         self._made: list[Array] | None = None
         """Arrays that the transform made; None before it ran."""
         self._event: RawEvent | None = None
+        self._sent_on: RawStream | None = None
+        """The stream that carried a small batch, with others, before its turn came."""
         self.handover: object = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is copied on the consumer's stream, and has not been."""
+        return self.is_direct and self._sent_on is None
 
     def try_begin(self, before: Batch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
@@ -159,6 +167,9 @@ class Batch:
     def hand_over(self) -> Any:
         """The batch, ordered on the calling thread's current stream; may be called again after an error."""
         if self.is_direct:
+            lane = self._lane
+            if self._sent_on is not None and self._sent_on.handle == lane.backend.stream_current(lane.place).handle:
+                return self._value
             if type(self._host) is np.ndarray:
                 return _api.send(self._host, self._lane.backend, self._lane.place)
             return _tree.to_device(self._host, device=self._lane.place)
@@ -210,3 +221,18 @@ class Batch:
         """After `cancel`: wait until no copy reads the source; how a copy ended is nobody's concern any more."""
         if self._arriving is not None:
             self._arriving.await_end()
+
+
+def send_together(batches: Sequence[Batch]) -> None:
+    """Copy small batches at once, on the calling thread's current stream, for as long as that is current.
+
+    Where it fails nothing has happened: each is then copied alone, when its turn comes, or says why it cannot be.
+    """
+    lane = batches[0]._lane
+    stream = lane.backend.stream_current(lane.place)
+    try:
+        values = _tree.to_device([each._host for each in batches], device=lane.place)
+    except XferError:
+        return
+    for each, value in zip(batches, values, strict=True):
+        each._value, each._sent_on = value, stream

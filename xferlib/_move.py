@@ -215,7 +215,7 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     info = backend.view(slab)
-    if info.nbytes > _staging.SMALL_NBYTES:
+    if info.nbytes > _staging.SEGMENT_NBYTES:
         staged = _pinned.pool_of(backend).empty(info.shape, info.dtype)
         fill(staged)
         host_to_device(staged, backend, stream.device, info.dtype, stream, slab, info)

@@ -8,6 +8,7 @@ Whatever goes wrong with a batch is raised when its turn comes.
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import threading
 import weakref
@@ -15,7 +16,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from xferlib._batch import Batch, Lane
+from xferlib import _handover
+from xferlib._batch import Batch, Lane, send_together
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ class Feed:
             if self._returned != self._taken:
                 self._give_back()
             batch = self._front()
+            if batch.is_waiting:
+                self._send_ahead()
             value = batch.hand_over()
             self._pop(batch)
             return value
@@ -103,6 +107,14 @@ class Feed:
         if not ready:
             raise self._the_end()
         return ready[0]
+
+    def _send_ahead(self) -> None:
+        """Copy the front with the small batches behind it: one copy costs little more than one of them alone."""
+        waiting = list(itertools.takewhile(lambda batch: batch.is_waiting, tuple(self._ready)))
+        if len(waiting) > 1:
+            for batch in waiting:
+                _handover.taken(batch)
+            send_together(waiting)
 
     def _pop(self, batch: Batch) -> None:
         """The front has been handed out."""

@@ -42,7 +42,8 @@ def prefetch(
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, which are copied at once. Any
     other iterable is read ahead by a thread, one item after the other: each has been copied before the next is
     asked for, so that a generator may fill the same array again and again. Batches of up to 64 KiB travel on your
-    own stream, since copying them takes less than ordering two streams.
+    own stream, since copying them takes less than ordering two streams, and those that are ready travel together:
+    they share an allocation, which lives as long as any of them.
 
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)

@@ -26,7 +26,7 @@ ONE_WAY_CHUNKS = 16
 """What is lent to all transfers of one direction: those in the other go on meanwhile."""
 SMALL_NBYTES = 64 << 10
 """Up to here one thread and the slab are fastest."""
-_SEGMENT_NBYTES = 256 << 10
+SEGMENT_NBYTES = 256 << 10
 _SEGMENTS = 4
 _MOST_STREAMS = 32
 """A segment keeps the streams of its copies, which may have been dropped, until the next one is begun."""
@@ -287,18 +287,18 @@ class Slab:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        block = backend.pinned_alloc(_SEGMENTS * _SEGMENT_NBYTES)
+        block = backend.pinned_alloc(_SEGMENTS * SEGMENT_NBYTES)
         data = _hostmem.bytes_over(block.pointer, block.nbytes, block)
         self._segments = [
-            _Segment(data[start : start + _SEGMENT_NBYTES], block.pointer + start)
-            for start in range(0, _SEGMENTS * _SEGMENT_NBYTES, _SEGMENT_NBYTES)
+            _Segment(data[start : start + SEGMENT_NBYTES], block.pointer + start)
+            for start in range(0, _SEGMENTS * SEGMENT_NBYTES, SEGMENT_NBYTES)
         ]
         self._index = 0
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
         """Bytes that no copy uses, and their address, for one copy on ``stream``."""
         segment = self._segments[self._index]
-        if segment.used + nbytes > _SEGMENT_NBYTES or len(segment.streams) > _MOST_STREAMS:
+        if segment.used + nbytes > SEGMENT_NBYTES or len(segment.streams) > _MOST_STREAMS:
             segment = self._advance()
         start = segment.used
         segment.used = -(-(start + nbytes) // 64) * 64
@@ -321,7 +321,7 @@ class Slab:
         """Wait until no copy uses the slab; returns its bytes."""
         for _ in range(_SEGMENTS + 1):
             self._advance()
-        return _SEGMENTS * _SEGMENT_NBYTES
+        return _SEGMENTS * SEGMENT_NBYTES
 
 
 class _Tenancy:

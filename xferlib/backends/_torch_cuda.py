@@ -99,12 +99,16 @@ class TorchCuda(CudaBackend):
         return shared.resolved(array)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        return shared.subarray(slab, offset, shape, dtype)
+        found: torch.Tensor = shared.subarray(
+            slab, offset, shape, dtype
+        ).data  # a version counter of its own: see below
+        return found
 
     def subarrays(
         self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> list[torch.Tensor]:
-        return list(shared.subarray(slab, offset, (count, *shape), dtype).unbind(0))
+        # Views count their changes together, so that changing one would spoil the gradients of the others.
+        return [each.data for each in shared.subarray(slab, offset, (count, *shape), dtype).unbind(0)]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.record_stream(self._native(stream))
