@@ -47,7 +47,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
         include: The folder of Python's headers, for a module of Python's.
     """
     if sys.platform == "win32":
-        return f"{source.name} needs POSIX threads"
+        return f"{source.name} is compiled on POSIX systems only"
     compiler = _compiler()
     if not compiler:
         return "no C compiler (cc, gcc or clang); install one, or go without"
