@@ -47,7 +47,7 @@ def upload(x: Any, out: Array) -> bool:
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
     """Fill a device array from its twin on the host in one step; False, and nothing done, where that cannot be."""
-    pointer = backend.twin(out, src)
+    pointer = backend.twin(out, src) if backend.copies_whole else 0
     return pointer != 0 and _is_open() and backend.send_whole(src, pointer, _plan.DRIVER_MOST_UP)
 
 
@@ -70,8 +70,10 @@ def download(d: Any, out: Any) -> HostArray | None:
     if owner is None or not owner.capabilities.streams or not _is_open():
         return None
     most = _plan.DRIVER_MOST_DOWN
-    if type(out) is np.ndarray and (pointer := owner.twin(d, out)) and owner.fetch_whole(out, pointer, most):
-        return out
+    if owner.copies_whole and type(out) is np.ndarray:
+        pointer = owner.twin(d, out)
+        if pointer and owner.fetch_whole(out, pointer, most):
+            return out
     info = owner.view(d)
     nbytes = info.nbytes
     if info.device.kind == "cpu" or not nbytes or not _plan.is_drivers_size(nbytes, is_upward=False):

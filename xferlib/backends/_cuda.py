@@ -159,6 +159,7 @@ class CudaBackend(CudaKernels, Backend):
         if count == 0:
             raise BackendUnavailableError(f"{self.name} sees no CUDA device")
         self._devices = tuple(_device.make(self.name, "cuda", index) for index in range(count))
+        self.copies_whole = count == 1 and calls.send_whole is not None
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
         self._staging: dict[int, StagingCalls] = {}
@@ -363,9 +364,8 @@ class CudaBackend(CudaKernels, Backend):
         return self._copies_whole(calls.fetch_whole, dst, src, most)
 
     def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], pointer: int, most: int) -> bool:
-        # A device that has not been attached has no context here yet; one of several may not be the current one.
-        context = self._contexts.get(0)
-        if copy is None or context is None or len(self._devices) != 1 or _forked_from is not None:
+        context = self._contexts.get(0)  # none until the device is attached; one of several may not be the current one
+        if not self.copies_whole or context is None or _forked_from is not None:
             return False
         device = self._devices[0]
         if self.stream_handle(device) not in _LEGACY:

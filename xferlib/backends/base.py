@@ -161,6 +161,8 @@ class Backend(ABC):
     pinned_domain: str
     """Backends of one domain share pinned memory, pointers, streams and events."""
     capabilities: Capabilities
+    copies_whole: bool = False
+    """Whether `send_whole` and `fetch_whole` are to be had, so that `twin` is worth asking."""
     survives_fork: bool = False
     """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
 
