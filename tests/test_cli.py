@@ -32,6 +32,12 @@ def test_info_names_every_backend_device_and_variable(capsys: pytest.CaptureFixt
     assert xl.__version__ in out
 
 
+def test_info_says_once_what_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "info")[1].splitlines()
+    for part in ("staging in C: ", "driver calls in C: "):
+        assert len([line for line in lines if line.strip().startswith(part)]) == 1
+
+
 def test_info_says_where_a_value_came_from(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XFERLIB_PINNED_LIMIT", "64MiB")
     monkeypatch.setenv("XFERLIB_THREADS", "3")

@@ -31,23 +31,19 @@ def upload(x: Any, out: Array) -> bool:
     if type(x) is not np.ndarray:
         return False
     owner = _registry.backend_of(out)
-    if owner is None or not owner.capabilities.streams:
+    if owner is None or not owner.capabilities.streams or not (pointer := owner.twin(out, x)) or not _is_open():
         return False
-    if fill(x, out, owner):
+    if owner.send_whole(x, pointer, _plan.DRIVER_MOST_UP):
         return True
     into = owner.view(out)
-    place = into.device
-    # Equal strides, and one of the two in C order: so is the other.
-    if into.shape != x.shape or into.strides != x.strides or not into.is_writable or place.kind == "cpu":
-        return False
-    backend = owner.at(place)
-    backend.attach(place)
-    return send(x, into, backend, backend.stream_current(place))
+    backend = owner.at(into.device)
+    backend.attach(into.device)
+    return send(x, into, backend, backend.stream_current(into.device))
 
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
-    """Fill a device array from its twin on the host in one step; False, and nothing done, where that cannot be."""
-    pointer = backend.twin(out, src) if backend.copies_whole else 0
+    """Fill a new device array from its twin on the host in one step; False, and nothing done, where that cannot be."""
+    pointer = backend.twin(out, src)
     return pointer != 0 and _is_open() and backend.send_whole(src, pointer, _plan.DRIVER_MOST_UP)
 
 
@@ -70,38 +66,25 @@ def download(d: Any, out: Any) -> HostArray | None:
     if owner is None or not owner.capabilities.streams or not _is_open():
         return None
     most = _plan.DRIVER_MOST_DOWN
-    if owner.copies_whole and type(out) is np.ndarray:
-        pointer = owner.twin(d, out)
-        if pointer and owner.fetch_whole(out, pointer, most):
+    if out is not None:
+        if type(out) is not np.ndarray or not (pointer := owner.twin(d, out)):
+            return None
+        if owner.fetch_whole(out, pointer, most):
             return out
     info = owner.view(d)
     nbytes = info.nbytes
     if info.device.kind == "cpu" or not nbytes or not _plan.is_drivers_size(nbytes, is_upward=False):
         return None
-    if out is None:
-        if not info.is_c_contiguous:
-            return None
-    elif not _is_twin(out, info):
+    if not (info.is_c_contiguous if out is None else out.flags.carray):
         return None
     backend = owner.at(info.device)
     if backend.resolved(d) is not d:
         return None
     dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
-    if backend.fetch_whole(dst, info.pointer, most):
+    if out is None and backend.fetch_whole(dst, info.pointer, most):
         return dst
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
     if not backend.takes_pageable(stream, idle=False):
         return None
     return dst if backend.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
-
-
-def _is_twin(out: Any, info: ArrayInfo) -> bool:
-    """Whether ``out`` is a NumPy array that bytes can be copied to as they are."""
-    return (
-        type(out) is np.ndarray
-        and out.flags.carray
-        and out.strides == info.strides
-        and out.shape == info.shape
-        and out.dtype == info.dtype
-    )

@@ -87,7 +87,6 @@ def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()} on {platform.platform()}"
     yield f"staging in C: {_native.why_absent() or 'compiled'}"
     yield f"driver calls in C: {calling.why_absent() or 'compiled'}"
-    yield f"driver calls in C: {calling.why_absent() or 'compiled'}"
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
             yield f"{name} {metadata.version(name)}"

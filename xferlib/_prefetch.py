@@ -106,11 +106,13 @@ def _is_staged(batches: Any, backend: Backend) -> bool:
 
 
 def _takes_long(leaf: Any, backend: Backend) -> bool:
-    """Whether threads stage it: it is large, and not pinned as a whole."""
+    """Whether threads copy it: it is large, and not left to a device because it is pinned as a whole."""
     if getattr(leaf, "nbytes", 0) < THREADS_FROM:
         return False
-    is_plain = isinstance(leaf, np.ndarray) and leaf.flags.c_contiguous and leaf.dtype.isnative
-    return not (is_plain and _plan.pinned_spans(leaf, backend))
+    if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
+        return True
+    found = _plan.plan(leaf, _api.wanted_dtype(None, leaf.dtype), backend, may_permute=False)
+    return found.path is not _plan.Path.PINNED
 
 
 def _copy_stream(backend: Backend, place: Device) -> RawStream:

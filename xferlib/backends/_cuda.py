@@ -159,7 +159,6 @@ class CudaBackend(CudaKernels, Backend):
         if count == 0:
             raise BackendUnavailableError(f"{self.name} sees no CUDA device")
         self._devices = tuple(_device.make(self.name, "cuda", index) for index in range(count))
-        self.copies_whole = count == 1 and calls.send_whole is not None
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
         self._staging: dict[int, StagingCalls] = {}
@@ -357,6 +356,13 @@ class CudaBackend(CudaKernels, Backend):
         result = calls.copy_to_host(dst, src, nbytes)
         return result == calls.SUCCESS or self._refused(result, f"copying {nbytes} bytes from {stream.device}")
 
+    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
+        # In half the time that a view takes: the libraries' arrays name these things as NumPy does.
+        if array.dtype == host.dtype and array.shape == host.shape and array.strides == host.strides:
+            pointer: int = self.operands((array,))[0]
+            return pointer
+        return 0
+
     def send_whole(self, src: np.ndarray[Any, Any], dst: int, most: int) -> bool:
         return self._copies_whole(calls.send_whole, src, dst, most)
 
@@ -365,7 +371,7 @@ class CudaBackend(CudaKernels, Backend):
 
     def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], pointer: int, most: int) -> bool:
         context = self._contexts.get(0)  # none until the device is attached; one of several may not be the current one
-        if not self.copies_whole or context is None or _forked_from is not None:
+        if copy is None or context is None or len(self._devices) != 1 or _forked_from is not None:
             return False
         device = self._devices[0]
         if self.stream_handle(device) not in _LEGACY:

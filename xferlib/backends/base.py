@@ -161,8 +161,6 @@ class Backend(ABC):
     pinned_domain: str
     """Backends of one domain share pinned memory, pointers, streams and events."""
     capabilities: Capabilities
-    copies_whole: bool = False
-    """Whether `send_whole` and `fetch_whole` are to be had, so that `twin` is worth asking."""
     survives_fork: bool = False
     """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
 
@@ -286,10 +284,11 @@ class Backend(ABC):
     def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
         """The address of ``array``, on a device, if the bytes of ``host`` fill it as they lie; else 0.
 
-        Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out:
-        `send_whole` and `fetch_whole` do.
+        Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out.
         """
-        return 0
+        info = self.view(array)
+        is_twin = info.dtype == host.dtype and info.shape == host.shape and info.strides == host.strides
+        return info.pointer if is_twin and info.is_writable and info.device.kind != "cpu" else 0
 
     def send_whole(self, src: np.ndarray[Any, Any], dst: int, most: int) -> bool:
         """A whole blocking upload in one step, of at most so many bytes; ``src`` has been read on return.

@@ -52,12 +52,6 @@ class CupyBackend(CudaBackend):
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]
 
-    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        if array.dtype == host.dtype and array.shape == host.shape and array.strides == host.strides:
-            pointer: int = array.data.ptr
-            return pointer
-        return 0
-
     def namespace(self) -> ModuleType:
         module: ModuleType = cupy
         return module

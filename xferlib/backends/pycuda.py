@@ -103,11 +103,6 @@ class PycudaBackend(CudaBackend):
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
-    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        if array.dtype == host.dtype and array.shape == host.shape and array.strides == host.strides:
-            return 0 if (memory := array.gpudata) is None else int(memory)
-        return 0
-
     def namespace(self) -> ModuleType:
         raise self._unsupported("namespace")
 
