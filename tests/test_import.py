@@ -9,7 +9,7 @@ import pytest
 
 HEAVY = (
     "torch", "cupy", "cupyx", "pycuda", "cuda.core", "cuda.bindings", "array_api_compat", "hypothesis", "pytest",
-    "importlib.metadata", "asyncio", "unittest", "email", "rich", "matplotlib", "mpi4py", "dask",
+    "importlib.metadata", "asyncio", "unittest", "email", "rich", "matplotlib", "mpi4py", "dask", "pathlib", "urllib",
 )  # fmt: skip
 MOST_MODULES = 80
 """Beyond NumPy's own; each costs about 0.1 to 0.5 ms. `tools/import_cost.py` measures the time itself."""

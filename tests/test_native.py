@@ -422,7 +422,7 @@ def test_one_chunk_is_enough(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_without_a_compiler_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", list)
-    assert "no C compiler" in build.build(_native.SOURCE, tmp_path / "staging.so", 1)
+    assert "no C compiler" in build.build(Path(_native.SOURCE), tmp_path / "staging.so", 1)
     assert not list(tmp_path.iterdir())
 
 
@@ -437,7 +437,7 @@ def test_a_source_that_does_not_compile_leaves_nothing(tmp_path: Path) -> None:
 @compiled
 def test_a_library_of_another_source_is_not_used(tmp_path: Path) -> None:
     target = tmp_path / "staging.so"
-    assert not build.build(_native.SOURCE, target, 12345)
+    assert not build.build(Path(_native.SOURCE), target, 12345)
     with pytest.raises(OSError, match=r"another staging\.c; run python -m xferlib\._native\.build"):
         _native.load(target)
 

@@ -124,7 +124,7 @@ def _key(device: _device.Device) -> str:
 
 
 def _path() -> Path:
-    return _config.get().cache_dir.expanduser() / _FILE
+    return Path(_config.get().cache_dir).expanduser() / _FILE
 
 
 def _read() -> dict[str, Any]:

@@ -11,7 +11,6 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from xferlib.errors import ConfigError
@@ -121,8 +120,8 @@ class Config:
     sim_profile: str = _variable(
         "XFERLIB_SIM_PROFILE", _one_of("h200", "laptop"), "h200", "The machine whose times backend sim computes.",
     )  # fmt: skip
-    cache_dir: Path = _variable(
-        "XFERLIB_CACHE_DIR", Path, Path("~/.cache/xferlib"),
+    cache_dir: str = _variable(
+        "XFERLIB_CACHE_DIR", str, "~/.cache/xferlib",
         "Compiled kernels and the machine's calibration.",
     )  # fmt: skip
 

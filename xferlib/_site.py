@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
 
-_PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+_PACKAGE = os.path.realpath(__file__).rpartition(os.sep)[0] + os.sep
 _TESTING = _PACKAGE + "testing" + os.sep
-_OURS = (_PACKAGE, str(Path(np.__file__).parent) + os.sep, "<frozen")
+_OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, "<frozen")
 _is_ours: dict[str, bool] = {}
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import zlib
-from pathlib import Path
 from typing import Any
 
 from xferlib import _config
 
-SOURCE = Path(__file__).with_name("staging.c")
-LIBRARY = Path(__file__).with_name("staging.so")
+_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
+SOURCE = f"{_FOLDER}{os.sep}staging.c"
+LIBRARY = f"{_FOLDER}{os.sep}staging.so"
 
 
 class Chunk(ctypes.Structure):
@@ -52,19 +53,22 @@ def fingerprint(source: bytes) -> int:
     return zlib.crc32(source)
 
 
-def load(path: Path) -> Any:
+def load(path: str | os.PathLike[str]) -> Any:
     """The functions of a compiled library.
 
     Raises:
         OSError: It cannot be loaded, or was made from another source.
     """
-    library = ctypes.CDLL(str(path))
+    library = ctypes.CDLL(os.fspath(path))
+    name = os.fspath(path).rpartition(os.sep)[2]
     try:
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except ValueError as error:
-        raise OSError(f"{path.name} is not what staging.c compiles to: {error}") from None
-    if made_from != fingerprint(SOURCE.read_bytes()):
-        raise OSError(f"{path.name} was compiled from another staging.c; run python -m xferlib._native.build")
+        raise OSError(f"{name} is not what staging.c compiles to: {error}") from None
+    with open(SOURCE, "rb") as source:
+        is_ours = made_from == fingerprint(source.read())
+    if not is_ours:
+        raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
     library.xf_open.argtypes, library.xf_open.restype = [ctypes.POINTER(Setup)], ctypes.c_void_p
     library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
     library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
@@ -79,7 +83,7 @@ def _loaded() -> tuple[Any, str]:
     try:
         return load(LIBRARY), ""
     except OSError as error:
-        return None, str(error) if LIBRARY.exists() else "not compiled; run python -m xferlib._native.build"
+        return None, str(error) if os.access(LIBRARY, os.F_OK) else "not compiled; run python -m xferlib._native.build"
 
 
 def is_wanted() -> bool:

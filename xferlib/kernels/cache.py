@@ -33,7 +33,7 @@ class CacheInfo:
 
 def directory() -> Path:
     """Where compiled kernels are kept: ``XFERLIB_CACHE_DIR``, under ``kernels``."""
-    return _config.get().cache_dir.expanduser() / "kernels"
+    return Path(_config.get().cache_dir).expanduser() / "kernels"
 
 
 def key(*parts: str) -> str:
