@@ -29,19 +29,35 @@ class Compiled(NamedTuple):
     names: dict[str, str]
 
 
+class _LaunchAttribute(ctypes.Structure):
+    """``CUlaunchAttribute`` of the driver API, for values that are one int."""
+
+    _fields_: ClassVar = [
+        ("id", ctypes.c_int),
+        ("padding", ctypes.c_int),
+        ("value", ctypes.c_int),
+        ("rest", ctypes.c_char * 60),
+    ]
+
+
 class _LaunchConfig(ctypes.Structure):
     """``CUlaunchConfig`` of the driver API."""
 
     _fields_: ClassVar = [
         *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
         ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_LaunchAttribute)),
         ("attribute_count", ctypes.c_uint),
     ]
 
     def __repr__(self) -> str:
         grid, block = (self.grid_x, self.grid_y, self.grid_z), (self.block_x, self.block_y, self.block_z)
         return f"grid {grid}, block {block} and {self.shared} bytes of shared memory"
+
+
+_EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+_EARLY_FROM = (9, 0)
+"""Compute capability from which a kernel can wait for the one before it by itself."""
 
 
 class LoadedKernel:
@@ -153,14 +169,22 @@ class CudaKernels:
         *,
         device: Device,
         shared_nbytes: int = 0,
+        awaits: bool = False,
     ) -> Callable[[int], None]:
         """A function that enqueues this launch on a stream of ``device``, given by its handle.
 
         The arguments are what ``params`` then points to. One thread may call it at a time.
+
+        Args:
+            awaits: The kernel itself waits for the one before it on the stream, by ``griddepcontrol.wait``, and so may
+                be started early where the device knows that instruction (CUDA's programmatic dependent launch).
         """
         from xferlib.backends._cuda_calls import launch_kernel  # compiling needs no driver
 
         config = _LaunchConfig(*grid, *block, shared_nbytes)
+        if awaits and self.compute_capability(device) >= _EARLY_FROM:
+            config.attributes = ctypes.pointer(_LaunchAttribute(_EARLY, value=1))
+            config.attribute_count = 1
         arguments = (ctypes.addressof(config), kernel.handle, params, 0)
         last = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
 from collections.abc import Callable
@@ -116,4 +117,49 @@ def device_binary(modules: dict[str, Any], x: np.ndarray[Any, Any], y: np.ndarra
         tx, ty = torch.from_numpy(x).cuda(), torch.from_numpy(y).cuda()
         tz = torch.empty(np.broadcast_shapes(x.shape, y.shape), dtype=tx.dtype, device="cuda")
         runs["torch eager"] = lambda: torch.add(tx, ty, out=tz)
+    return runs
+
+
+def device_views(modules: dict[str, Any], x: np.ndarray[Any, Any], views: tuple[Any, Any]) -> Runs:
+    """The sum of two views of one array on the GPU, into a given array."""
+    runs: Runs = {}
+    shape = np.broadcast_shapes(*(x[view].shape for view in views))
+    if "cupy" in modules:
+        cupy = modules["cupy"]
+        cx, cz = cupy.asarray(x), cupy.empty(shape, x.dtype)
+        runs["cupy"] = functools.partial(cupy.add, *(cx[view] for view in views), out=cz)
+    if "torch" in modules:
+        torch = modules["torch"]
+        tx = torch.from_numpy(x).cuda()
+        tz = torch.empty(shape, dtype=tx.dtype, device="cuda")
+        runs["torch eager"] = functools.partial(torch.add, *(tx[view] for view in views), out=tz)
+    return runs
+
+
+def device_in_place(modules: dict[str, Any], x: np.ndarray[Any, Any], view: Any) -> Runs:
+    """A view of an array on the GPU, doubled in place."""
+    runs: Runs = {}
+    if "cupy" in modules:
+        cupy = modules["cupy"]
+        part = cupy.asarray(x)[view]
+        runs["cupy"] = lambda: cupy.multiply(part, 2, out=part)
+    if "torch" in modules:
+        tensor = modules["torch"].from_numpy(x).cuda()[view]
+        runs["torch eager"] = lambda: tensor.mul_(2)
+    return runs
+
+
+def device_copy(modules: dict[str, Any], x: np.ndarray[Any, Any]) -> Runs:
+    """A copy from one array on the GPU to another, by the driver for CuPy and torch."""
+    runs: Runs = {}
+    if "cupy" in modules:
+        cupy = modules["cupy"]
+        cx = cupy.asarray(x)
+        cz = cupy.empty_like(cx)
+        runs["cupy"] = lambda: cupy.copyto(cz, cx)
+    if "torch" in modules:
+        torch = modules["torch"]
+        tx = torch.from_numpy(x).cuda()
+        tz = torch.empty_like(tx)
+        runs["torch eager"] = lambda: tz.copy_(tx)
     return runs

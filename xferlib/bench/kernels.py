@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import statistics
 import sys
 import time
@@ -55,6 +56,8 @@ def _several(x: Any, y: Any, z: Any) -> Any:
 fast = elementwise(_expression, name="expression_fast", math="fast")
 exact = elementwise(_expression, name="expression")
 add = elementwise(lambda x, y: x + y, name="add")
+double = elementwise(lambda x: x * 2, name="double")
+identity = elementwise(lambda x: +x, name="identity")
 several = elementwise(_several, name="several")
 
 
@@ -99,10 +102,16 @@ def _device_cases(count: int, modules: dict[str, Any], backend: str) -> Iterator
     side = int(count**0.5)
     x, y = (rng.standard_normal(side * side, dtype=np.float32) for _ in range(2))
     square = x.reshape(side, side)
+    yield "copy", 2 * x.nbytes, lambda: _copy_runs(modules, backend, x)
     yield f"x*y + exp(-abs(x)), {x.size} float32", 3 * x.nbytes, _device_runs(modules, backend, x, y)
     row, column = square[0].copy(), square[:, :1].copy()
     for label, other in (("broadcast row", row), ("broadcast column", column)):
         yield f"x + {label}", 2 * x.nbytes, _binary_runs(modules, backend, square, other)
+    column_view, even, odd = (slice(None), slice(1)), (slice(None), slice(0, None, 2)), (slice(None), slice(1, None, 2))
+    views = ((slice(None),), column_view)
+    yield "x + its first column", 2 * x.nbytes, _view_runs(modules, backend, square, views)
+    yield "even columns + odd columns", 3 * x.nbytes // 2, _view_runs(modules, backend, square, (even, odd))
+    yield "even columns * 2 in place", 2 * x.nbytes, lambda: _in_place_runs(modules, backend, square, even)
     for dtype in ("int8", "float16", "float64"):
         whole = np.ones(4 * x.size // np.dtype(dtype).itemsize, dtype)
         yield f"x + y, {dtype}", 3 * whole.nbytes, _binary_runs(modules, backend, whole, whole[:])
@@ -156,6 +165,28 @@ def _binary_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Calla
     return make
 
 
+def _view_runs(modules: dict[str, Any], backend: str, x: Any, views: tuple[Any, Any]) -> Callable[[], Runs]:
+    """The sum of two views of one array on the device, which is read where it lies."""
+
+    def make() -> Runs:
+        dx = xl.to_device(x, backend=backend)
+        one, two = (dx[view] for view in views)
+        out = xl.empty(np.broadcast_shapes(one.shape, two.shape), x.dtype, device=xl.get_device(backend))
+        return {"xferlib exact": lambda: add(one, two, out=out)} | kernel_peers.device_views(modules, x, views)
+
+    return make
+
+
+def _in_place_runs(modules: dict[str, Any], backend: str, x: Any, view: Any) -> Runs:
+    part = xl.to_device(x, backend=backend)[view]
+    return {"xferlib exact": lambda: double(part, out=part)} | kernel_peers.device_in_place(modules, x, view)
+
+
+def _copy_runs(modules: dict[str, Any], backend: str, x: Any) -> Runs:
+    dx, out = (xl.to_device(x, backend=backend) for _ in range(2))
+    return {"xferlib exact": lambda: identity(dx, out=out)} | kernel_peers.device_copy(modules, x)
+
+
 def _several_runs(backend: str, x: Any) -> Runs:
     a, b, c, one, two = (xl.to_device(x, backend=backend) for _ in range(5))
     return {"xferlib exact": lambda: several(a, b, c, out=(one, two))}
@@ -190,8 +221,10 @@ def _measure(runs: Runs, nbytes: int, synchronize: Callable[[], None]) -> dict[s
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def measure(backend: str, count: int, report: Callable[[str], None]) -> tuple[list[Result], dict[str, str]]:
-    """Every case, and the peers that are absent with the reason."""
+def measure(
+    backend: str, count: int, wanted: str, report: Callable[[str], None]
+) -> tuple[list[Result], dict[str, str]]:
+    """Every case whose name matches ``wanted``, and the peers that are absent with the reason."""
     device = xl.get_device(backend)
     is_gpu = device.kind == "cuda"
     names = ("cupy", "torch", "pycuda.autoprimaryctx", "pycuda.gpuarray") if is_gpu else ("numexpr", "numba", "torch")
@@ -199,6 +232,8 @@ def measure(backend: str, count: int, report: Callable[[str], None]) -> tuple[li
     cases = _device_cases(count, modules, backend) if is_gpu else _host_cases(count, modules)
     results = []
     for case, nbytes, make in cases:
+        if not re.search(wanted, case):
+            continue
         report(case)
         results.append(Result(case, nbytes, _measure(make(), nbytes, device.synchronize)))
     return results, absent
@@ -275,6 +310,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="xferlib bench kernels", description=__doc__)
     parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     parser.add_argument("--count", type=int, help="elements of the large cases (default: 2**28; 10**7 on a CPU)")
+    parser.add_argument("--only", default="", help="a regular expression: the cases whose names it matches")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--plot", type=Path, help="draw the figures to this file (needs matplotlib)")
     options = parser.parse_args(argv)
@@ -282,7 +318,7 @@ def main(argv: list[str] | None = None) -> int:
     is_gpu = xl.get_device(backend).kind == "cuda"
     count = options.count or (1 << 28 if is_gpu else 10**7)
     with _show.progress("measuring kernels") as report:
-        results, absent = measure(backend, count, report)
+        results, absent = measure(backend, count, options.only, report)
     machine = _machine(backend)
     _print(results, machine, absent)
     if options.json is not None:

@@ -102,9 +102,11 @@ class CudaReduction:
                 self._stages.append(self._tree_stage(tree, parts))
                 parts = self._stages[-1].parts
 
-    def _stage(self, kernel: Any, grid: int, block: int, parameters: ParameterBlock, parts: int) -> _Stage:
+    def _stage(
+        self, kernel: Any, grid: int, block: int, parameters: ParameterBlock, parts: int, *, awaits: bool = False
+    ) -> _Stage:
         launch = self._backend.prepare_launch(
-            kernel, (grid, 1, 1), (block, 1, 1), parameters.address, device=self._device
+            kernel, (grid, 1, 1), (block, 1, 1), parameters.address, device=self._device, awaits=awaits
         )
         return _Stage(parameters, launch, parts)
 
@@ -116,7 +118,7 @@ class CudaReduction:
         pointers = 2 * len(self._accumulators) + self._spec.outputs
         tails = (self._geometry(left), struct.pack("q", parts), struct.pack("i", per_row))
         grid = -(-self._rows * left // (block // per_row))
-        return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left)
+        return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left, awaits=True)
 
     def _filling(self, kept: Layout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
         """The results of no elements: what follows the reduction, run on the identity."""

@@ -199,6 +199,17 @@ class Pieces:
         return "\n      ".join(lines)
 
 
+EARLY = """\
+#if __CUDA_ARCH__ >= 900
+#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define XF_LET_FOLLOW
+#define XF_AWAIT
+#endif
+"""
+"""Where a kernel lets the one after it on the stream be set up, and where that waits until the first is complete."""
+
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
   if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);

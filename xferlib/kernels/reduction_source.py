@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xferlib.kernels.cuda_ops import loaded, storage_type
 from xferlib.kernels.cuda_prelude import prelude
-from xferlib.kernels.reduction_pieces import SHUFFLE, Pieces, ReductionShape
+from xferlib.kernels.reduction_pieces import EARLY, SHUFFLE, Pieces, ReductionShape
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 FEW = LANES
@@ -33,6 +33,7 @@ class _Writer(Pieces):
         spec = self.spec
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
+            EARLY,
             SHUFFLE,
             self._accumulator(),
             self._combine(),
@@ -83,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) xf_few({self._parameters()}) {
         return f"""\
 extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{32 * width}];
+  XF_LET_FOLLOW;
   const int place = (threadIdx.x & 31) * {width}, group = threadIdx.x >> 5;
   const long long blocks = (g.rows + {32 * width - 1}) / {32 * width}, leaf = blockIdx.x / blocks;
   const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF};
@@ -167,6 +169,7 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
 extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) {{
   __shared__ xf_acc lanes[{warps}][{LANES}];
   __shared__ xf_acc shared[{LEAVES_PER_BLOCK}];
+  XF_LET_FOLLOW;
   const long long row = blockIdx.x / g.parts, part = blockIdx.x - row * g.parts;
   {self._row_pointers()}
   const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -243,6 +246,7 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
   long long job = first + threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
   long long left = row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
   xf_acc r[{PARTS_PER_THREAD}];
+  XF_AWAIT;
   const long long start = row * from_parts + from_parts - left;
   #pragma unroll
   for (int j = 0; j < {PARTS_PER_THREAD}; ++j)
