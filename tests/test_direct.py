@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _direct, _native, _plan
+from xferlib import _direct, _native, _plan, _staging
 from xferlib.errors import LayoutError, SlowPathError
 from xferlib.testing import assert_same_bits, forced, strategies
 from xferlib.testing.strategies import bits_of
@@ -23,7 +23,7 @@ HERE, THERE = "fake:sim:0", "fake:sim:1"
 def copies(fake: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The driver's copies, in order."""
     seen: list[str] = []
-    for name in ("copy_to_device", "copy_to_host", "copy_pageable"):
+    for name in ("copy_to_device", "copy_to_host"):
         own = getattr(fake, name)
 
         def noted(*args: Any, _name: str = name, _own: Callable[..., bool] = own, **options: Any) -> bool:
@@ -121,29 +121,29 @@ def test_another_current_stream_goes_the_long_way(copies: list[str]) -> None:
     assert copies == []
 
 
-def test_an_idle_stream_of_the_users_takes_the_drivers_copy_of_what_is_not_pinned(copies: list[str], fake: Any) -> None:
-    x = bits_of(100_000, np.uint8, seed=5)
+@pytest.mark.parametrize("nbytes", [1000, 100_000, _staging.MEDIUM_NBYTES])
+def test_a_stream_of_the_users_is_not_waited_for_while_the_source_is_read(
+    copies: list[str], fake: Any, nbytes: int
+) -> None:
+    x = bits_of(nbytes, np.uint8, seed=5)
     stream = xl.Stream(HERE)
-    d = xl.to_device(x, device=HERE, stream=stream)
-    with stream:
-        assert_same_bits(xl.to_host(d), x)
-    assert copies == ["copy_pageable"]
     pinned = xl.pinned_array(x[::-1], backend="fake")
     fake.machine.progresses_on_query = False
     try:
-        xl.to_device(pinned, out=d, stream=stream)  # still pending: the driver would wait for it
+        d = xl.to_device(pinned, device=HERE, stream=stream)  # still pending
         changing = x.copy()
         xl.to_device(changing, out=d, stream=stream)
+        assert not fake.stream_done(stream._raw)
         changing[:] = 0  # it has been read
     finally:
         fake.machine.progresses_on_query = True
-    assert copies == ["copy_pageable"]
+    assert copies == []
     with stream:
         assert_same_bits(xl.to_host(d), x)
 
 
 def test_a_driver_that_refuses_the_memory_is_not_an_error(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("copy_to_device", "copy_to_host", "copy_pageable"):
+    for name in ("copy_to_device", "copy_to_host"):
         monkeypatch.setattr(fake, name, lambda *args, **options: False)
     x = bits_of(100_000, np.uint8, seed=6)
     d = xl.to_device(x, device=HERE)

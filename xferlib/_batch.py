@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
 
+_DIRECT_MOST = 1 << 20
+"""The device needs 20 us for so much; to order two streams, and memory between them, takes the host longer."""
+
+
 class Lane:
     """Where batches go: a device, and what is done to them there.
 
@@ -41,14 +45,15 @@ class Lane:
         self._may_be_direct = has_own_streams and transform is None
         self._is_host = not backend.capabilities.streams
 
-    def is_direct(self, host: Any) -> bool:
-        """Whether a batch is so small that copying it takes less than ordering two streams by events.
+    def direct_nbytes(self, host: Any) -> int | None:
+        """Bytes of a batch so small that copying it takes less than ordering two streams by events; None of others.
 
         Where there are no streams a copy is complete when it returns: the time for it is when it is wanted.
         """
         if self._is_host or not self._may_be_direct:
-            return self._may_be_direct
-        return _are_small([host] if type(host) is np.ndarray else flatten(host)[0])
+            return 0 if self._may_be_direct else None
+        nbytes = _nbytes([host] if type(host) is np.ndarray else flatten(host)[0])
+        return nbytes if nbytes is not None and nbytes <= _DIRECT_MOST else None
 
     def kept(self, host: Any) -> Any:
         """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
@@ -58,7 +63,9 @@ class Lane:
         if self._is_host or not self._may_be_direct:
             return None
         leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
-        return rebuild([leaf.copy() for leaf in leaves]) if _are_small(leaves) else None
+        nbytes = _nbytes(leaves)
+        is_small = nbytes is not None and nbytes <= _staging.SMALL_NBYTES
+        return rebuild([leaf.copy() for leaf in leaves]) if is_small else None
 
     @property
     def transforms_ahead(self) -> bool:
@@ -67,12 +74,12 @@ class Lane:
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
 
 
-def _are_small(leaves: list[Any]) -> bool:
-    """Whether all are NumPy arrays, and together small."""
+def _nbytes(leaves: list[Any]) -> int | None:
+    """Of NumPy arrays together; None where one is something else."""
     if any(type(leaf) is not np.ndarray for leaf in leaves):
-        return False
+        return None
     nbytes: int = sum(leaf.nbytes for leaf in leaves)
-    return nbytes <= _staging.SMALL_NBYTES
+    return nbytes
 
 
 class Batch:
@@ -80,6 +87,7 @@ class Batch:
 
     __slots__ = (
         "_arriving",
+        "_direct_nbytes",
         "_error",
         "_event",
         "_host",
@@ -89,12 +97,10 @@ class Batch:
         "_stream",
         "_value",
         "handover",
-        "is_direct",
     )
 
-    def __init__(self, host: Any, lane: Lane, stream: RawStream, *, is_direct: bool = False) -> None:
-        self.is_direct = is_direct
-        """Copied on the consumer's stream, when it is handed out."""
+    def __init__(self, host: Any, lane: Lane, stream: RawStream, *, direct_nbytes: int | None = None) -> None:
+        self._direct_nbytes = direct_nbytes
         self._host = host
         self._lane = lane
         self._stream = stream
@@ -109,9 +115,15 @@ class Batch:
         self.handover: object = None
 
     @property
+    def is_direct(self) -> bool:
+        """Whether it is copied on the consumer's stream, when it is handed out."""
+        return self._direct_nbytes is not None
+
+    @property
     def is_waiting(self) -> bool:
-        """Whether it is copied on the consumer's stream, and has not been."""
-        return self.is_direct and self._sent_on is None
+        """Whether it is to be copied on the consumer's stream, and may travel with others."""
+        nbytes = self._direct_nbytes
+        return nbytes is not None and nbytes <= _staging.SMALL_NBYTES and self._sent_on is None
 
     def try_begin(self, before: Batch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
@@ -166,13 +178,8 @@ class Batch:
 
     def hand_over(self) -> Any:
         """The batch, ordered on the calling thread's current stream; may be called again after an error."""
-        if self.is_direct:
-            lane = self._lane
-            if self._sent_on is not None and self._sent_on.handle == lane.backend.stream_current(lane.place).handle:
-                return self._value
-            if type(self._host) is np.ndarray:
-                return _api.send(self._host, self._lane.backend, self._lane.place)
-            return _tree.to_device(self._host, device=self._lane.place)
+        if self._direct_nbytes is not None:
+            return self._sent_directly(is_small=self._direct_nbytes <= _staging.SMALL_NBYTES)
         error, self._error = self._error, None
         if error is not None:
             self._restart()
@@ -186,6 +193,18 @@ class Batch:
             if self._arriving is not None and self._arriving.has_failed:
                 self._restart()
             raise
+
+    def _sent_directly(self, *, is_small: bool) -> Any:
+        lane = self._lane
+        if self._sent_on is not None and self._sent_on.handle == lane.backend.stream_current(lane.place).handle:
+            return self._value
+        if type(self._host) is np.ndarray and is_small:
+            return _api.send(self._host, lane.backend, lane.place)
+        # On a stream that is named the host does not wait for what is pinned.
+        order = None if is_small else Stream._of(lane.backend.stream_current(lane.place), lane.backend)
+        if type(self._host) is np.ndarray:
+            return _api.to_device(self._host, device=lane.place, stream=order)
+        return _tree.to_device(self._host, device=lane.place, stream=order)
 
     def _ordered(self) -> Any:
         lane = self._lane

@@ -215,12 +215,12 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     info = backend.view(slab)
-    if info.nbytes > _staging.SEGMENT_NBYTES:
+    if info.nbytes > _staging.MEDIUM_NBYTES:
         staged = _pinned.pool_of(backend).empty(info.shape, info.dtype)
         fill(staged)
         host_to_device(staged, backend, stream.device, info.dtype, stream, slab, info)
     else:
-        memory, pointer = _staging.slab_of(backend).take(info.nbytes, stream)
+        memory, pointer = _staging.slab_of(backend, info.nbytes).take(info.nbytes, stream)
         fill(memory)
         _recording.copy(Kind.H2D, info.pointer, pointer, info.nbytes, backend, stream)
         if recorder is not None:

@@ -155,7 +155,7 @@ class Feed:
             except BaseException as error:
                 self._note_end(error)
                 return
-            batch = Batch(host, lane, slot.stream, is_direct=lane.is_direct(host))
+            batch = Batch(host, lane, slot.stream, direct_nbytes=lane.direct_nbytes(host))
             self._is_stalled = not batch.try_begin(self._ready[-1] if self._ready else None)
             self._started += 1
             self._ready.append(batch)

@@ -167,7 +167,7 @@ class ThreadedFeed(Feed):
             with contextlib.suppress(Exception):  # what has no copy on the host is tried on the device, or says why not
                 kept = self._lane.kept(host)
         if kept is not None:
-            return Batch(kept, self._lane, stream, is_direct=True), True
+            return Batch(kept, self._lane, stream, direct_nbytes=0), True
         batch = Batch(host, self._lane, stream)
         return batch, batch.try_begin(before) and (self._is_stable or batch.try_prepare())
 

@@ -98,7 +98,7 @@ def copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, stream: 
 
 
 class DriverCopy(Protocol):
-    """``copy_to_device``, ``copy_to_host`` or ``copy_pageable`` of a backend."""
+    """``copy_to_device`` or ``copy_to_host`` of a backend."""
 
     def __call__(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool: ...
 

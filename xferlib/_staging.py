@@ -26,7 +26,9 @@ ONE_WAY_CHUNKS = 16
 """What is lent to all transfers of one direction: those in the other go on meanwhile."""
 SMALL_NBYTES = 64 << 10
 """Up to here one thread and the slab are fastest."""
-SEGMENT_NBYTES = 256 << 10
+MEDIUM_NBYTES = 2 << 20
+"""Up to here one thread is as fast as several, which must be woken."""
+_SEGMENT_NBYTES = (256 << 10, MEDIUM_NBYTES)
 _SEGMENTS = 4
 _MOST_STREAMS = 32
 """A segment keeps the streams of its copies, which may have been dropped, until the next one is begun."""
@@ -283,22 +285,23 @@ class _Segment:
 
 
 class Slab:
-    """One thread's pinned memory for small copies: taken in turn, one event a segment and stream."""
+    """One thread's pinned memory for copies of one size or less: taken in turn, one event a segment and stream."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, segment_nbytes: int) -> None:
         self._backend = backend
-        block = backend.pinned_alloc(_SEGMENTS * SEGMENT_NBYTES)
+        self._segment_nbytes = segment_nbytes
+        block = backend.pinned_alloc(_SEGMENTS * segment_nbytes)
         data = _hostmem.bytes_over(block.pointer, block.nbytes, block)
         self._segments = [
-            _Segment(data[start : start + SEGMENT_NBYTES], block.pointer + start)
-            for start in range(0, _SEGMENTS * SEGMENT_NBYTES, SEGMENT_NBYTES)
+            _Segment(data[start : start + segment_nbytes], block.pointer + start)
+            for start in range(0, _SEGMENTS * segment_nbytes, segment_nbytes)
         ]
         self._index = 0
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
         """Bytes that no copy uses, and their address, for one copy on ``stream``."""
         segment = self._segments[self._index]
-        if segment.used + nbytes > SEGMENT_NBYTES or len(segment.streams) > _MOST_STREAMS:
+        if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:
             segment = self._advance()
         start = segment.used
         segment.used = -(-(start + nbytes) // 64) * 64
@@ -321,31 +324,31 @@ class Slab:
         """Wait until no copy uses the slab; returns its bytes."""
         for _ in range(_SEGMENTS + 1):
             self._advance()
-        return _SEGMENTS * SEGMENT_NBYTES
+        return _SEGMENTS * self._segment_nbytes
 
 
 class _Tenancy:
     """A thread's use of a slab, which outlives the thread: its copies may still be under way then."""
 
-    __slots__ = ("domain", "pid", "slab")
+    __slots__ = ("kind", "pid", "slab")
 
-    def __init__(self, slab: Slab, domain: str) -> None:
+    def __init__(self, slab: Slab, kind: tuple[str, int]) -> None:
         self.slab = slab
-        self.domain = domain
+        self.kind = kind
         self.pid = os.getpid()
 
     def __del__(self) -> None:
         try:
             if self.pid == os.getpid():
-                _idle_slabs.setdefault(self.domain, []).append(self.slab)
+                _idle_slabs.setdefault(self.kind, []).append(self.slab)
         except Exception:  # the interpreter is going away
             return
 
 
 _rings: dict[str, Ring] = {}
 _rings_lock = threading.RLock()
-_idle_slabs: dict[str, list[Slab]] = {}
-"""Of threads that have ended, for those to come: each knows what still reads it."""
+_idle_slabs: dict[tuple[str, int], list[Slab]] = {}
+"""By domain and size of a segment. Of threads that have ended, for those to come: each knows what still reads it."""
 _local = threading.local()
 
 
@@ -358,20 +361,22 @@ def ring_of(backend: Backend) -> Ring:
     return ring
 
 
-def slab_of(backend: Backend) -> Slab:
-    """This thread's slab for a backend's family."""
-    tenancies: dict[str, _Tenancy] = _local.__dict__
-    tenancy = tenancies.get(backend.pinned_domain)
+def slab_of(backend: Backend, nbytes: int) -> Slab:
+    """This thread's slab, for a backend's family, that so many bytes fit into; `MEDIUM_NBYTES` at most."""
+    small, medium = _SEGMENT_NBYTES
+    kind = (backend.pinned_domain, small if nbytes <= small else medium)
+    tenancies: dict[tuple[str, int], _Tenancy] = _local.__dict__  # type: ignore[assignment]  # its own, not an object's
+    tenancy = tenancies.get(kind)
     if tenancy is None:
-        tenancy = tenancies[backend.pinned_domain] = _Tenancy(_idle_slab(backend), backend.pinned_domain)
+        tenancy = tenancies[kind] = _Tenancy(_idle_slab(backend, kind), kind)
     return tenancy.slab
 
 
-def _idle_slab(backend: Backend) -> Slab:
+def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
     try:
-        return _idle_slabs[backend.pinned_domain].pop()
+        return _idle_slabs[kind].pop()
     except (KeyError, IndexError):
-        return Slab(backend)
+        return Slab(backend, kind[1])
 
 
 def trim() -> int:

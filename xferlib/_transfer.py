@@ -328,9 +328,13 @@ class Transfer:
 
 def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
-    if _driver_uploads(src, dst, backend, stream, found):
-        return
-    if found.path is Path.SMALL:
+    is_plain = _plan.suits_driver(found, src, dst.dtype, is_upward=True)
+    # The driver waits for the stream first: so only where that is idle.
+    if is_plain and backend.takes_pageable(stream, idle=True):
+        copy = backend.copy_to_device
+        if _recording.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream):
+            return
+    if found.path is Path.SMALL or (is_plain and dst.nbytes <= _staging.MEDIUM_NBYTES):
         _upload_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         _upload_pinned(src, dst, backend, stream, found)
@@ -338,22 +342,9 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
         workers.run(upload_job(src, dst, backend, stream))
 
 
-def _driver_uploads(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> bool:
-    """Let the driver copy, which waits for the stream first: so only where the stream is idle."""
-    if not _plan.suits_driver(found, src, dst.dtype, is_upward=True):
-        return False
-    if backend.takes_pageable(stream, idle=True):
-        copy: _recording.DriverCopy = backend.copy_to_device
-    elif found.path is Path.STAGED and backend.reads_at_once(stream):
-        copy = backend.copy_pageable
-    else:
-        return False
-    return _recording.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream)
-
-
 def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
     nbytes = dst.nbytes
-    staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
+    staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
     copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
     _recording.copy(Kind.H2D, dst.pointer, pointer, nbytes, backend, stream)
 
@@ -470,7 +461,7 @@ def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
 
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
-    staged, pointer = _staging.slab_of(backend).take(nbytes, stream)
+    staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
     try:
         _recording.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
         backend.stream_synchronize(stream)

@@ -384,11 +384,6 @@ class FakeBackend(Backend):
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, read, nbytes), ((dst, dst + nbytes),))
         return True
 
-    def reads_at_once(self, stream: RawStream) -> bool:
-        return self.stream_done(stream)
-
-    copy_pageable = copy_to_device
-
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, src, nbytes), ((src, src + nbytes),))
         self.stream_synchronize(stream)

@@ -162,8 +162,6 @@ class CudaBackend(CudaKernels, Backend):
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
         self._staging: dict[int, StagingCalls] = {}
-        self._is_staged: dict[int, bool] = {}
-        """Whether the driver stages what is not pinned, by device."""
         self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
         self._seen: dict[tuple[int, int], RawStream] = {}
         self._unused: dict[tuple[int, bool, int], list[Made]] = {}
@@ -380,19 +378,6 @@ class CudaBackend(CudaKernels, Backend):
         if result == calls.SUCCESS:
             return True
         return result != calls.NOT_ASKED and self._refused(result, f"copying {host.nbytes} bytes on {device}")
-
-    def reads_at_once(self, stream: RawStream) -> bool:
-        # A device that can read ordinary memory by itself may do so after the call has returned.
-        is_staged = self._is_staged.get(stream.device.index)
-        if is_staged is None:
-            attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
-            result, value = driver.cuDeviceGetAttribute(attribute, stream.device.index)
-            is_staged = self._is_staged[stream.device.index] = int(result) == calls.SUCCESS and not value
-        return is_staged and self._inside(stream.device, calls.stream_query, stream.handle) == calls.SUCCESS
-
-    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        result = self._inside(stream.device, calls.copy, dst, src, nbytes, stream.handle)
-        return result == calls.SUCCESS or self._refused(result, f"copying {nbytes} bytes to {stream.device}")
 
     def _refused(self, result: int, doing: str) -> bool:
         """False: the driver takes no range of which another registration pins a part."""

@@ -311,18 +311,6 @@ class Backend(ABC):
         """
         raise self._unsupported("pinned_memory")
 
-    def reads_at_once(self, stream: RawStream) -> bool:
-        """Whether `copy_pageable` is to be had on ``stream``, and would not wait for work there."""
-        return False
-
-    def copy_pageable(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        """Enqueue a copy of host memory that is not pinned; ``src`` has been read on return.
-
-        Returns:
-            False if the driver does not take this memory; nothing has been copied.
-        """
-        raise self._unsupported("pinned_memory")
-
     def copy_recorded(
         self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: RawEvent | None = None
     ) -> RawEvent:
