@@ -68,9 +68,9 @@ class _Watched:
         self._queue = queue
         self.is_waited_for = threading.Event()
 
-    def get(self) -> Any:
+    def get(self, **options: Any) -> Any:
         self.is_waited_for.set()
-        return self._queue.get()
+        return self._queue.get(**options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)

@@ -191,6 +191,20 @@ def to_device_async(
     Raises:
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
+    return begin(x, backend=backend, device=device, dtype=dtype, stream=stream, out=out)
+
+
+def begin(
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: str | int | Device | None = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: Array | None = None,
+    is_awaited: bool = False,
+) -> Transfer:
+    """`to_device_async`; ``is_awaited`` as in `xferlib._transfer.Transfer.start`."""
     source = _registry.backend_of(x)
     target, place, order, into = target_of(backend, device, stream, out)
     if source is not None and source.name != "numpy":
@@ -210,7 +224,7 @@ def to_device_async(
         _check_out(into, host.shape, wanted)
     _convert.check_conversion(host.dtype, wanted)
     target.attach(place)
-    return _move.host_to_device_async(host, target, place, wanted, order, out)
+    return _move.host_to_device_async(host, target, place, wanted, order, out, is_awaited=is_awaited)
 
 
 def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> HostArray:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
 THREADS_FROM = 4 << 20
-"""A smaller leaf is staged by the thread that begins the tree: waking another takes as long."""
+"""A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
+_ALONE_FROM = 512 << 10
+"""The same where the threads need no lock of Python's."""
 
 
 class Arriving:
@@ -64,15 +66,29 @@ class Arriving:
     def _begin(self, leaves: list[Any], packed: list[_packing.Kind], alone: list[int], place: Device) -> None:
         order = Stream._of(self._stream, self._backend)
         for number in alone:
-            if _nbytes(leaves[number]) >= THREADS_FROM:
-                self._transfers.append((_api.to_device_async(leaves[number], device=place, stream=order), number))
+            leaf = leaves[number]
+            if self._is_left_to_threads(leaf, place):
+                self._transfers.append((_api.begin(leaf, device=place, stream=order, is_awaited=True), number))
             else:
-                self._results[number] = _api.to_device(leaves[number], device=place, stream=order)
+                self._results[number] = _api.to_device(leaf, device=place, stream=order)
                 self._owned.append(self._results[number])
         if packed:
             self._owned.append(_packing.send(leaves, self._results, packed, self._backend, self._stream))
         if self._owned:
             self._event = _transfer.record(self._backend, self._stream)
+
+    def _is_left_to_threads(self, leaf: Any, place: Device) -> bool:
+        nbytes = _nbytes(leaf)
+        if nbytes >= THREADS_FROM or nbytes < _ALONE_FROM:
+            return nbytes >= THREADS_FROM
+        if not isinstance(leaf, np.ndarray):
+            return False
+        return _transfer.stages_alone(leaf, _api.wanted_dtype(None, leaf.dtype), self._backend, place)
+
+    def push(self) -> None:
+        """Let threads begin what there was no room for."""
+        for transfer, _ in self._transfers:
+            transfer.try_start()
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether every copy is enqueued; helps, and waits so long at most."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _registry, _staging, _transfer, _tree
+from xferlib import _api, _plan, _registry, _staging, _transfer, _tree
 from xferlib._arriving import Arriving
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
 
-_DIRECT_MOST = 1 << 20
-"""The device needs 20 us for so much; to order two streams, and memory between them, takes the host longer."""
+_DIRECT_MOST = 512 << 10
+"""To order two streams, and memory between them, takes longer than to copy so much with one thread."""
+_DIRECT_MOST_PINNED = 1 << 20
+"""The device needs 20 us for so much."""
 
 
 class Lane:
@@ -53,7 +55,14 @@ class Lane:
         if self._is_host or not self._may_be_direct:
             return 0 if self._may_be_direct else None
         nbytes = _nbytes([host] if type(host) is np.ndarray else flatten(host)[0])
-        return nbytes if nbytes is not None and nbytes <= _DIRECT_MOST else None
+        if nbytes is None or nbytes > _DIRECT_MOST_PINNED:
+            return None
+        return nbytes if nbytes <= _DIRECT_MOST or self._is_pinned(host) else None
+
+    def _is_pinned(self, host: Any) -> bool:
+        """Whether a batch is one pinned array, which the device reads by itself."""
+        is_plain = type(host) is np.ndarray and host.flags.c_contiguous
+        return is_plain and bool(_plan.pinned_spans(host, self.backend))
 
     def kept(self, host: Any) -> Any:
         """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
@@ -171,6 +180,11 @@ class Batch:
         self._value = rebuild(leaves)
         self._event = _transfer.record(lane.backend, self._stream)
         self._made = made
+
+    def push(self) -> None:
+        """Let threads begin what they found no room for."""
+        if self._arriving is not None:
+            self._arriving.push()
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether nobody need wait until its copies are enqueued; waits so long at most."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _devicecopy, _direct, _hostmem, _pinned, _plan, _recording, _staging, _transfer
+from xferlib import _devicecopy, _direct, _hostmem, _native, _pinned, _plan, _recording, _staging, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._layout import address
 from xferlib._plan import Path, Plan
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from xferlib._device import Device
     from xferlib._layout import HostArray
+    from xferlib._pieces import Scattered
     from xferlib.backends.base import Backend, RawStream
 
 _copy_streams: dict[tuple[Device, str], RawStream] = {}
@@ -108,15 +109,15 @@ def _casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], info: ArrayInfo
 def _upload_and_cast(src: HostArray, dst: Array, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
     """Send the narrow values and widen them on the device; False where that has no room."""
     try:
-        narrow = backend.empty(src.shape, _native(src.dtype), device=into.device, stream=stream)
+        narrow = backend.empty(src.shape, _in_native_order(src.dtype), device=into.device, stream=stream)
     except DeviceMemoryError:
         return False
-    host_to_device(src, backend, into.device, _native(src.dtype), stream, narrow, backend.view(narrow))
+    host_to_device(src, backend, into.device, _in_native_order(src.dtype), stream, narrow, backend.view(narrow))
     _cast(narrow, dst, backend, stream)
     return True
 
 
-def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
@@ -176,9 +177,16 @@ def _upload_strided(src: HostArray, dst: ArrayInfo, backend: Backend, stream: Ra
 
 
 def host_to_device_async(
-    src: HostArray, backend: Backend, device: Device, dtype: np.dtype[Any], stream: RawStream | None, out: Array
+    src: HostArray,
+    backend: Backend,
+    device: Device,
+    dtype: np.dtype[Any],
+    stream: RawStream | None,
+    out: Array,
+    *,
+    is_awaited: bool = False,
 ) -> Transfer:
-    """Start an upload; only pinned and staged ones outlast the call."""
+    """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     order = stream
@@ -192,7 +200,8 @@ def host_to_device_async(
     _plan.refuse_slow(found, src, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     if found.path is Path.STAGED and info.is_c_contiguous:
-        transfer.start(_transfer.upload_job(src, info, backend, order, transfer), keep=(src,))
+        job = _transfer.upload_job(src, info, backend, order, transfer)
+        transfer.start(job, keep=(src,), is_awaited=is_awaited)
     else:
         try:
             if info.is_c_contiguous:
@@ -225,6 +234,34 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
         _recording.copy(Kind.H2D, info.pointer, pointer, info.nbytes, backend, stream)
         if recorder is not None:
             recorder.called(begun, backend, info.nbytes)
+
+
+_SCATTERED_FROM = 512 << 10
+"""Less is copied by one thread before another has come."""
+
+
+def scattered_to_device(
+    locate: Callable[[], Scattered | None], nbytes: int, slab: Array, backend: Backend, stream: RawStream
+) -> Transfer | None:
+    """Begin to fill a device slab of so many bytes from memory that lies anywhere; None where only Python could.
+
+    The caller settles or cancels the transfer.
+    """
+    if nbytes < _SCATTERED_FROM or _plan.forced() is not None or not _native.is_on():
+        return None
+    info = backend.view(slab)
+    if backend.staging_calls(info.device) is None or (parts := locate()) is None:
+        return None
+    recorder = _recording.active
+    begun = recorder.begin(backend) if recorder is not None else None
+    transfer = Transfer(slab, backend, stream, nbytes=nbytes, path=Path.STAGED.value, is_upload=True)
+    job = _transfer.scattered_job(parts, info, backend, stream, transfer)
+    if job is None:
+        return None
+    transfer.start(job, keep=(parts,), is_awaited=True)
+    if recorder is not None:
+        recorder.called(begun, backend, nbytes)
+    return transfer
 
 
 def fill(dst: Array, value: HostArray, backend: Backend) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib import _array, _convert, _gather, _move, _registry
+from xferlib import _array, _convert, _gather, _move, _native, _registry
 from xferlib._array import Array, ArrayInfo
+from xferlib._pieces import Scattered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,12 +111,39 @@ def send(leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: 
         for group in groups:
             _fill(_block(staged, group), group, leaves)
 
-    _move.filled_to_device(fill, slab, backend, stream)
-    for group in groups:
-        arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
-        for number, array in zip(group.members, arrays, strict=True):
-            results[number] = array
+    transfer = _move.scattered_to_device(lambda: _located(groups, leaves, nbytes), nbytes, slab, backend, stream)
+    if transfer is None:
+        _move.filled_to_device(fill, slab, backend, stream)
+    try:
+        for group in groups:  # which takes as long as the copying
+            arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
+            for number, array in zip(group.members, arrays, strict=True):
+                results[number] = array
+        if transfer is not None:
+            transfer.settle()
+            transfer.check()
+    except BaseException:
+        if transfer is not None:
+            transfer.abort()
+        raise
     return slab
+
+
+def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int) -> Scattered | None:
+    """Where leaves that travel as they are lie; None where one is converted or gathered, or that is not compiled."""
+    from xferlib._native import calling
+
+    locate = calling.locator()
+    if locate is None or any(group.kind.given != group.kind.wanted for group in groups):
+        return None
+    members = [[leaves[member] for member in group.members] for group in groups]
+    parts = (_native.Part * sum(map(len, members)))()
+    address = ctypes.addressof(parts)
+    for group, arrays in zip(groups, members, strict=True):
+        if not locate(arrays, address, group.offset, math.prod(group.kind.shape) * group.kind.wanted.itemsize):
+            return None
+        address += len(arrays) * ctypes.sizeof(_native.Part)
+    return Scattered(parts, nbytes, members)
 
 
 def _fill(block: HostArray, group: _Group, leaves: Sequence[Any]) -> None:

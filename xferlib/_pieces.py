@@ -56,16 +56,23 @@ class Rows(NamedTuple):
     """Bytes of a piece at least, except for the last: two threads that fault in one huge page both clear it."""
     limit: int
     """Most bytes of a piece."""
+    parts: Any = None
+    """An array of `xferlib._native.Part`, for memory that lies anywhere instead of at ``address``."""
 
 
-class Pieces(Protocol):
-    """A host array cut into numbered parts, each contiguous on the device."""
+class Memory(Protocol):
+    """Host memory that is to be staged."""
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Parts in which Python would stage it."""
 
     def rows(self) -> Rows | None:
         """What is to be copied, where the bytes stay as they are and lie in rows; else None."""
+
+
+class Pieces(Memory, Protocol):
+    """A host array cut into numbered parts, each contiguous on the device."""
 
     def span(self, index: int) -> tuple[int, int]:
         """Offset and size in bytes on the device."""
@@ -84,6 +91,31 @@ def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
     middle = nbytes - sum(head) - sum(tail)
     sizes = [*head, *[limit] * (middle // limit), *([middle % limit] if middle % limit else []), *tail]
     return list(zip(itertools.accumulate(sizes, initial=0), sizes, strict=False))
+
+
+class Scattered:
+    """Memory that lies in parts anywhere, to be collected by C alone.
+
+    Args:
+        parts: An array of `xferlib._native.Part`, in the order of their places.
+        nbytes: From the place of the first to the end of the last.
+        owner: Keeps the memory alive.
+    """
+
+    __slots__ = ("_limit", "_nbytes", "_owner", "_parts")
+
+    def __init__(self, parts: Any, nbytes: int, owner: Any) -> None:
+        self._parts = parts
+        self._nbytes = nbytes
+        self._owner = owner
+        self._limit = chunk_nbytes(nbytes)
+
+    @property
+    def count(self) -> int:
+        return -(-self._nbytes // self._limit)
+
+    def rows(self) -> Rows:
+        return Rows(0, self._nbytes, 0, 0, 1, 0, self._limit, self._parts)
 
 
 class _Plain:

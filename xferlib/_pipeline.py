@@ -144,6 +144,8 @@ class Feed:
     def _read(self) -> None:
         """Begin what there is room for without waiting; wait where nothing is on its way."""
         lane = self._lane
+        for batch in self._ready:
+            batch.push()
         while self._has_room:
             slot = self._next_slot
             if slot.gate is not None and not lane.backend.event_done(slot.gate):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _device, _plan, _registry
+from xferlib import _api, _device, _plan, _registry, _transfer
 from xferlib._arriving import THREADS_FROM
 from xferlib._batch import Lane
 from xferlib._leaves import flatten
@@ -79,7 +79,7 @@ def prefetch(
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
     lane = Lane(backend, place, transform, has_own_streams=given is None)
     is_stable = type(batches) in (list, tuple)
-    if is_stable and not _is_staged(batches, backend):
+    if is_stable and not _needs_thread(batches, backend, place):
         return Prefetcher(Feed(iter(batches), lane, streams))
     return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=is_stable))
 
@@ -98,21 +98,23 @@ def _refuse_single(batches: Any) -> None:
         )
 
 
-def _is_staged(batches: Any, backend: Backend) -> bool:
-    """Whether a batch keeps the host busy for so long that a thread which begins the next one meanwhile pays."""
+def _needs_thread(batches: Any, backend: Backend, place: Device) -> bool:
+    """Whether a batch keeps Python busy for so long that a thread which begins the next one meanwhile pays."""
     with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
-        return any(_takes_long(leaf, backend) for leaf in flatten(batches[0])[0])
+        return any(_takes_long(leaf, backend, place) for leaf in flatten(batches[0])[0])
     return False
 
 
-def _takes_long(leaf: Any, backend: Backend) -> bool:
-    """Whether threads copy it: it is large, and not left to a device because it is pinned as a whole."""
+def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
+    """Whether Python copies it, and it is large: it is not pinned, and no threads without Python's lock stage it."""
     if getattr(leaf, "nbytes", 0) < THREADS_FROM:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
-    found = _plan.plan(leaf, _api.wanted_dtype(None, leaf.dtype), backend, may_permute=False)
-    return found.path is not _plan.Path.PINNED
+    dtype = _api.wanted_dtype(None, leaf.dtype)
+    if _plan.plan(leaf, dtype, backend, may_permute=False).path is _plan.Path.PINNED:
+        return False
+    return not _transfer.stages_alone(leaf, dtype, backend, place)
 
 
 def _copy_stream(backend: Backend, place: Device) -> RawStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from queue import Empty, SimpleQueue
@@ -14,6 +15,7 @@ from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
+    from xferlib._workers import Job
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
 CHUNK_NBYTES = 8 << 20
@@ -30,6 +32,7 @@ MEDIUM_NBYTES = 2 << 20
 """Up to here one thread is as fast as several, which must be woken."""
 _SEGMENT_NBYTES = (256 << 10, MEDIUM_NBYTES)
 _SEGMENTS = 4
+_PATIENCE_S = 0.05
 _MOST_STREAMS = 32
 """A segment keeps the streams of its copies, which may have been dropped, until the next one is begun."""
 
@@ -88,13 +91,15 @@ class Ring:
         self._lent = {True: 0, False: 0}
         """Chunks that are lent for transfers upward, and downward."""
         self._returned = threading.Condition()
+        self._unattended: dict[Job, None] = {}
+        """Jobs with chunks that whoever wants theirs can end."""
         self._lost: list[Chunk] = []
         """What a device that no longer answers may still use."""
         self._made = 0
 
     def acquire(self) -> Chunk:
         """A chunk that no copy uses; blocks until one is free. The caller holds no other."""
-        while (chunk := self._take() or self._free.get()) is None:
+        while (chunk := self._take() or self._next_free()) is None:
             pass  # trimmed away while this thread waited: there is room for another
         return self._settled(chunk)
 
@@ -106,18 +111,18 @@ class Ring:
             return None
         return self._settled(chunk) if chunk is not None else None
 
-    def borrow(self, most: int, stream: RawStream, *, is_upward: bool) -> list[Chunk]:
-        """Chunks for a whole transfer on ``stream``, which earlier copies may still use; waits until there is one.
+    def borrow(self, most: int, stream: RawStream, *, is_upward: bool, waits: bool = True) -> list[Chunk]:
+        """Chunks for a whole transfer on ``stream``, which earlier copies may still use.
 
-        The caller gives back all, and borrows none meanwhile.
+        Waits until there is one, or returns none. The caller gives back all, and borrows none meanwhile, unless it
+        does not wait.
         """
-        with self._returned:
-            self._returned.wait_for(lambda: self._lent[is_upward] < ONE_WAY_CHUNKS)
-            count = min(most, LENT_CHUNKS, ONE_WAY_CHUNKS - self._lent[is_upward])
-            self._lent[is_upward] += count
+        count = self._share(most, is_upward, waits=waits)
+        if not count:
+            return []
         chunks: list[Chunk] = []
         try:
-            chunks = self._at_hand(count)
+            chunks = self._at_hand(count, waits=waits)
             for chunk in chunks:
                 chunk.prepare(self.backend, stream)
         except BaseException:
@@ -127,12 +132,38 @@ class Ring:
         self._note_returned(count - len(chunks), is_upward)
         return chunks
 
+    def _share(self, most: int, is_upward: bool, *, waits: bool) -> int:
+        """How many chunks a transfer may have; 0 if it would have to wait for one."""
+        while True:
+            with self._returned:
+                left = ONE_WAY_CHUNKS - self._lent[is_upward]
+                job = next(iter(self._unattended), None)
+                if left > 0 or not waits:
+                    count = min(most, LENT_CHUNKS, left)
+                    self._lent[is_upward] += count
+                    return count
+                if job is None:
+                    self._returned.wait()
+                    continue
+            job.help()  # nobody may be about to
+            job.wait()
+
+    def unattended(self, job: Job) -> None:
+        """This job has chunks, and no thread of Python's that will give them back."""
+        with self._returned:
+            self._unattended[job] = None
+
+    def attended(self, job: Job) -> None:
+        """Its chunks are about to be given back."""
+        with self._returned:
+            self._unattended.pop(job, None)
+
     def _note_returned(self, count: int, is_upward: bool) -> None:
         with self._returned:
             self._lent[is_upward] -= count
             self._returned.notify_all()
 
-    def _at_hand(self, count: int) -> list[Chunk]:
+    def _at_hand(self, count: int, *, waits: bool) -> list[Chunk]:
         while True:
             ready: list[Chunk] = []
             with self._giving:  # all that another transfer gives back: with one of them a transfer would crawl
@@ -143,9 +174,20 @@ class Ring:
             chunks = ready[:count]
             while len(chunks) < count and (made := self._make(RING_CHUNKS)) is not None:
                 chunks.append(made)
-            if chunks:
+            if chunks or not waits:
                 return chunks
-            self._free.put(self._free.get())  # wait for one
+            self._free.put(self._next_free())  # wait for one
+
+    def _next_free(self) -> Chunk | None:
+        """What is given back next. Where nobody may be about to end a job that has chunks, this thread does."""
+        while True:
+            with self._returned:
+                job = next(iter(self._unattended), None)
+            if job is not None:
+                job.help()
+                job.wait()
+            with contextlib.suppress(Empty):
+                return self._free.get(timeout=_PATIENCE_S)  # a job may be left unattended meanwhile
 
     def give_back(self, chunks: list[Chunk], *, is_upward: bool) -> None:
         """Give back what was borrowed."""

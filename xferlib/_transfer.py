@@ -23,7 +23,7 @@ from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
 from xferlib._native.lending import Lending
-from xferlib._pieces import Pieces
+from xferlib._pieces import Memory
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._staging import Chunk, Ring
@@ -138,16 +138,34 @@ class Transfer:
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
-    def start(self, job: Job, *, keep: tuple[Any, ...]) -> None:
-        """Give the copy to the workers; ``keep`` lives until it is complete."""
+    def start(self, job: Job, *, keep: tuple[Any, ...], is_awaited: bool = False) -> None:
+        """Begin the copy; ``keep`` lives until it is complete.
+
+        Args:
+            is_awaited: The caller will settle or cancel it: no thread of Python's need come for it where others can.
+        """
         assert self._stream is not None
         self._job = job
         self._keep = keep
         _stream.add_pending(self._stream, self)
         _handover.given(job)
+        if is_awaited and self.try_start():
+            return
         begin = functools.partial(workers.submit, job, job.helpers + 1)
         host = keep[0] if self.is_upload else self._result
         self._later = _handover.begun(begin, host, self._backend.pinned_domain, is_source=self.is_upload)
+
+    def try_start(self) -> bool:
+        """Let threads begin that need no lock of Python's; False where only Python's own can.
+
+        One that finds no room yet is tried again, and begun by whoever settles it.
+        """
+        job = self._job
+        if job is None or (start := job.start) is None:
+            return False
+        with contextlib.suppress(Exception):  # whoever settles it meets the same, and is told
+            start()
+        return True
 
     def finish(self, *keep: Any) -> None:
         """Every copy is enqueued (upward) or drained (a staged one downward)."""
@@ -195,6 +213,12 @@ class Transfer:
             later.drop()
         if self._job is not None:
             self._job.cancel(TransferError(f"the transfer of {self._nbytes} bytes was cancelled"))
+
+    def abort(self) -> None:
+        """`cancel`, and wait until no thread uses the source or the destination any more."""
+        self.cancel()
+        if self._job is not None:
+            self._job.wait()
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` come after the copies, if they are all enqueued."""
@@ -345,7 +369,10 @@ def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, 
 def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
     nbytes = dst.nbytes
     staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
-    copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
+    if nbytes > _staging.SMALL_NBYTES and _native.is_on():  # plain bytes
+        _native.library().xf_fill(pointer, address(src), nbytes)
+    else:
+        copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
     _recording.copy(Kind.H2D, dst.pointer, pointer, nbytes, backend, stream)
 
 
@@ -389,8 +416,22 @@ def upload_job(
     return Job(pieces.count, work, helpers=_pieces.helpers(dst.nbytes), finish=finish)
 
 
+def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer) -> Job | None:
+    """As `upload_job`, from `xferlib._pieces.Scattered` memory; None where staging is not compiled."""
+    ring = _staging.ring_of(backend)
+    moving = _recording.moving(Kind.H2D, dst.nbytes, parts, backend, stream)
+    lending = _lending(parts, dst.pointer, backend, stream, ring, moving, is_upward=True)
+    return lending.job(transfer.finish) if lending is not None else None
+
+
+def stages_alone(src: HostArray, dtype: np.dtype[Any], backend: Backend, device: Device) -> bool:
+    """Whether threads that need no lock of Python's stage this array, to arrive in ``dtype``."""
+    can_stage = _native.is_on() and backend.staging_calls(device) is not None
+    return can_stage and _pieces.pieces(src, dtype).rows() is not None
+
+
 def _lending(
-    pieces: Pieces,
+    pieces: Memory,
     device: int,
     backend: Backend,
     stream: RawStream,

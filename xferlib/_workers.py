@@ -27,11 +27,12 @@ class Job:
 
     Attributes:
         helpers: How many threads are worth waking beside the one that waits for it.
+        start: Begins it without any thread of Python's; False, and nothing done, if that cannot be now. None: never.
     """
 
     __slots__ = (
         "_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "helpers", "site",
-        "steps",
+        "start", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Job:
     ) -> None:
         self.steps = steps
         self.helpers = helpers
+        self.start: Callable[[], bool] | None = None
         self.error: BaseException | None = None
         self.handover: object = None
         self.site = _site.user_site() if _recording.active or _handover.listener else None
@@ -97,7 +99,11 @@ class Job:
         except BaseException as error:
             self.error = self.error or error
         finally:
-            self._finish, self._work = None, _nothing  # whose closures hold arrays, and what holds this job
+            self._finish, self._work, self.start = (
+                None,
+                _nothing,
+                None,
+            )  # whose closures hold arrays, and what holds this job
             self._latch.release()
 
     def cancel(self, error: BaseException) -> None:

@@ -13,7 +13,7 @@ from xferlib import sim
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
 
-N = 1 << 18
+N = 1 << 20
 X = np.arange(float(N))
 
 
@@ -75,11 +75,11 @@ def collected(batches: Any, **options: Any) -> Any:
 
 
 def prefetched_from_a_list() -> Any:
-    return collected(np.split(X, 8))
+    return collected(np.split(X, 4))
 
 
 def prefetched_from_pinned_memory() -> Any:
-    return collected([xl.pinned_array(part) for part in np.split(X, 8)], depth=3)
+    return collected([xl.pinned_array(part) for part in np.split(X, 4)], depth=2)
 
 
 def prefetched_from_a_generator_that_fills_one_buffer() -> Any:

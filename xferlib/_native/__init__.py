@@ -32,6 +32,12 @@ class Mark(ctypes.Structure):
     _fields_ = (("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64))
 
 
+class Part(ctypes.Structure):
+    """Memory of the host, and where in a transfer it goes."""
+
+    _fields_ = (("host", ctypes.c_void_p), ("place", ctypes.c_int64), ("nbytes", ctypes.c_int64))
+
+
 class Setup(ctypes.Structure):
     """A transfer: addresses, pieces, the loads that they are sent in, chunks, and the driver's functions."""
 
@@ -44,6 +50,7 @@ class Setup(ctypes.Structure):
         ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
         ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
+        ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 
@@ -74,6 +81,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
     library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], ctypes.c_int
     library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 3], None
+    library.xf_fill.argtypes, library.xf_fill.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], None
     library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
     return library
 

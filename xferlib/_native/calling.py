@@ -54,6 +54,16 @@ def _module() -> Any:
     return _loaded()[0] if _native.is_wanted() else None
 
 
+def locator() -> Callable[[list[Any], int, int, int], bool] | None:
+    """A function that writes where arrays lie; None where that is not compiled.
+
+    It takes a list of arrays, the address of as many `xferlib._native.Part`, the place of the first, and the bytes of
+    each, which follow one another. It returns False where an array is not so many plain bytes in C order.
+    """
+    module = _module()
+    return None if module is None else module.locate
+
+
 def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
     """The C function at an address.
 

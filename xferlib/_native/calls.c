@@ -117,6 +117,45 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
     return PyLong_FromLong(result);
 }
 
+/* --- where arrays lie */
+
+typedef struct {
+    const void *host;
+    int64_t place, nbytes;
+} part; /* as in staging.c */
+
+/* (list of arrays, address of as many parts, place of the first, bytes of each) -> whether all are plain bytes in C order,
+   so many each; then the parts say where they lie, and their places follow one another. */
+static PyObject *locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    word address, place, nbytes;
+    part *parts;
+    Py_ssize_t length;
+    (void)module;
+    if (count != 4 || !PyList_Check(given[0]))
+        return PyErr_Format(PyExc_TypeError, "locate takes a list and 3 numbers");
+    if (!is_word(given[1], &address) || !is_word(given[2], &place) || !is_word(given[3], &nbytes))
+        return NULL;
+    parts = (part *)(uintptr_t)address;
+    length = PyList_Size(given[0]);
+    for (Py_ssize_t i = 0; i < length; ++i) {
+        Py_buffer host;
+        if (PyObject_GetBuffer(PyList_GetItem(given[0], i), &host, PyBUF_SIMPLE)) {
+            if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+                return NULL;
+            PyErr_Clear();
+            Py_RETURN_FALSE;
+        }
+        parts[i].host = host.buf;
+        parts[i].place = (int64_t)(place + (word)i * nbytes);
+        parts[i].nbytes = host.len;
+        PyBuffer_Release(&host);
+        if ((word)parts[i].nbytes != nbytes)
+            Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
 /* --- making them */
 
 static void freed(PyObject *capsule)
@@ -195,6 +234,8 @@ static PyMethodDef methods[] = {
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
     {"bind_copy", bind_copy, METH_VARARGS,
      "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
+    {"locate", (PyCFunction)(void (*)(void))locate, METH_FASTCALL,
+     "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -63,6 +63,8 @@ class Lending:
         self._stream = stream
         self._ring = ring
         self._lock = threading.Lock()
+        self._job: Job | None = None
+        """Set where it was begun without a thread of Python's."""
         self._chunks: list[Any] = []
         self._threads: list[str] = []
         self._moving = moving
@@ -83,6 +85,7 @@ class Lending:
             stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
             context=calls.context, is_upward=is_upward,
             is_streamed=is_upward and rows.total <= _STREAMED_MOST, row_nbytes=rows.nbytes, row_stride=rows.stride,
+            parts=len(rows.parts) if rows.parts is not None else 0, part=rows.parts,
         )  # fmt: skip
 
     def job(self, after: Callable[[], None] | None) -> Job:
@@ -95,7 +98,30 @@ class Lending:
                 if after is not None:
                     after()
 
-        return Job(_ENDLESS, self._work, helpers=0, finish=finish)
+        job = Job(_ENDLESS, self._work, helpers=0, finish=finish)
+        job.start = functools.partial(self._start, job)
+        return job
+
+    def _start(self, job: Job) -> bool:
+        """Let the library's own threads do it all, until somebody waits for the job; False where there is no room.
+
+        Whoever started it is to see to it that it is waited for, or cancelled: only then are the chunks given back.
+        """
+        library = _native.library()
+        with self._lock:
+            if self._staging is not None:
+                return True
+            self._backend.attach(self._stream.device)
+            if not self._open(library, waits=False):
+                return False
+            self._job = job
+            self._ring.unattended(job)
+            self._call(library, self._helpers + 1)
+        return True
+
+    def _call(self, library: Any, count: int) -> None:
+        """Let threads of the library's own come."""
+        library.xf_help(self._staging, count, _config.staging_threads() - 1, _config.staging_helpers())
 
     def _work(self, take: Callable[[], int]) -> None:
         """Conduct, or help whoever does, until no piece is left or the job has failed."""
@@ -105,9 +131,8 @@ class Lending:
         library = _native.library()
         with self._lock:
             if self._staging is None:
-                self._open(library)
-                each_way = _config.staging_threads() - 1
-                library.xf_help(self._staging, self._helpers, each_way, _config.staging_helpers())
+                self._open(library, waits=True)
+                self._call(library, self._helpers)
             number = len(self._threads)
             self._threads.append(threading.current_thread().name)
         with self._backend.inside(self._stream.device):
@@ -117,14 +142,18 @@ class Lending:
         if error:
             raise self._backend.staging_error(error, self._stream)
 
-    def _open(self, library: Any) -> None:
-        self._chunks = self._ring.borrow(self._setup.loads, self._stream, is_upward=self._is_upward)
+    def _open(self, library: Any, *, waits: bool) -> bool:
+        """Borrow chunks and begin; False where they would have to be waited for."""
+        self._chunks = self._ring.borrow(self._setup.loads, self._stream, is_upward=self._is_upward, waits=waits)
+        if not self._chunks:
+            return False
         try:
             self._begin(library, self._chunks)
         except BaseException:  # the next thread would borrow others
             chunks, self._chunks = self._chunks, []
             self._ring.give_back(chunks, is_upward=self._is_upward)
             raise
+        return True
 
     def _begin(self, library: Any, chunks: list[Any]) -> None:
         events: list[Any] = [each.event for each in chunks]
@@ -152,6 +181,8 @@ class Lending:
         """Give the chunks back, when every thread has left."""
         if self._staging is None:
             return
+        if self._job is not None:
+            self._ring.attended(self._job)
         library = _native.library()
         library.xf_end(self._staging)
         error = library.xf_error(self._staging)

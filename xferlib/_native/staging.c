@@ -35,6 +35,11 @@ typedef struct {
 } Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
+    const char *host;
+    int64_t place, nbytes; /* where it goes, in bytes from the start of the transfer */
+} Part;
+
+typedef struct {
     char *host;
     uint64_t device;
     const int64_t *offsets; /* of each load, and the end of the last */
@@ -52,6 +57,8 @@ typedef struct {
     int64_t is_upward;
     int64_t is_streamed;             /* upward: chunks are filled past the processor's caches */
     int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
+    int64_t parts;                   /* upward, of what lies in parts of any size anywhere; 0: in rows, or together */
+    const Part *part;                /* in the order of their places */
     Mark *marks;                     /* one for each piece; NULL where nobody records */
     void *before_first, *after_last; /* events that a recording wants around all loads */
 } Setup; /* what Python fills in: see xferlib/_native/__init__.py */
@@ -234,9 +241,9 @@ static Load *open_down(Staging *staging) {
 
 /* Fill a part of a chunk. What is streamed is written past the processor's caches: the device, which reads right behind,
    would have to fetch it out of them, at half the speed of both (an H200 and a Xeon of 2023: see staging.md). */
-static void fill(const Setup *setup, char *restrict pinned, const char *restrict host, size_t nbytes) {
+static void fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
 #ifdef __SSE2__
-    if (setup->is_streamed) {
+    if (is_streamed) {
         size_t ahead = -(uintptr_t)pinned & 63;
         if (ahead > nbytes) ahead = nbytes;
         memcpy(pinned, host, ahead);
@@ -249,9 +256,14 @@ static void fill(const Setup *setup, char *restrict pinned, const char *restrict
         return;
     }
 #else
-    (void)setup;
+    (void)is_streamed;
 #endif
     memcpy(pinned, host, nbytes);
+}
+
+/* The same for a caller of its own. */
+EXPORT void xf_fill(char *pinned, const char *host, int64_t nbytes) {
+    fill(1, pinned, host, (size_t)nbytes);
 }
 
 /* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
@@ -284,12 +296,29 @@ static void copy_rows(const Setup *setup, char *pinned, int64_t offset, int64_t 
     int64_t within = offset % size;
     while (nbytes > 0) {
         int64_t part = size - within < nbytes ? size - within : nbytes;
-        if (setup->is_upward) fill(setup, pinned, host + within, (size_t)part);
+        if (setup->is_upward) fill(setup->is_streamed != 0, pinned, host + within, (size_t)part);
         else memcpy(host + within, pinned, (size_t)part);
         pinned += part;
         nbytes -= part;
         host += stride;
         within = 0;
+    }
+}
+
+/* Into a chunk, from parts that lie anywhere; the piece begins `offset` bytes into all of them. What is between the
+   places of two parts stays as it is. */
+static void collect(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
+    const Part *first = setup->part, *end = setup->part + setup->parts;
+    for (int64_t count = setup->parts; count > 1;) { /* the last one that begins at or before the piece */
+        int64_t half = count / 2;
+        if (first[half].place <= offset) first += half, count -= half;
+        else count = half;
+    }
+    for (const Part *part = first; part < end && part->place < offset + nbytes; part++) {
+        int64_t skipped = offset > part->place ? offset - part->place : 0;
+        int64_t left = part->nbytes - skipped, place = part->place + skipped - offset;
+        if (left > nbytes - place) left = nbytes - place;
+        if (left > 0) fill(setup->is_streamed != 0, pinned + place, part->host + skipped, (size_t)left);
     }
 }
 
@@ -303,8 +332,9 @@ static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) 
     int64_t offset = bounds[0] + (piece - setup->firsts[load->number]) * share;
     int64_t nbytes = bounds[1] - offset < share ? bounds[1] - offset : share;
     char *pinned = load->chunk->memory + (offset - bounds[0]);
-    if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
-    else if (setup->is_upward) fill(setup, pinned, setup->host + offset, (size_t)nbytes);
+    if (setup->parts) collect(setup, pinned, offset, nbytes);
+    else if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
+    else if (setup->is_upward) fill(setup->is_streamed != 0, pinned, setup->host + offset, (size_t)nbytes);
     else memcpy(setup->host + offset, pinned, (size_t)nbytes);
     if (setup->marks == NULL) return 0;
     Mark *mark = &setup->marks[piece];

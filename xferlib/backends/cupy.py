@@ -23,6 +23,31 @@ _LAYOUT = ("__class__", "dtype", "shape", "strides")
 _contiguous = attrgetter("__class__", "dtype", "shape", "_c_contiguous")
 
 
+def _bare(shape: tuple[int, ...], kind: str, pointer: Any = None) -> Array:
+    """``cupy.ndarray(shape, kind, pointer)`` without its Python-level ``__new__``, which takes as long again."""
+    array = _new(cupy.ndarray)
+    array._init(shape, kind, pointer)
+    return array
+
+
+def _maker() -> Callable[..., Array]:
+    """`_bare`, if this CuPy lets arrays be made that way, else CuPy's own constructor."""
+    pointer = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(256, 24, None, 0), 4)
+    expected = cupy.ndarray((2, 1), "f", pointer)
+    names = ("__class__", "shape", "strides", "dtype", "nbytes", "_c_contiguous", "_f_contiguous", "base")
+    try:
+        found = _bare((2, 1), "f", pointer)
+        is_same = found.data.ptr == 260 and all(getattr(found, name) == getattr(expected, name) for name in names)
+    except Exception:  # it is private, and may change
+        is_same = False
+    return _bare if is_same else cupy.ndarray
+
+
+_new: Any = getattr(cupy.ndarray.__base__, "__new__", None)
+make: Callable[..., Array] = _maker()
+"""An array from shape, dtype character and pointer; without a pointer, from CuPy's pool."""
+
+
 class CupyBackend(CudaBackend):
     """CuPy arrays, from CuPy's memory pool."""
 
@@ -63,14 +88,14 @@ class CupyBackend(CudaBackend):
         runtime.setDevice(device.index)
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        return cupy.empty(shape, dtype)
+        return make(shape, dtype.char)
 
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:
         self.stream_use(stream)
         try:
-            inner = cupy.empty(shape, dtype)
+            inner = make(shape, dtype.char)
         finally:
             self.stream_use(current)
         return self.guarded(inner, stream)
@@ -88,15 +113,16 @@ class CupyBackend(CudaBackend):
         return ArrayInfo(data.ptr, array.shape, array.strides, array.dtype, self._devices[data.device_id], True)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return cupy.ndarray(shape, dtype, slab.data + offset)
+        return make(shape, dtype.char, slab.data + offset)
 
     def subarrays(
         self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> list[Array]:
-        # Each from its address: at half the time that CuPy takes to index an array.
-        start, nbytes = slab.data + offset, math.prod(shape) * dtype.itemsize
-        make, kind = cupy.ndarray, dtype.char
-        return [make(shape, kind, start + index * nbytes) for index in range(count)]
+        # Each from its address: at a quarter of the time that CuPy takes to index an array.
+        kind, nbytes = dtype.char, math.prod(shape) * dtype.itemsize
+        memory, start = slab.data.mem, slab.data.ptr - slab.data.mem.ptr + offset
+        pointer = cupy.cuda.MemoryPointer
+        return [make(shape, kind, pointer(memory, start + index * nbytes)) for index in range(count)]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         guard = getattr(array.data.mem, "_owner", None)
