@@ -74,8 +74,8 @@ def main() -> None:
     pinned = [xl.pinned_array(each) for each in large]
     d, tiny = xl.to_device(large[0]), xl.to_device(np.ones(1024, np.float32))
     out = np.empty_like(large[0])
-    compare("prefetch, 8 x 64 MiB pageable", epoch(large), count=8, turns=15)
-    compare("prefetch, 8 x 64 MiB pinned", epoch(pinned), count=8, turns=15)
+    compare("prefetch, 24 x 64 MiB pageable", epoch(large * 3), count=24, turns=15)
+    compare("prefetch, 24 x 64 MiB pinned", epoch(pinned * 3), count=24, turns=15)
     compare("prefetch, 200 x 64 KiB", epoch(small), count=200, turns=15)
     compare("to_device, 64 MiB pageable", many(4, lambda: xl.to_device(large[1])), count=4, turns=15)
     compare("to_host, 64 MiB into an array", many(4, lambda: xl.to_host(d, out=out)), count=4, turns=15)

@@ -42,9 +42,10 @@ def upload(x: Any, out: Array) -> bool:
 
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
-    """Fill a new device array from its twin on the host in one step; False, and nothing done, where that cannot be."""
-    pointer = backend.twin(out, src)
-    return pointer != 0 and _is_open() and backend.send_whole(src, pointer, _plan.DRIVER_MOST_UP)
+    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, and nothing done, where
+    that cannot be.
+    """
+    return _is_open() and backend.send_whole(src, backend.operands((out,))[0], _plan.DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:

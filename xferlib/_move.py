@@ -69,7 +69,7 @@ def host_to_device(
     order = stream if stream is not None else backend.stream_current(device)
     if into is None:
         out = backend.empty(src.shape, dtype, device=device, stream=order)
-        if stream is None and _direct.fill(src, out, backend):
+        if stream is None and src.dtype == dtype and _direct.fill(src, out, backend):
             return out
         into = backend.view(out)
         is_flat = True

@@ -49,7 +49,7 @@ class Setup(ctypes.Structure):
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
         ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
-        ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
+        ("shared_chunks", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
         ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip

@@ -21,6 +21,7 @@
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
+#define LAP 4 /* pieces that a thread does before it looks whether it is wanted elsewhere */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 
 typedef struct {
@@ -56,6 +57,7 @@ typedef struct {
     void *context;
     int64_t is_upward;
     int64_t is_streamed;             /* upward: chunks are filled past the processor's caches */
+    int64_t shared_chunks;           /* of which no more are used while the other direction is at work too */
     int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
     int64_t parts;                   /* upward, of what lies in parts of any size anywhere; 0: in rows, or together */
     const Part *part;                /* in the order of their places */
@@ -86,11 +88,14 @@ struct Staging {
     pthread_mutex_t marking; /* so that a recording's events are outside all loads */
     Load *loads;             /* one for each chunk */
     Queue free, arriving;
+    Queue resting; /* free chunks that are not used while the other direction is at work */
     Load *open;    /* the load whose pieces are being handed out; NULL when all of them are */
     int64_t next;  /* the first load that has no chunk */
     int64_t sent;  /* loads, where somebody records */
     int64_t error; /* the driver's first result that is not 0 */
     int is_ending; /* nobody is to take another piece */
+    int64_t done;   /* loads */
+    int is_counted; /* among those at work */
     int64_t wanted, helping; /* threads of the pool that may still come, and that are here; the pool's lock guards them */
     Staging *following;      /* the next one that wants threads */
 };
@@ -106,15 +111,29 @@ static Load *pop(Queue *queue) {
     return load;
 }
 
+static int64_t at_work[2]; /* transfers downward and upward that are open; atomic */
+
+/* It is not at work any more. */
+static void rest(Staging *staging) {
+    if (staging->is_counted) __atomic_sub_fetch(&at_work[staging->setup.is_upward != 0], 1, __ATOMIC_RELAXED);
+    staging->is_counted = 0;
+}
+
 EXPORT void xf_close(Staging *staging) {
     if (staging == NULL) return;
+    rest(staging);
     free(staging->loads);
     free(staging->free.loads);
     free(staging->arriving.loads);
+    free(staging->resting.loads);
     pthread_cond_destroy(&staging->changed);
     pthread_mutex_destroy(&staging->marking);
     pthread_mutex_destroy(&staging->lock);
     free(staging);
+}
+
+static int is_shared(const Staging *staging) {
+    return __atomic_load_n(&at_work[staging->setup.is_upward == 0], __ATOMIC_RELAXED) > 0;
 }
 
 /* NULL when there is no memory for it. The setup is copied; what it points to must outlive the staging. */
@@ -126,11 +145,13 @@ EXPORT Staging *xf_open(const Setup *setup) {
     pthread_mutex_init(&staging->marking, NULL);
     pthread_cond_init(&staging->changed, NULL);
     size_t count = (size_t)setup->chunk_count;
-    staging->free.room = staging->arriving.room = setup->chunk_count;
+    staging->free.room = staging->arriving.room = staging->resting.room = setup->chunk_count;
     staging->loads = calloc(count, sizeof(Load));
     staging->free.loads = calloc(count, sizeof(Load *));
     staging->arriving.loads = calloc(count, sizeof(Load *));
-    if (staging->loads == NULL || staging->free.loads == NULL || staging->arriving.loads == NULL) {
+    staging->resting.loads = calloc(count, sizeof(Load *));
+    if (staging->loads == NULL || staging->free.loads == NULL || staging->arriving.loads == NULL ||
+        staging->resting.loads == NULL) {
         xf_close(staging);
         return NULL;
     }
@@ -138,6 +159,8 @@ EXPORT Staging *xf_open(const Setup *setup) {
         staging->loads[i].chunk = &setup->chunks[i];
         push(&staging->free, &staging->loads[i]);
     }
+    staging->is_counted = 1;
+    __atomic_add_fetch(&at_work[setup->is_upward != 0], 1, __ATOMIC_RELAXED);
     return staging;
 }
 
@@ -189,6 +212,18 @@ static int send_marked(Staging *staging, Load *load) {
     return result;
 }
 
+/* Whether a chunk is free, with the lock held. Chunks of two directions at work fit the processor's caches only if each
+   uses few: then the others rest. */
+static int has_free(Staging *staging) {
+    if (is_shared(staging)) {
+        while (staging->free.count && staging->free.loads[staging->free.first] >= staging->loads + staging->setup.shared_chunks)
+            push(&staging->resting, pop(&staging->free));
+    } else {
+        while (staging->resting.count) push(&staging->free, pop(&staging->resting));
+    }
+    return staging->free.count > 0;
+}
+
 /* Give a free chunk, with the lock held, to the next load. */
 static Load *begin(Staging *staging) {
     Load *load = pop(&staging->free);
@@ -215,7 +250,7 @@ static Load *open_up(Staging *staging) {
     while (!staging->error && !staging->is_ending) {
         if (staging->open != NULL) return staging->open;
         if (staging->next >= staging->setup.loads) break;
-        if (staging->free.count) staging->open = begin(staging);
+        if (has_free(staging)) staging->open = begin(staging);
         else if (!await_change(staging)) break;
     }
     return NULL;
@@ -226,7 +261,7 @@ static Load *open_up(Staging *staging) {
    still reads it. */
 static Load *open_down(Staging *staging) {
     while (!staging->is_ending) {
-        while (!staging->error && staging->free.count && staging->next < staging->setup.loads) {
+        while (!staging->error && staging->next < staging->setup.loads && has_free(staging)) {
             Load *asked = begin(staging);
             staging->error = send_marked(staging, asked);
             push(&staging->arriving, asked);
@@ -354,6 +389,7 @@ static void finish(Staging *staging, Load *load) {
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
     }
+    if (++staging->done == staging->setup.loads) rest(staging);
     push(&staging->free, load);
     pthread_cond_broadcast(&staging->changed);
 }
@@ -393,7 +429,8 @@ static struct {
     Staging *first;     /* of those that want more threads, in the order of their asking */
     int64_t tickets;    /* threads that all of them want */
     int64_t helping[2]; /* threads that help downward and upward: one transfer after the other is done sooner than two */
-    int64_t each_way;   /* how many there may be of either */
+    int64_t each_way;   /* how many there may be of either, where the other is not at work */
+    int64_t most;       /* threads that there may be */
     int64_t threads, idle;
     int is_prepared;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
@@ -405,6 +442,21 @@ static void forget_threads(void) {
     pthread_cond_init(&pool.left, NULL);
     pool.first = NULL;
     pool.tickets = pool.threads = pool.idle = pool.helping[0] = pool.helping[1] = 0;
+    at_work[0] = at_work[1] = 0;
+}
+
+/* How many threads may help in one direction, with the pool's lock held: half of them where both are at work. */
+static int64_t limit(int way) {
+    if (__atomic_load_n(&at_work[!way], __ATOMIC_RELAXED) == 0) return pool.each_way;
+    return pool.most / 2 < pool.each_way ? pool.most / 2 : pool.each_way;
+}
+
+/* Put a staging, with the pool's lock held, at the end of the queue for threads. */
+static void enlist(Staging *staging) {
+    Staging **place = &pool.first;
+    while (*place != NULL) place = &(*place)->following;
+    *place = staging;
+    staging->following = NULL;
 }
 
 /* Take a staging, with the pool's lock held, out of the queue for threads. */
@@ -419,11 +471,23 @@ static void withdraw(Staging *staging) {
 /* The first staging, with the pool's lock held, that a thread may join; NULL when there is none. */
 static Staging *next_wanted(void) {
     Staging *staging = pool.first;
-    while (staging != NULL && pool.helping[staging->setup.is_upward != 0] >= pool.each_way) staging = staging->following;
+    for (; staging != NULL; staging = staging->following) {
+        int way = staging->setup.is_upward != 0;
+        if (pool.helping[way] < limit(way)) break;
+    }
     return staging;
 }
 
-static void help_out(Staging *staging, int64_t thread) {
+/* Whether there is more help in one direction than there may be, and the other wants some. */
+static int is_wanted_elsewhere(int way) {
+    pthread_mutex_lock(&pool.lock);
+    int is_wanted = pool.helping[way] > limit(way) && next_wanted() != NULL;
+    pthread_mutex_unlock(&pool.lock);
+    return is_wanted;
+}
+
+/* Returns whether there is nothing left to help with. */
+static int help_out(Staging *staging, int64_t thread) {
     const Setup *setup = &staging->setup;
     int result = setup->enter == NULL ? 0 : setup->enter(setup->context);
     if (result) {
@@ -432,7 +496,9 @@ static void help_out(Staging *staging, int64_t thread) {
         pthread_cond_broadcast(&staging->changed);
         pthread_mutex_unlock(&staging->lock);
     }
-    while (xf_run(staging, INT64_MAX, thread));
+    while (xf_run(staging, LAP, thread))
+        if (is_wanted_elsewhere(setup->is_upward != 0)) return 0;
+    return 1;
 }
 
 static void *live(void *number) {
@@ -448,10 +514,14 @@ static void *live(void *number) {
         pool.idle--;
         if (staging->wanted == 0) withdraw(staging);
         pthread_mutex_unlock(&pool.lock);
-        help_out(staging, (int64_t)(intptr_t)number);
+        int is_over = help_out(staging, (int64_t)(intptr_t)number);
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
         pool.helping[way]--;
+        if (!is_over && !__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() says so before it looks at the queue */
+            if (staging->wanted++ == 0) enlist(staging);
+            pool.tickets++;
+        }
         if (--staging->helping == 0) pthread_cond_broadcast(&pool.left); /* it may be freed from here on */
     }
     return NULL;
@@ -478,11 +548,9 @@ EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t m
     if (count <= 0) return;
     pthread_mutex_lock(&pool.lock);
     pool.each_way = each_way;
+    pool.most = most;
     if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
-    Staging **place = &pool.first;
-    while (*place != NULL) place = &(*place)->following;
-    *place = staging;
-    staging->following = NULL;
+    enlist(staging);
     staging->wanted = count;
     pool.tickets += count;
     while (pool.idle < pool.tickets && pool.threads < most && start());
@@ -493,7 +561,7 @@ EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t m
 /* Hand out nothing more, and wait until every thread of the pool has left. */
 EXPORT void xf_end(Staging *staging) {
     pthread_mutex_lock(&staging->lock);
-    staging->is_ending = 1;
+    __atomic_store_n(&staging->is_ending, 1, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);
     pthread_mutex_lock(&pool.lock);

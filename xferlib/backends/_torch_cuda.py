@@ -107,8 +107,7 @@ class TorchCuda(CudaBackend):
     def subarrays(
         self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> list[torch.Tensor]:
-        # Views count their changes together, so that changing one would spoil the gradients of the others.
-        return [each.data for each in shared.subarray(slab, offset, (count, *shape), dtype).unbind(0)]
+        return shared.parted(shared.subarray(slab, offset, (count, *shape), dtype))
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.record_stream(self._native(stream))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from types import ModuleType
@@ -115,6 +116,29 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
     nbytes = math.prod(shape) * dtype.itemsize
     return slab[offset : offset + nbytes].view(TO_TORCH[dtype]).view(shape)
+
+
+def parted(block: torch.Tensor) -> list[torch.Tensor]:
+    """The parts of a tensor along its first axis, each of which counts its changes for itself.
+
+    Ordinary views count them together, so that changing one would spoil the gradients of the others.
+    """
+    if _parts_apart():
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return list(block.unbind(0))
+    return [part.data for part in block.unbind(0)]
+
+
+@functools.cache
+def _parts_apart() -> bool:
+    """Whether views made without autograd's bookkeeping, in half the time, count their changes apart."""
+    try:  # it is private, and may change
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            first, second = torch.zeros(2, 1).unbind(0)
+        first.add_(1)
+    except Exception:
+        return False
+    return first._version == 1 and second._version == 0 and not second._is_view()
 
 
 class TorchCpu(HostBackend):

@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
         team, lines = LANES // width, LEAF // LANES
         slots = LANES // 32
         return f"""\
-extern "C" __global__ void __launch_bounds__(256) xf_rows({self._parameters()}) {{
+extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()}) {{
   __shared__ xf_acc lanes[{warps}][{LANES}];
   __shared__ xf_acc shared[{LEAVES_PER_BLOCK}];
   XF_LET_FOLLOW;
