@@ -116,14 +116,14 @@ def to_device(
     return _move.device_to_device(x, source, target, place, wanted, order, out)
 
 
-def send(host: HostArray, target: Backend, place: Device) -> Array:
-    """`to_device` of a NumPy array to a device that has been looked up."""
+def send(host: HostArray, target: Backend, place: Device, order: RawStream | None = None) -> Array:
+    """`to_device` of a NumPy array to a device, and on a stream, that have been looked up."""
     host = _array.as_host_array(host)
     wanted = wanted_dtype(None, host.dtype)
     if place.kind == "cpu":
         return _from_host(host, host, target, place, None, wanted, None, None, True)
     target.attach(place)
-    return _move.host_to_device(host, target, place, wanted, None, None, None)
+    return _move.host_to_device(host, target, place, wanted, order, None, None)
 
 
 def _from_host(

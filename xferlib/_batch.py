@@ -17,11 +17,12 @@ from xferlib.errors import OutOfMemoryError, XferError
 if TYPE_CHECKING:
     from xferlib._array import Array
     from xferlib._device import Device
+    from xferlib._layout import HostArray
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
 
-_DIRECT_MOST = 512 << 10
-"""To order two streams, and memory between them, takes longer than to copy so much with one thread."""
+_DIRECT_MOST = _staging.MEDIUM_NBYTES
+"""To order two streams, memory between them and threads takes longer than to copy so much with one thread."""
 _DIRECT_MOST_PINNED = 1 << 20
 """The device needs 20 us for so much."""
 
@@ -54,15 +55,15 @@ class Lane:
         """
         if self._is_host or not self._may_be_direct:
             return 0 if self._may_be_direct else None
-        nbytes = _nbytes([host] if type(host) is np.ndarray else flatten(host)[0])
-        if nbytes is None or nbytes > _DIRECT_MOST_PINNED:
+        leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
+        nbytes = _nbytes(leaves)
+        if nbytes is None or nbytes > _DIRECT_MOST:
             return None
-        return nbytes if nbytes <= _DIRECT_MOST or self._is_pinned(host) else None
+        return nbytes if nbytes <= _DIRECT_MOST_PINNED or not self._has_pinned(leaves) else None
 
-    def _is_pinned(self, host: Any) -> bool:
-        """Whether a batch is one pinned array, which the device reads by itself."""
-        is_plain = type(host) is np.ndarray and host.flags.c_contiguous
-        return is_plain and bool(_plan.pinned_spans(host, self.backend))
+    def _has_pinned(self, leaves: list[HostArray]) -> bool:
+        """Whether the device reads some of a batch by itself."""
+        return any(leaf.flags.c_contiguous and _plan.pinned_spans(leaf, self.backend) for leaf in leaves)
 
     def kept(self, host: Any) -> Any:
         """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
@@ -215,9 +216,9 @@ class Batch:
         if type(self._host) is np.ndarray and is_small:
             return _api.send(self._host, lane.backend, lane.place)
         # On a stream that is named the host does not wait for what is pinned.
-        order = None if is_small else Stream._of(lane.backend.stream_current(lane.place), lane.backend)
         if type(self._host) is np.ndarray:
-            return _api.to_device(self._host, device=lane.place, stream=order)
+            return _api.send(self._host, lane.backend, lane.place, lane.backend.stream_current(lane.place))
+        order = None if is_small else Stream._of(lane.backend.stream_current(lane.place), lane.backend)
         return _tree.to_device(self._host, device=lane.place, stream=order)
 
     def _ordered(self) -> Any:

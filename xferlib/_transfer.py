@@ -181,10 +181,15 @@ class Transfer:
             _stream.remove_pending(self._stream, self)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether `settle` would return at once; helps, and waits so long at most."""
+        """Whether `settle` would return at once; helps, and waits so long at most.
+
+        Of what threads have begun that need no lock of Python's it does a little, and says no while there is more.
+        """
         self._begin()
         if self._job is None or self._job.is_over:
             return True
+        if not self._job.help_a_little():
+            return False
         self._job.help()
         return self._job.wait(wait_s)
 

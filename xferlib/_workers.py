@@ -27,12 +27,13 @@ class Job:
 
     Attributes:
         helpers: How many threads are worth waking beside the one that waits for it.
+        lap: Of a job that has been started so: does a little of it, and returns whether others do what is left.
         start: Begins it without any thread of Python's; False, and nothing done, if that cannot be now. None: never.
     """
 
     __slots__ = (
-        "_active", "_finish", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover", "helpers", "site",
-        "start", "steps",
+        "_active", "_finish", "_has_left", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover",
+        "helpers", "lap", "site", "start", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +47,7 @@ class Job:
         self.steps = steps
         self.helpers = helpers
         self.start: Callable[[], bool] | None = None
+        self.lap: Callable[[], bool] | None = None
         self.error: BaseException | None = None
         self.handover: object = None
         self.site = _site.user_site() if _recording.active or _handover.listener else None
@@ -54,6 +56,8 @@ class Job:
         self._next = itertools.count().__next__
         self._active = 0
         self._is_over = False
+        self._has_left = False
+        """Whether a thread found nothing more to do, so that the last one to leave ends the job."""
         self._lock = threading.Lock()
         self._latch = threading.Lock()
         self._latch.acquire()
@@ -79,12 +83,36 @@ class Job:
         finally:
             self._leave()
 
+    def help_a_little(self) -> bool:
+        """Do some of a job that may have been started without Python's threads; whether `help` would end it at once."""
+        lap = self.lap
+        if lap is None:
+            return True
+        with self._lock:
+            if self._is_over:
+                return True
+            self._active += 1
+        is_handed_out = True
+        try:
+            is_handed_out = lap()
+        except BaseException as error:
+            self.error = self.error or error
+        finally:
+            with self._lock:
+                self._active -= 1
+                is_last = self._active == 0 and self._has_left and not self._is_over
+                self._is_over = self._is_over or is_last
+            if is_last:
+                self._close()
+        return is_handed_out
+
     def _leave(self) -> None:
         with self._lock:
             try:
                 self._given()
             finally:
                 self._active -= 1
+                self._has_left = True
                 is_last = self._active == 0 and not self._is_over
                 self._is_over = self._is_over or is_last
         if is_last:
@@ -99,11 +127,8 @@ class Job:
         except BaseException as error:
             self.error = self.error or error
         finally:
-            self._finish, self._work, self.start = (
-                None,
-                _nothing,
-                None,
-            )  # whose closures hold arrays, and what holds this job
+            self._finish, self._work = None, _nothing  # whose closures hold arrays, and what holds this job
+            self.start = self.lap = None
             self._latch.release()
 
     def cancel(self, error: BaseException) -> None:

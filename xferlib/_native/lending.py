@@ -24,12 +24,14 @@ _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
 _SLICE = 16
 """Pieces that a thread does before it looks whether it is still wanted: some milliseconds."""
+_LAP = 2
+"""Pieces that a thread does which has more to look after: a fraction of a millisecond."""
 _STREAMED_MOST = 64 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
 _SHARED_CHUNKS = 4
-"""What a transfer uses while others go the other way: twice 64 MiB would fall out of the processor's cache. On an H200's
-host 40 instead of 34 GB/s each way."""
+"""What a transfer uses while others go the other way: twice 64 MiB would fall out of the processor's cache. On an
+H200's host 40 instead of 34 GB/s each way."""
 _HELPER_NBYTES = 512 << 10
 """A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
 
@@ -118,9 +120,24 @@ class Lending:
             if not self._open(library, waits=False):
                 return False
             self._job = job
+            job.lap = self._lap
             self._ring.unattended(job)
             self._call(library, self._helpers + 1)
         return True
+
+    def _lap(self) -> bool:
+        """Do a few pieces in this thread; whether there is no other to be taken."""
+        self._backend.attach(self._stream.device)
+        with self._backend.inside(self._stream.device):
+            return not _native.library().xf_run(self._staging, _LAP, self._number())
+
+    def _number(self) -> int:
+        """Of the calling thread, for a recording."""
+        name = threading.current_thread().name
+        with self._lock:
+            if name not in self._threads:
+                self._threads.append(name)
+            return self._threads.index(name)
 
     def _call(self, library: Any, count: int) -> None:
         """Let threads of the library's own come."""
@@ -136,8 +153,7 @@ class Lending:
             if self._staging is None:
                 self._open(library, waits=True)
                 self._call(library, self._helpers)
-            number = len(self._threads)
-            self._threads.append(threading.current_thread().name)
+        number = self._number()
         with self._backend.inside(self._stream.device):
             while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
                 pass
