@@ -246,3 +246,27 @@ def test_where_it_is_not_compiled_the_remedy_is_told(tmp_path: Path, monkeypatch
     monkeypatch.setattr(calling, "LIBRARY", tmp_path / "absent")
     monkeypatch.setattr(calling, "_loaded", calling._loaded.__wrapped__)
     assert "python -m xferlib._native.build" in calling.why_absent()
+
+
+@compiled
+def test_arrays_are_located_where_they_lie() -> None:
+    arrays = [bits_of(12, np.int16, seed=n) for n in range(5)]
+    arrays[2].flags.writeable = False
+    parts = (_native.Part * 5)()
+    locate = calling.locator()
+    assert locate is not None
+    assert locate(arrays, ctypes.addressof(parts), 100, 12)
+    assert [(part.host, part.place, part.nbytes) for part in parts] == [
+        (array.ctypes.data, 100 + 12 * n, 12) for n, array in enumerate(arrays)
+    ]
+    assert not locate([arrays[0], arrays[1][::2]], ctypes.addressof(parts), 0, 6)  # no plain bytes
+    assert not locate(arrays[:2], ctypes.addressof(parts), 0, 11)
+    assert locate([], ctypes.addressof(parts), 0, 12)
+    for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
+        with pytest.raises(TypeError):
+            locate(*wrong)
+
+
+def test_nothing_is_located_where_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert calling.locator() is None

@@ -101,8 +101,15 @@ def _run(
     helpers: int,
     slice_: int,
     up: bool,
+    vigil_ns: int = 0,
+    shared: int = 0,
+    parts: Any = None,
 ) -> int:
-    """One transfer by several threads of Python's, and some of the library's; the driver's error."""
+    """One transfer by several threads of Python's, and some of the library's; the driver's error.
+
+    ``shared``: chunks that it may use beside a transfer the other way, which is open meanwhile; 0: there is none.
+    ``parts``: what ``host`` is put together of.
+    """
     offsets = [*range(0, host.size, CHUNK), host.size]
     shares = [limit] * (len(offsets) - 1)
     firsts = [0, *itertools.accumulate(-(-(end - start) // limit) for start, end in itertools.pairwise(offsets))]
@@ -113,11 +120,13 @@ def _run(
     setup = _native.Setup(
         host=host.ctypes.data, device=device.ctypes.data, offsets=kept[0], shares=kept[1], firsts=kept[2],
         loads=len(shares), chunks=lent, chunk_count=chunks, stream=1, copy=copy, record=record, wait=wait, enter=enter,
-        context=CONTEXT, is_upward=up,
+        context=CONTEXT, is_upward=up, shared_chunks=shared, parts=len(parts or ()), part=parts,
     )  # fmt: skip
     library = _native.library()
+    opposite = _native.Setup(loads=1, chunk_count=0, is_upward=not up)
+    beside = library.xf_open(ctypes.byref(opposite)) if shared else None
     staging = library.xf_open(ctypes.byref(setup))
-    library.xf_help(staging, helpers, 3, 8)
+    library.xf_help(staging, helpers, 3, 8, vigil_ns)
 
     def work() -> None:
         while library.xf_run(staging, slice_, 0):
@@ -132,13 +141,15 @@ def _run(
     library.xf_end(staging)
     error: int = library.xf_error(staging)
     library.xf_close(staging)
+    library.xf_close(beside)
     driver.finish()
     return error
 
 
 _cases = given(
     nbytes=st.integers(1, 1000), limit=st.integers(1, CHUNK), chunks=st.integers(1, 9), threads=st.integers(1, 3),
-    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(),
+    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(), vigil_ns=st.sampled_from([0, 50_000]),
+    shared=st.integers(0, 3),
 )  # fmt: skip
 
 
@@ -146,14 +157,56 @@ _cases = given(
 @settings(max_examples=200)
 @_cases
 def test_every_byte_arrives_however_many_threads_and_chunks(
-    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool
+    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool, vigil_ns: int, shared: int
 ) -> None:
     host, device = bits_of(nbytes, np.uint8, seed=nbytes), bits_of(nbytes, np.uint8, seed=limit)
     expected = (host if up else device).copy()
     how = {"limit": limit, "chunks": chunks, "threads": threads, "helpers": helpers, "slice_": slice_}
-    assert not _run(Driver(), host, device, up=up, **how)
+    assert not _run(Driver(), host, device, up=up, vigil_ns=vigil_ns, shared=shared, **how)
     assert_same_bits(host, expected)
     assert_same_bits(device, expected)
+
+
+@compiled
+@settings(max_examples=200)
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 20)), min_size=1, max_size=12),
+    limit=st.integers(1, CHUNK),
+    chunks=st.integers(1, 4),
+    helpers=st.integers(0, 3),
+)
+def test_memory_that_lies_anywhere_is_collected(
+    sizes: list[tuple[int, int]], limit: int, chunks: int, helpers: int
+) -> None:
+    owners = [bits_of(nbytes, np.uint8, seed=number) for number, (nbytes, _) in enumerate(sizes)]
+    places = list(itertools.accumulate((nbytes + gap for nbytes, gap in sizes), initial=0))
+    total = places.pop() or 1
+    parts = (_native.Part * len(sizes))(
+        *[_native.Part(each.ctypes.data, place, each.size) for each, place in zip(owners, places, strict=True)]
+    )
+    device = np.zeros(total, np.uint8)
+    how = {"limit": limit, "chunks": chunks, "threads": 1, "helpers": helpers, "slice_": 3}
+    assert not _run(Driver(), np.zeros(total, np.uint8), device, up=True, parts=parts, **how)
+    for each, place in zip(owners, places, strict=True):
+        assert_same_bits(device[place : place + each.size], each)
+
+
+@compiled
+def test_helpers_change_sides_when_the_other_direction_begins() -> None:
+    """More of them in one direction than its half leave it for one that wants some."""
+    host, device = bits_of(6000, np.uint8, seed=1), np.zeros(6000, np.uint8)
+    back, home = np.zeros(6000, np.uint8), bits_of(6000, np.uint8, seed=2)
+    how: dict[str, Any] = {"limit": 5, "chunks": 4, "threads": 1, "helpers": 6, "slice_": 1, "shared": 2}
+    for _ in range(20):
+        device[:], back[:] = 0, 0
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            errors = [
+                pool.submit(_run, Driver(), host, device, up=True, **how),
+                pool.submit(_run, Driver(), back, home, up=False, **how),
+            ]
+            assert [each.result() for each in errors] == [0, 0]
+        assert_same_bits(device, host)
+        assert_same_bits(back, home)
 
 
 @compiled

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _staging
+from xferlib import _native, _staging
+from xferlib._pipeline import Feed
 from xferlib._plan import Path
-from xferlib.errors import DeviceLostError
+from xferlib._readahead import ThreadedFeed
+from xferlib.errors import DeviceLostError, TransferError
 from xferlib.testing import assert_same_bits, forced
 
 
@@ -112,3 +114,61 @@ def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(
     assert not {each.pointer for each in chunks} & {each.pointer for each in others}
     for each in others:
         ring.release(each)
+
+
+def _batches() -> list[np.ndarray[Any, Any]]:
+    return [np.full(5 << 20, number, np.uint8) for number in range(6)]
+
+
+@pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+@pytest.mark.parametrize("chunks", [1, 2, 8])
+@pytest.mark.parametrize("path", [Path.STAGED, None])
+def test_whoever_wants_chunks_ends_what_nobody_looks_after(
+    ring: _staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: Path | None
+) -> None:
+    """Batches on their way hold all the chunks, and their consumer sends something else."""
+    for name in ("RING_CHUNKS", "LENT_CHUNKS", "ONE_WAY_CHUNKS"):
+        monkeypatch.setattr(_staging, name, chunks)
+    other = np.random.default_rng(1).integers(0, 256, 5 << 20, dtype=np.uint8)
+    batches = _batches()
+    with xl.prefetch(batches, device="fake:sim:0") as ahead:
+        for number, batch in enumerate(ahead):
+            assert isinstance(ahead._feed, Feed)
+            assert not isinstance(ahead._feed, ThreadedFeed)
+            with forced(path, chunk_nbytes=8 << 20):
+                sent = xl.to_device(other, backend="fake", stream=xl.current_stream("fake:sim:0"))
+            assert_same_bits(xl.to_host(sent), other)
+            assert (xl.to_host(batch) == number).all()
+    assert number == len(batches) - 1
+    assert ring._lent == {True: 0, False: 0}
+    assert not ring._unattended
+
+
+@pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+def test_batches_that_nobody_takes_give_their_chunks_back(ring: _staging.Ring, fake: Any) -> None:
+    for is_dropped in (True, False):
+        ahead = xl.prefetch(_batches(), device="fake:sim:0")
+        next(ahead)
+        assert ring._unattended
+        if is_dropped:
+            del ahead
+        else:
+            ahead.close()
+        assert ring._lent == {True: 0, False: 0}
+        assert not ring._unattended
+
+
+@pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+def test_a_transfer_that_cannot_be_begun_alone_says_so_when_it_is_wanted(
+    ring: _staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*args: Any, **options: Any) -> Any:
+        raise DeviceLostError("gone")
+
+    monkeypatch.setattr(ring, "borrow", lost)
+    ahead = xl.prefetch(_batches(), device="fake:sim:0")
+    with pytest.raises(TransferError, match="gone"):
+        next(ahead)
+    monkeypatch.undo()
+    assert (xl.to_host(next(ahead)) == 0).all()
+    ahead.close()

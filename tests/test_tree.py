@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _packing
+from xferlib import _packing, _staging
 from xferlib.testing import assert_same_bits
 from xferlib.testing.strategies import bits_of
 
@@ -155,3 +155,42 @@ def test_a_subclass_of_a_container_is_not_taken_for_it() -> None:
 
     bag = Bag([np.zeros(3)])
     assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # no node that anybody registered
+
+
+@pytest.mark.parametrize("odd", ["none", "strided", "swapped", "read-only", "small"])
+def test_many_leaves_are_there_when_the_call_returns(odd: str) -> None:
+    """More than half a MiB in all, which threads collect where every leaf is plain bytes."""
+    leaves = [bits_of(4000 + 8 * (n % 3), np.float32, seed=n) for n in range(200)]
+    if odd == "strided":
+        leaves[77] = bits_of(8000, np.float32, seed=77)[::2]
+    elif odd == "swapped":
+        leaves[77] = leaves[77].astype(">f4")
+    elif odd == "read-only":
+        leaves[77].flags.writeable = False
+    elif odd == "small":
+        leaves.append(bits_of(3, np.int8, seed=1))
+    expected = [np.array(leaf, leaf.dtype.newbyteorder("=")) for leaf in leaves]
+    sent = xl.tree.to_device({"all": leaves})["all"]
+    for leaf in leaves:
+        if leaf.flags.writeable:
+            leaf[...] = 0  # it has been read
+    for found, wanted in zip(sent, expected, strict=True):
+        _same(xl.to_host(found), wanted)
+
+
+def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves = [bits_of(4096, np.uint8, seed=n) for n in range(300)]
+    xl.tree.to_device(leaves, backend="fake")
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fake, "subarrays", interrupted)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            xl.tree.to_device(leaves, backend="fake")
+    monkeypatch.undo()
+    assert not _staging.ring_of(fake)._unattended
+    assert _staging.ring_of(fake)._lent == {True: 0, False: 0}
+    for found, wanted in zip(xl.tree.to_device(leaves, backend="fake"), leaves, strict=True):
+        _same(xl.to_host(found), wanted)

@@ -205,6 +205,16 @@ def staging_helpers() -> int:
     return min(2 * staging_threads(), max(staging_threads(), usable_cores() - 2))
 
 
+_VIGIL_NS = 200_000
+"""As long as a thread may take to wake, on a virtual machine."""
+_VIGIL_FROM_CORES = 8
+
+
+def vigil_ns() -> int:
+    """How long idle helpers look out for work before they sleep: not at all where others would miss the cores."""
+    return _VIGIL_NS if usable_cores() >= _VIGIL_FROM_CORES else 0
+
+
 def usable_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

@@ -80,7 +80,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
     library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
     library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], ctypes.c_int
-    library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 3], None
+    library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 4], None
     library.xf_fill.argtypes, library.xf_fill.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], None
     library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
     return library

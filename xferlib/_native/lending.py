@@ -141,7 +141,8 @@ class Lending:
 
     def _call(self, library: Any, count: int) -> None:
         """Let threads of the library's own come."""
-        library.xf_help(self._staging, count, _config.staging_threads() - 1, _config.staging_helpers())
+        each_way = _config.staging_threads() - 1
+        library.xf_help(self._staging, count, each_way, _config.staging_helpers(), _config.vigil_ns())
 
     def _work(self, take: Callable[[], int]) -> None:
         """Conduct, or help whoever does, until no piece is left or the job has failed."""

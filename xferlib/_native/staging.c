@@ -10,6 +10,7 @@
 #define _POSIX_C_SOURCE 200112L /* clock_gettime, pthread_atfork */
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -141,6 +142,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     Staging *staging = calloc(1, sizeof *staging);
     if (staging == NULL) return NULL;
     staging->setup = *setup;
+    if (staging->setup.shared_chunks < 1) staging->setup.shared_chunks = 1; /* or it could not go on */
     pthread_mutex_init(&staging->lock, NULL);
     pthread_mutex_init(&staging->marking, NULL);
     pthread_cond_init(&staging->changed, NULL);
@@ -427,7 +429,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t wanted, left;
     Staging *first;     /* of those that want more threads, in the order of their asking */
-    int64_t tickets;    /* threads that all of them want */
+    int64_t tickets;    /* threads that all of them want; read without the lock too */
+    int64_t watching;   /* threads that look out for tickets, rather than sleep */
+    int64_t vigil_ns;   /* how long they do */
     int64_t helping[2]; /* threads that help downward and upward: one transfer after the other is done sooner than two */
     int64_t each_way;   /* how many there may be of either, where the other is not at work */
     int64_t most;       /* threads that there may be */
@@ -441,8 +445,21 @@ static void forget_threads(void) {
     pthread_cond_init(&pool.wanted, NULL);
     pthread_cond_init(&pool.left, NULL);
     pool.first = NULL;
-    pool.tickets = pool.threads = pool.idle = pool.helping[0] = pool.helping[1] = 0;
+    pool.tickets = pool.watching = pool.threads = pool.idle = pool.helping[0] = pool.helping[1] = 0;
     at_work[0] = at_work[1] = 0;
+}
+
+/* More tickets, or fewer, with the pool's lock held. */
+static void tickets(int64_t more) {
+    __atomic_add_fetch(&pool.tickets, more, __ATOMIC_RELAXED);
+}
+
+static void pause_a_little(void) {
+#ifdef __SSE2__
+    for (int each = 0; each < 32; each++) _mm_pause();
+#else
+    sched_yield();
+#endif
 }
 
 /* How many threads may help in one direction, with the pool's lock held: half of them where both are at work. */
@@ -464,7 +481,7 @@ static void withdraw(Staging *staging) {
     Staging **place = &pool.first;
     while (*place != NULL && *place != staging) place = &(*place)->following;
     if (*place != NULL) *place = staging->following;
-    pool.tickets -= staging->wanted;
+    tickets(-staging->wanted);
     staging->wanted = 0;
 }
 
@@ -501,16 +518,34 @@ static int help_out(Staging *staging, int64_t thread) {
     return 1;
 }
 
+/* Wait, with the pool's lock held, for tickets, which come at short intervals in a loop of transfers: to wake a thread
+   takes longer than most of those. */
+static void watch(void) {
+    int64_t until = now_ns() + pool.vigil_ns;
+    pool.watching++;
+    pthread_mutex_unlock(&pool.lock);
+    do pause_a_little();
+    while (__atomic_load_n(&pool.tickets, __ATOMIC_RELAXED) == 0 && now_ns() < until);
+    pthread_mutex_lock(&pool.lock);
+    pool.watching--;
+}
+
 static void *live(void *number) {
+    int is_awake = 0;
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         Staging *staging;
-        while ((staging = next_wanted()) == NULL) pthread_cond_wait(&pool.wanted, &pool.lock);
+        while ((staging = next_wanted()) == NULL) {
+            if (is_awake && pool.vigil_ns && pool.tickets == 0) watch();
+            else pthread_cond_wait(&pool.wanted, &pool.lock);
+            is_awake = 0;
+        }
+        is_awake = 1;
         int way = staging->setup.is_upward != 0;
         staging->wanted--;
         staging->helping++;
         pool.helping[way]++;
-        pool.tickets--;
+        tickets(-1);
         pool.idle--;
         if (staging->wanted == 0) withdraw(staging);
         pthread_mutex_unlock(&pool.lock);
@@ -518,9 +553,9 @@ static void *live(void *number) {
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
         pool.helping[way]--;
-        if (!is_over && !__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() says so before it looks at the queue */
+        if (!is_over && !__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() sets it before it locks */
             if (staging->wanted++ == 0) enlist(staging);
-            pool.tickets++;
+            tickets(1);
         }
         if (--staging->helping == 0) pthread_cond_broadcast(&pool.left); /* it may be freed from here on */
     }
@@ -543,19 +578,21 @@ static int start(void) {
 }
 
 /* Let up to `count` threads come and help, of `most` that there may be, and `each_way` that help in one direction. They
-   are numbered -1, -2, ... Once only. */
-EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t most) {
+   are numbered -1, -2, ... When they have nothing to do they look out for more for `vigil_ns`. Once only. */
+EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t most, int64_t vigil_ns) {
     if (count <= 0) return;
     pthread_mutex_lock(&pool.lock);
     pool.each_way = each_way;
     pool.most = most;
+    pool.vigil_ns = vigil_ns;
     if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
     enlist(staging);
     staging->wanted = count;
-    pool.tickets += count;
+    tickets(count);
     while (pool.idle < pool.tickets && pool.threads < most && start());
+    int64_t asleep = count - pool.watching; /* who watches sees the tickets, or looks for them before it sleeps */
     pthread_mutex_unlock(&pool.lock);
-    for (int64_t each = 0; each < count; each++) pthread_cond_signal(&pool.wanted);
+    for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
 }
 
 /* Hand out nothing more, and wait until every thread of the pool has left. */
@@ -566,6 +603,11 @@ EXPORT void xf_end(Staging *staging) {
     pthread_mutex_unlock(&staging->lock);
     pthread_mutex_lock(&pool.lock);
     withdraw(staging);
+    for (int64_t until = now_ns() + pool.vigil_ns; staging->helping && now_ns() < until;) { /* a piece takes no longer */
+        pthread_mutex_unlock(&pool.lock);
+        pause_a_little();
+        pthread_mutex_lock(&pool.lock);
+    }
     while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
 }
