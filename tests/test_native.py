@@ -120,13 +120,13 @@ def _run(
     setup = _native.Setup(
         host=host.ctypes.data, device=device.ctypes.data, offsets=kept[0], shares=kept[1], firsts=kept[2],
         loads=len(shares), chunks=lent, chunk_count=chunks, stream=1, copy=copy, record=record, wait=wait, enter=enter,
-        context=CONTEXT, is_upward=up, shared_chunks=shared, parts=len(parts or ()), part=parts,
+        context=CONTEXT, is_upward=up, shared_chunks=shared, vigil_ns=vigil_ns, parts=len(parts or ()), part=parts,
     )  # fmt: skip
     library = _native.library()
     opposite = _native.Setup(loads=1, chunk_count=0, is_upward=not up)
     beside = library.xf_open(ctypes.byref(opposite)) if shared else None
     staging = library.xf_open(ctypes.byref(setup))
-    library.xf_help(staging, helpers, 3, 8, vigil_ns)
+    library.xf_help(staging, helpers, 3, 8)
 
     def work() -> None:
         while library.xf_run(staging, slice_, 0):
@@ -189,6 +189,18 @@ def test_memory_that_lies_anywhere_is_collected(
     assert not _run(Driver(), np.zeros(total, np.uint8), device, up=True, parts=parts, **how)
     for each, place in zip(owners, places, strict=True):
         assert_same_bits(device[place : place + each.size], each)
+
+
+@compiled
+@given(nbytes=st.integers(0, 1 << 20), offset=st.integers(0, 100), helpers=st.integers(0, 3))
+def test_memory_is_filled_alone_and_in_a_loop(nbytes: int, offset: int, helpers: int) -> None:
+    source = bits_of(1 << 20, np.uint8, seed=3)[:nbytes]
+    for _ in range(3):  # from the second on it may be a loop
+        found = np.full(nbytes + offset + 100, 0xA5, np.uint8)
+        _native.library().xf_fill(found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8)
+        assert_same_bits(found[offset : offset + nbytes], source)
+        assert (found[:offset] == 0xA5).all()
+        assert (found[offset + nbytes :] == 0xA5).all()
 
 
 @compiled

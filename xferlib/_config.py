@@ -205,14 +205,13 @@ def staging_helpers() -> int:
     return min(2 * staging_threads(), max(staging_threads(), usable_cores() - 2))
 
 
-_VIGIL_NS = 200_000
-"""As long as a thread may take to wake, on a virtual machine."""
-_VIGIL_FROM_CORES = 8
+_FILLERS = 3
+_FILLERS_FROM_CORES = 8
 
 
-def vigil_ns() -> int:
-    """How long idle helpers look out for work before they sleep: not at all where others would miss the cores."""
-    return _VIGIL_NS if usable_cores() >= _VIGIL_FROM_CORES else 0
+def fillers() -> int:
+    """How many threads help one that fills memory in a loop: those look out for more before they sleep."""
+    return min(_FILLERS, staging_threads() - 1) if usable_cores() >= _FILLERS_FROM_CORES else 0
 
 
 def usable_cores() -> int:

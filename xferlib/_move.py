@@ -85,7 +85,7 @@ def host_to_device(
     if found.path is Path.PERMUTED:
         found = _upload_permuted(src, into, backend, order, found)
     elif is_flat:
-        _transfer.upload(src, into, backend, order, found)
+        _transfer.upload(src, into, backend, order, found, is_blocking=stream is None)
     else:
         _upload_strided(src, into, backend, order, found)
     if found.path is Path.PINNED:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
+from xferlib import _config, _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
@@ -355,11 +355,17 @@ class Transfer:
 # --- upward
 
 
-def upload(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
-    """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned."""
+def upload(
+    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan, *, is_blocking: bool = False
+) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned.
+
+    Args:
+        is_blocking: The caller would wait for the copy anyway, as the driver's own does.
+    """
     is_plain = _plan.suits_driver(found, src, dst.dtype, is_upward=True)
     # The driver waits for the stream first: so only where that is idle.
-    if is_plain and backend.takes_pageable(stream, idle=True):
+    if is_blocking and is_plain and backend.takes_pageable(stream, idle=True):
         copy = backend.copy_to_device
         if _recording.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream):
             return
@@ -375,7 +381,8 @@ def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawS
     nbytes = dst.nbytes
     staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
     if nbytes > _staging.SMALL_NBYTES and _native.is_on():  # plain bytes
-        _native.library().xf_fill(pointer, address(src), nbytes)
+        each_way, most = _config.staging_threads() - 1, _config.staging_helpers()
+        _native.library().xf_fill(pointer, address(src), nbytes, _config.fillers(), each_way, most)
     else:
         copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
     _recording.copy(Kind.H2D, dst.pointer, pointer, nbytes, backend, stream)

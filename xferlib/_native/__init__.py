@@ -50,7 +50,7 @@ class Setup(ctypes.Structure):
         ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
         ("shared_chunks", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
-        ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
+        ("vigil_ns", ctypes.c_int64), ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 
@@ -80,8 +80,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
     library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
     library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], ctypes.c_int
-    library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 4], None
-    library.xf_fill.argtypes, library.xf_fill.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], None
+    library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 3], None
+    library.xf_fill.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4]
+    library.xf_fill.restype = None
     library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
     return library
 

@@ -26,12 +26,14 @@ _SLICE = 16
 """Pieces that a thread does before it looks whether it is still wanted: some milliseconds."""
 _LAP = 2
 """Pieces that a thread does which has more to look after: a fraction of a millisecond."""
-_STREAMED_MOST = 64 << 20
+_STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
 _SHARED_CHUNKS = 4
 """What a transfer uses while others go the other way: twice 64 MiB would fall out of the processor's cache. On an
 H200's host 40 instead of 34 GB/s each way."""
+_NARROW_NBYTES = 16
+"""Rows of single elements: threads gather them more slowly than the device reads, so few chunks do."""
 _HELPER_NBYTES = 512 << 10
 """A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
 
@@ -82,6 +84,8 @@ class Lending:
             most=min(PIECE_MOST, rows.limit),
         )  # fmt: skip
         self._cut = found
+        is_narrow = 0 < rows.nbytes <= _NARROW_NBYTES
+        self._most_chunks = _SHARED_CHUNKS if is_narrow else len(found.shares)
         self._helpers = min(threads, found.firsts[-1]) - 1
         """Threads of the library's that come beside the one that conducts."""
         offsets, shares, firsts = found.numbers
@@ -141,8 +145,7 @@ class Lending:
 
     def _call(self, library: Any, count: int) -> None:
         """Let threads of the library's own come."""
-        each_way = _config.staging_threads() - 1
-        library.xf_help(self._staging, count, each_way, _config.staging_helpers(), _config.vigil_ns())
+        library.xf_help(self._staging, count, _config.staging_threads() - 1, _config.staging_helpers())
 
     def _work(self, take: Callable[[], int]) -> None:
         """Conduct, or help whoever does, until no piece is left or the job has failed."""
@@ -164,7 +167,7 @@ class Lending:
 
     def _open(self, library: Any, *, waits: bool) -> bool:
         """Borrow chunks and begin; False where they would have to be waited for."""
-        self._chunks = self._ring.borrow(self._setup.loads, self._stream, is_upward=self._is_upward, waits=waits)
+        self._chunks = self._ring.borrow(self._most_chunks, self._stream, is_upward=self._is_upward, waits=waits)
         if not self._chunks:
             return False
         try:

@@ -60,6 +60,7 @@ typedef struct {
     int64_t is_streamed;             /* upward: chunks are filled past the processor's caches */
     int64_t shared_chunks;           /* of which no more are used while the other direction is at work too */
     int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
+    int64_t vigil_ns;                /* how long its helpers look out for another such transfer before they sleep */
     int64_t parts;                   /* upward, of what lies in parts of any size anywhere; 0: in rows, or together */
     const Part *part;                /* in the order of their places */
     Mark *marks;                     /* one for each piece; NULL where nobody records */
@@ -298,10 +299,6 @@ static void fill(int is_streamed, char *restrict pinned, const char *restrict ho
     memcpy(pinned, host, nbytes);
 }
 
-/* The same for a caller of its own. */
-EXPORT void xf_fill(char *pinned, const char *host, int64_t nbytes) {
-    fill(1, pinned, host, (size_t)nbytes);
-}
 
 /* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
 #define ROWS_OF(SIZE)                                                                                           \
@@ -431,7 +428,6 @@ static struct {
     Staging *first;     /* of those that want more threads, in the order of their asking */
     int64_t tickets;    /* threads that all of them want; read without the lock too */
     int64_t watching;   /* threads that look out for tickets, rather than sleep */
-    int64_t vigil_ns;   /* how long they do */
     int64_t helping[2]; /* threads that help downward and upward: one transfer after the other is done sooner than two */
     int64_t each_way;   /* how many there may be of either, where the other is not at work */
     int64_t most;       /* threads that there may be */
@@ -518,10 +514,9 @@ static int help_out(Staging *staging, int64_t thread) {
     return 1;
 }
 
-/* Wait, with the pool's lock held, for tickets, which come at short intervals in a loop of transfers: to wake a thread
-   takes longer than most of those. */
-static void watch(void) {
-    int64_t until = now_ns() + pool.vigil_ns;
+/* Wait for tickets, with the pool's lock held, rather than sleep: to wake a thread takes longer than to copy a MiB. */
+static void watch(int64_t vigil_ns) {
+    int64_t until = now_ns() + vigil_ns;
     pool.watching++;
     pthread_mutex_unlock(&pool.lock);
     do pause_a_little();
@@ -531,16 +526,16 @@ static void watch(void) {
 }
 
 static void *live(void *number) {
-    int is_awake = 0;
+    int64_t vigil_ns = 0; /* how long to look out for more like the last one */
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         Staging *staging;
         while ((staging = next_wanted()) == NULL) {
-            if (is_awake && pool.vigil_ns && pool.tickets == 0) watch();
+            if (vigil_ns && pool.tickets == 0) watch(vigil_ns);
             else pthread_cond_wait(&pool.wanted, &pool.lock);
-            is_awake = 0;
+            vigil_ns = 0;
         }
-        is_awake = 1;
+        vigil_ns = staging->setup.vigil_ns;
         int way = staging->setup.is_upward != 0;
         staging->wanted--;
         staging->helping++;
@@ -578,13 +573,12 @@ static int start(void) {
 }
 
 /* Let up to `count` threads come and help, of `most` that there may be, and `each_way` that help in one direction. They
-   are numbered -1, -2, ... When they have nothing to do they look out for more for `vigil_ns`. Once only. */
-EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t most, int64_t vigil_ns) {
+   are numbered -1, -2, ... Once only. */
+EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t most) {
     if (count <= 0) return;
     pthread_mutex_lock(&pool.lock);
     pool.each_way = each_way;
     pool.most = most;
-    pool.vigil_ns = vigil_ns;
     if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
     enlist(staging);
     staging->wanted = count;
@@ -603,11 +597,49 @@ EXPORT void xf_end(Staging *staging) {
     pthread_mutex_unlock(&staging->lock);
     pthread_mutex_lock(&pool.lock);
     withdraw(staging);
-    for (int64_t until = now_ns() + pool.vigil_ns; staging->helping && now_ns() < until;) { /* a piece takes no longer */
+    for (int64_t until = now_ns() + staging->setup.vigil_ns; staging->helping && now_ns() < until;) {
         pthread_mutex_unlock(&pool.lock);
         pause_a_little();
         pthread_mutex_lock(&pool.lock);
     }
     while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
+}
+
+/* --- memory that one thread sends by itself, filled by it and by helpers that are awake */
+
+#define FILL_PIECE (128 << 10)
+#define LOOP_NS 1000000       /* fills that come so soon after one another are a loop, for which threads are woken */
+#define FILL_VIGIL_NS 300000
+
+static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
+    (void)dst, (void)src, (void)nbytes, (void)stream;
+    return 0;
+}
+
+static int records_nothing(void *event, void *stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+
+/* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most`. */
+EXPORT void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most) {
+    static int64_t last_ns; /* atomic */
+    int64_t begun_ns = now_ns(), before_ns = __atomic_exchange_n(&last_ns, begun_ns, __ATOMIC_RELAXED);
+    int64_t offsets[] = {0, nbytes}, share = FILL_PIECE, firsts[] = {0, (nbytes + share - 1) / share};
+    Chunk chunk = {.memory = pinned};
+    Setup setup = {
+        .host = (char *)(uintptr_t)host, .offsets = offsets, .shares = &share, .firsts = firsts, .loads = 1,
+        .chunks = &chunk, .chunk_count = 1, .copy = sends_nothing, .record = records_nothing, .is_upward = 1,
+        .is_streamed = 1, .vigil_ns = FILL_VIGIL_NS,
+    };
+    Staging *staging = begun_ns - before_ns < LOOP_NS && helpers > 0 && firsts[1] > 1 ? xf_open(&setup) : NULL;
+    if (staging == NULL) {
+        fill(1, pinned, host, (size_t)nbytes);
+        return;
+    }
+    xf_help(staging, helpers, each_way, most);
+    while (xf_run(staging, INT64_MAX, 0));
+    xf_end(staging);
+    xf_close(staging);
 }
