@@ -16,7 +16,7 @@ from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
 from xferlib.sim import current
 from xferlib.sim.backend import SimBackend
 
-N = 270_000  # more than 1 MiB, so that pinned batches too travel on streams of their own
+N = 600_000  # more than 2 MiB, so that batches travel on streams of their own
 ITEMS = [np.full(N, number, np.float32) for number in range(7)]
 SMALL = [np.full(100, number, np.float32) for number in range(7)]
 

@@ -75,11 +75,11 @@ def collected(batches: Any, **options: Any) -> Any:
 
 
 def prefetched_from_a_list() -> Any:
-    return collected(np.split(X, 4))
+    return collected(np.array_split(X, 3))
 
 
 def prefetched_from_pinned_memory() -> Any:
-    return collected([xl.pinned_array(part) for part in np.split(X, 4)], depth=2)
+    return collected([xl.pinned_array(part) for part in np.array_split(X, 3)], depth=1)
 
 
 def prefetched_from_a_generator_that_fills_one_buffer() -> Any:

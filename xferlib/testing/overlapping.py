@@ -18,7 +18,7 @@ from xferlib.testing.harness import HostArray
 from xferlib.testing.processes import Processes
 from xferlib.testing.strategies import bits_of
 
-_SIZES = (0, 100, 70 << 10, 300 << 10, 1200 << 10, 5 << 20)
+_SIZES = (0, 100, 70 << 10, 300 << 10, 1200 << 10, 2500 << 10, 5 << 20)
 """Bytes of a batch, one for each way that it can take."""
 
 
@@ -57,7 +57,7 @@ class Overlapping(Processes):
             scribble(memory)
 
     def test_a_prefetched_batch_stays_what_it_is_when_its_source_and_its_neighbours_go(self) -> None:
-        items = [bits_of(600 << 10, np.uint8, seed=number) for number in range(8)]
+        items = [bits_of(2500 << 10, np.uint8, seed=number) for number in range(8)]
         given = [item.copy() for item in items]
         kept = [batch for number, batch in enumerate(xl.prefetch(given, device=self.place)) if number % 3 == 0]
         for item in given:
@@ -68,7 +68,7 @@ class Overlapping(Processes):
         del again
 
     def test_prefetched_batches_are_ordered_on_the_stream_that_is_current(self) -> None:
-        items = [bits_of(600 << 10, np.uint8, seed=number) for number in range(8)]
+        items = [bits_of(2500 << 10, np.uint8, seed=number) for number in range(8)]
         for source in (items, iter(items)):
             batches, copies = xl.prefetch(source, device=self.place), []
             for _ in items:
