@@ -81,7 +81,7 @@ def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, te
 def test_configure_changes_and_returns_what_was() -> None:
     before = xl.configure(threads=3)
     try:
-        assert _config.staging_threads() == 3
+        assert _config.crew().each_way == 3
         assert xl.configure().threads == 3
     finally:
         xl.configure(threads=before.threads)

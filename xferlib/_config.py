@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from xferlib.errors import ConfigError
 
@@ -190,28 +190,36 @@ def _checked(setting: Field[Any], value: Any) -> Any:
         raise ConfigError(f"configure({setting.name}={value!r}): {error}") from None
 
 
-def staging_threads() -> int:
-    """How many threads fill or drain the staging buffers of one transfer."""
-    return get().threads or min(10, usable_cores())
+class Crew(NamedTuple):
+    """How many threads stage."""
+
+    each_way: int
+    """Those that fill or drain the staging buffers of one transfer, and of one direction."""
+    both_ways: int
+    """Helpers in both directions: so few that threads of the program's own find a core when they wake."""
+    clearing: int
+    """Those that drain into memory that has never been touched, which the kernel clears in the thread that touches it."""
+    fillers: int
+    """Those that help one which fills memory in a loop: they look out for more before they sleep."""
 
 
-def staging_threads_in_all() -> int:
-    """How many threads there are at most: for one transfer in each direction."""
-    return 2 * staging_threads()
-
-
-def staging_helpers() -> int:
-    """How many threads help in both directions: so few that those of the program's own find a core when they wake."""
-    return min(2 * staging_threads(), max(staging_threads(), usable_cores() - 2))
-
-
+_MOST_EACH_WAY = 10
 _FILLERS = 3
 _FILLERS_FROM_CORES = 8
 
 
-def fillers() -> int:
-    """How many threads help one that fills memory in a loop: those look out for more before they sleep."""
-    return min(_FILLERS, staging_threads() - 1) if usable_cores() >= _FILLERS_FROM_CORES else 0
+def crew() -> Crew:
+    """The threads for a transfer that begins now."""
+    wanted, cores = get().threads, usable_cores()
+    each_way = wanted or min(_MOST_EACH_WAY, cores)
+    both_ways = min(2 * each_way, max(each_way, cores - 2))
+    fillers = min(_FILLERS, each_way - 1) if cores >= _FILLERS_FROM_CORES else 0
+    return Crew(each_way, both_ways, wanted or both_ways, fillers)
+
+
+def staging_threads_in_all() -> int:
+    """How many threads there are at most: for one transfer in each direction."""
+    return 2 * crew().each_way
 
 
 def usable_cores() -> int:

@@ -28,7 +28,7 @@ _HELPER_NBYTES = 4 << 20
 
 def helpers(nbytes: int) -> int:
     """How many threads are worth waking beside the caller's."""
-    return min(_config.staging_threads() - 1, nbytes // _HELPER_NBYTES)
+    return min(_config.crew().each_way - 1, nbytes // _HELPER_NBYTES)
 
 
 def chunk_nbytes(nbytes: int) -> int:

@@ -381,8 +381,8 @@ def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawS
     nbytes = dst.nbytes
     staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
     if nbytes > _staging.SMALL_NBYTES and _native.is_on():  # plain bytes
-        each_way, most = _config.staging_threads() - 1, _config.staging_helpers()
-        _native.library().xf_fill(pointer, address(src), nbytes, _config.fillers(), each_way, most)
+        crew = _config.crew()
+        _native.library().xf_fill(pointer, address(src), nbytes, crew.fillers, crew.each_way - 1, crew.both_ways)
     else:
         copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
     _recording.copy(Kind.H2D, dst.pointer, pointer, nbytes, backend, stream)

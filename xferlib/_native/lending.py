@@ -29,10 +29,11 @@ _LAP = 2
 _STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
-_SHARED_CHUNKS = 4
-"""What a transfer uses while others go the other way: twice 64 MiB would fall out of the processor's cache. On an
-H200's host 40 instead of 34 GB/s each way."""
+_SHARED_CHUNKS = 6
+"""What a transfer uses while others go the other way: more falls out of the processor's cache before it is read, and with
+fewer the threads wait for the device. On an H200's host 4, 6 and 8 chunks carry 38, 44 and 42 GB/s each way."""
 _NARROW_NBYTES = 16
+_NARROW_CHUNKS = 4
 """Rows of single elements: threads gather them more slowly than the device reads, so few chunks do."""
 _HELPER_NBYTES = 512 << 10
 """A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
@@ -78,14 +79,16 @@ class Lending:
         self._marks: Any = None
         self._lent: Any = None
         self._staging: Any = None
-        threads = min(_config.staging_threads(), 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
+        self._crew = _config.crew()
+        self._each_way = self._crew.clearing if rows.least else self._crew.each_way
+        threads = min(self._each_way, 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
         found = cut(
             rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
             most=min(PIECE_MOST, rows.limit),
         )  # fmt: skip
         self._cut = found
         is_narrow = 0 < rows.nbytes <= _NARROW_NBYTES
-        self._most_chunks = _SHARED_CHUNKS if is_narrow else len(found.shares)
+        self._most_chunks = _NARROW_CHUNKS if is_narrow else len(found.shares)
         self._helpers = min(threads, found.firsts[-1]) - 1
         """Threads of the library's that come beside the one that conducts."""
         offsets, shares, firsts = found.numbers
@@ -145,7 +148,7 @@ class Lending:
 
     def _call(self, library: Any, count: int) -> None:
         """Let threads of the library's own come."""
-        library.xf_help(self._staging, count, _config.staging_threads() - 1, _config.staging_helpers())
+        library.xf_help(self._staging, count, self._each_way - 1, self._crew.both_ways)
 
     def _work(self, take: Callable[[], int]) -> None:
         """Conduct, or help whoever does, until no piece is left or the job has failed."""

@@ -23,6 +23,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define LAP 4 /* pieces that a thread does before it looks whether it is wanted elsewhere */
+#define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
+#define PAST_LEAST 4096      /* fewer bytes are copied through the caches */
+#define UPWARD_SHARE 10      /* sixteenths of the threads that work upward while the other direction is at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 
 typedef struct {
@@ -219,7 +222,8 @@ static int send_marked(Staging *staging, Load *load) {
    uses few: then the others rest. */
 static int has_free(Staging *staging) {
     if (is_shared(staging)) {
-        while (staging->free.count && staging->free.loads[staging->free.first] >= staging->loads + staging->setup.shared_chunks)
+        const Load *resting = staging->loads + staging->setup.shared_chunks;
+        while (staging->free.count && staging->free.loads[staging->free.first] >= resting)
             push(&staging->resting, pop(&staging->free));
     } else {
         while (staging->resting.count) push(&staging->free, pop(&staging->resting));
@@ -277,28 +281,38 @@ static Load *open_down(Staging *staging) {
     return NULL;
 }
 
-/* Fill a part of a chunk. What is streamed is written past the processor's caches: the device, which reads right behind,
-   would have to fetch it out of them, at half the speed of both (an H200 and a Xeon of 2023: see staging.md). */
-static void fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
+/* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
+   In a loop of 1 MiB a thread of a Xeon of 2024 fills cold memory at 18 GB/s so, and at 8 through the caches. */
+static void copy_past(char *restrict to, const char *restrict from, size_t nbytes) {
 #ifdef __SSE2__
-    if (is_streamed) {
-        size_t ahead = -(uintptr_t)pinned & 63;
-        if (ahead > nbytes) ahead = nbytes;
-        memcpy(pinned, host, ahead);
-        pinned += ahead, host += ahead, nbytes -= ahead;
-        for (; nbytes >= 64; nbytes -= 64, pinned += 64, host += 64)
-            for (int part = 0; part < 64; part += 16)
-                _mm_stream_si128((__m128i *)(pinned + part), _mm_loadu_si128((const __m128i *)(host + part)));
-        memcpy(pinned, host, nbytes);
-        _mm_sfence();
-        return;
+    size_t ahead = -(uintptr_t)to & 63;
+    if (ahead > nbytes) ahead = nbytes;
+    memcpy(to, from, ahead);
+    to += ahead, from += ahead, nbytes -= ahead;
+    for (; nbytes >= 64; nbytes -= 64, to += 64, from += 64) {
+        _mm_prefetch(from + PREFETCH_NBYTES, _MM_HINT_T1); /* beyond the end too: it never faults */
+        for (int part = 0; part < 64; part += 16)
+            _mm_stream_si128((__m128i *)(to + part), _mm_loadu_si128((const __m128i *)(from + part)));
     }
+    memcpy(to, from, nbytes);
+    _mm_sfence();
 #else
-    (void)is_streamed;
+    memcpy(to, from, nbytes);
 #endif
-    memcpy(pinned, host, nbytes);
 }
 
+/* Fill a part of a chunk. A device that reads right behind would have to fetch it out of the caches, at half the speed of
+   both, so a small transfer is streamed; a larger one keeps it so far behind that caches are faster (see staging.md). */
+static void fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
+    if (is_streamed) copy_past(pinned, host, nbytes);
+    else memcpy(pinned, host, nbytes);
+}
+
+/* Empty a part of a chunk: what is long goes past the caches, which then hold the chunks and nothing else. */
+static void empty(char *restrict host, const char *restrict pinned, size_t nbytes) {
+    if (nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
+    else memcpy(host, pinned, nbytes);
+}
 
 /* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
 #define ROWS_OF(SIZE)                                                                                           \
@@ -331,7 +345,7 @@ static void copy_rows(const Setup *setup, char *pinned, int64_t offset, int64_t 
     while (nbytes > 0) {
         int64_t part = size - within < nbytes ? size - within : nbytes;
         if (setup->is_upward) fill(setup->is_streamed != 0, pinned, host + within, (size_t)part);
-        else memcpy(host + within, pinned, (size_t)part);
+        else empty(host + within, pinned, (size_t)part);
         pinned += part;
         nbytes -= part;
         host += stride;
@@ -369,7 +383,7 @@ static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) 
     if (setup->parts) collect(setup, pinned, offset, nbytes);
     else if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
     else if (setup->is_upward) fill(setup->is_streamed != 0, pinned, setup->host + offset, (size_t)nbytes);
-    else memcpy(setup->host + offset, pinned, (size_t)nbytes);
+    else empty(setup->host + offset, pinned, (size_t)nbytes);
     if (setup->marks == NULL) return 0;
     Mark *mark = &setup->marks[piece];
     mark->begun_ns = begun_ns;
@@ -400,7 +414,7 @@ static int is_handed_out(const Staging *staging) {
 }
 
 /* Do up to `most` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
-EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
+static int run(Staging *staging, int64_t most, int64_t thread) {
     const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
     while (most-- > 0) {
@@ -428,9 +442,9 @@ static struct {
     Staging *first;     /* of those that want more threads, in the order of their asking */
     int64_t tickets;    /* threads that all of them want; read without the lock too */
     int64_t watching;   /* threads that look out for tickets, rather than sleep */
-    int64_t helping[2]; /* threads that help downward and upward: one transfer after the other is done sooner than two */
-    int64_t each_way;   /* how many there may be of either, where the other is not at work */
-    int64_t most;       /* threads that there may be */
+    int64_t working[2]; /* threads downward and upward, Python's too: one transfer after the other is done sooner than two */
+    int64_t each_way;   /* how many of the pool there may be of either, where the other is not at work */
+    int64_t most;       /* threads of the pool that there may be */
     int64_t threads, idle;
     int is_prepared;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
@@ -441,7 +455,7 @@ static void forget_threads(void) {
     pthread_cond_init(&pool.wanted, NULL);
     pthread_cond_init(&pool.left, NULL);
     pool.first = NULL;
-    pool.tickets = pool.watching = pool.threads = pool.idle = pool.helping[0] = pool.helping[1] = 0;
+    pool.tickets = pool.watching = pool.threads = pool.idle = pool.working[0] = pool.working[1] = 0;
     at_work[0] = at_work[1] = 0;
 }
 
@@ -458,10 +472,13 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* How many threads may help in one direction, with the pool's lock held: half of them where both are at work. */
+/* How many threads may work in one direction, with the pool's lock held; one of them is Python's. Where both are at work
+   more go upward: what a device has written a thread copies faster than what lies in the program's memory. */
 static int64_t limit(int way) {
-    if (__atomic_load_n(&at_work[!way], __ATOMIC_RELAXED) == 0) return pool.each_way;
-    return pool.most / 2 < pool.each_way ? pool.most / 2 : pool.each_way;
+    int64_t alone = pool.each_way + 1;
+    if (__atomic_load_n(&at_work[!way], __ATOMIC_RELAXED) == 0) return alone;
+    int64_t all = pool.most + 2, upward = all * UPWARD_SHARE / 16, most = way ? upward : all - upward;
+    return most < alone ? most : alone;
 }
 
 /* Put a staging, with the pool's lock held, at the end of the queue for threads. */
@@ -486,7 +503,7 @@ static Staging *next_wanted(void) {
     Staging *staging = pool.first;
     for (; staging != NULL; staging = staging->following) {
         int way = staging->setup.is_upward != 0;
-        if (pool.helping[way] < limit(way)) break;
+        if (pool.working[way] < limit(way)) break;
     }
     return staging;
 }
@@ -494,7 +511,7 @@ static Staging *next_wanted(void) {
 /* Whether there is more help in one direction than there may be, and the other wants some. */
 static int is_wanted_elsewhere(int way) {
     pthread_mutex_lock(&pool.lock);
-    int is_wanted = pool.helping[way] > limit(way) && next_wanted() != NULL;
+    int is_wanted = pool.working[way] > limit(way) && next_wanted() != NULL;
     pthread_mutex_unlock(&pool.lock);
     return is_wanted;
 }
@@ -509,7 +526,7 @@ static int help_out(Staging *staging, int64_t thread) {
         pthread_cond_broadcast(&staging->changed);
         pthread_mutex_unlock(&staging->lock);
     }
-    while (xf_run(staging, LAP, thread))
+    while (run(staging, LAP, thread))
         if (is_wanted_elsewhere(setup->is_upward != 0)) return 0;
     return 1;
 }
@@ -539,7 +556,7 @@ static void *live(void *number) {
         int way = staging->setup.is_upward != 0;
         staging->wanted--;
         staging->helping++;
-        pool.helping[way]++;
+        pool.working[way]++;
         tickets(-1);
         pool.idle--;
         if (staging->wanted == 0) withdraw(staging);
@@ -547,7 +564,7 @@ static void *live(void *number) {
         int is_over = help_out(staging, (int64_t)(intptr_t)number);
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
-        pool.helping[way]--;
+        pool.working[way]--;
         if (!is_over && !__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() sets it before it locks */
             if (staging->wanted++ == 0) enlist(staging);
             tickets(1);
@@ -555,6 +572,21 @@ static void *live(void *number) {
         if (--staging->helping == 0) pthread_cond_broadcast(&pool.left); /* it may be freed from here on */
     }
     return NULL;
+}
+
+/* `run` in a thread of Python's, which counts as one of those that work in its direction. */
+EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
+    int way = staging->setup.is_upward != 0;
+    pthread_mutex_lock(&pool.lock);
+    pool.working[way]++;
+    pthread_mutex_unlock(&pool.lock);
+    int is_left = run(staging, most, thread);
+    pthread_mutex_lock(&pool.lock);
+    pool.working[way]--;
+    int is_wanted = next_wanted() != NULL; /* somebody may have slept because of this one */
+    pthread_mutex_unlock(&pool.lock);
+    if (is_wanted) pthread_cond_signal(&pool.wanted);
+    return is_left;
 }
 
 /* Start a thread, with the pool's lock held; it takes no signals, which are Python's to handle. */

@@ -182,7 +182,7 @@ def machine(backend: str) -> dict[str, Any]:
     return {
         "device": place.properties.name,
         "cores": _config.usable_cores(),
-        "staging threads": _config.staging_threads(),
+        "staging threads": _config.crew().each_way,
         "python": platform.python_version(),
         "xferlib": xl.__version__,
         **versions,
