@@ -181,3 +181,73 @@ def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:
         workers.run(Job(8, _each(lambda index: None), helpers=2))
     gc.collect()
     assert seen() is None
+
+
+class _Held:
+    """A part of a job that waits in the middle."""
+
+    def __init__(self, gives: bool = True) -> None:
+        self.calls = 0
+        self.is_inside, self.may_leave = threading.Event(), threading.Event()
+        self._gives = gives
+
+    def __call__(self) -> bool:
+        self.calls += 1
+        self.is_inside.set()
+        assert self.may_leave.wait(60)
+        return self._gives
+
+
+@pytest.mark.parametrize("name", ["start", "lap"])
+def test_a_job_cancelled_while_a_thread_is_in_a_part_of_it_ends_when_that_thread_has_left(name: str) -> None:
+    order: list[str] = []
+    part = _Held()
+    job = Job(1, _each(lambda index: order.append("step")), finish=lambda: order.append("finish"))
+    setattr(job, name, part)
+    inside = threading.Thread(target=job.try_start if name == "start" else job.help_a_little)
+    inside.start()
+    assert part.is_inside.wait(60)
+    job.cancel(ValueError("stop"))
+    assert not job.is_over
+    assert not order
+    part.may_leave.set()
+    inside.join(60)
+    assert job.is_over
+    assert order == ["finish"]
+
+
+@pytest.mark.parametrize("name", ["start", "lap"])
+def test_no_part_of_a_job_is_begun_when_it_is_over(name: str) -> None:
+    part = _Held()
+    job = Job(1, _each(lambda index: None))
+    setattr(job, name, part)
+    job.cancel(ValueError("stop"))
+    assert job.is_over
+    assert (job.try_start(), job.help_a_little(), part.calls) == (False, True, 0)
+
+
+def test_a_start_that_fails_leaves_the_job_to_be_done_otherwise() -> None:
+    def start() -> bool:
+        raise MemoryError
+
+    done: list[int] = []
+    job = Job(2, _each(done.append))
+    job.start = start
+    with pytest.raises(MemoryError):
+        job.try_start()
+    assert (job.is_over, job.error) == (False, None)
+    job.help()
+    assert (job.is_over, done) == (True, [0, 1])
+
+
+def test_an_error_in_a_lap_is_the_jobs() -> None:
+    def lap() -> bool:
+        raise OSError("gone")
+
+    job = Job(2, _each(lambda index: None))
+    job.lap = lap
+    assert job.help_a_little()
+    assert isinstance(job.error, OSError)
+    assert not job.is_over
+    job.help()
+    assert job.is_over

@@ -198,7 +198,7 @@ class Crew(NamedTuple):
     both_ways: int
     """Helpers in both directions: so few that threads of the program's own find a core when they wake."""
     clearing: int
-    """Those that drain into memory that has never been touched, which the kernel clears in the thread that touches it."""
+    """Those that drain into memory that was never touched: the kernel clears a page in the thread that touches it."""
     fillers: int
     """Those that help one which fills memory in a loop: they look out for more before they sleep."""
 

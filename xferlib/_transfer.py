@@ -161,10 +161,10 @@ class Transfer:
         One that finds no room yet is tried again, and begun by whoever settles it.
         """
         job = self._job
-        if job is None or (start := job.start) is None:
+        if job is None or job.start is None:
             return False
         with contextlib.suppress(Exception):  # whoever settles it meets the same, and is told
-            start()
+            job.try_start()
         return True
 
     def finish(self, *keep: Any) -> None:

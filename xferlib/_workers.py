@@ -69,51 +69,61 @@ class Job:
 
     def help(self) -> None:
         """Do steps until none is left; never raises what a step raised: see `error`."""
+        self._visit(self._do_steps, ends=True)
+
+    def help_a_little(self) -> bool:
+        """Do some of a job that may have been started without Python's threads; whether `help` would end it at once."""
+        return self._visit(self._do_lap, ends=False) is not False
+
+    def try_start(self) -> bool:
+        """Begin without any thread of Python's; False, and nothing done, if that cannot be now, or the job is over.
+
+        Raises:
+            Exception: Whatever `start` raised; the job is as it was.
+        """
+        return self._visit(lambda: self.start is not None and self.start(), ends=False) is True
+
+    def _visit(self, part: Callable[[], bool], *, ends: bool) -> bool | None:
+        """Do a part of the job; None if it is over. It does not end before this thread has left.
+
+        Args:
+            ends: Nothing is left to be done then: the last thread to leave ends the job.
+        """
         with self._lock:
             if self._is_over:
-                return
+                return None
             self._active += 1
         try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
+            return part()
+        finally:
+            self._leave(ends=ends)
+
+    def _do_steps(self) -> bool:
+        try:
             self._taken()
             if self.site is not None:
                 _site.inherited.site = self.site
             self._work(self.take)
         except BaseException as error:
             self.error = self.error or error
-        finally:
-            self._leave()
+        return True
 
-    def help_a_little(self) -> bool:
-        """Do some of a job that may have been started without Python's threads; whether `help` would end it at once."""
-        lap = self.lap
-        if lap is None:
-            return True
-        with self._lock:
-            if self._is_over:
-                return True
-            self._active += 1
-        is_handed_out = True
+    def _do_lap(self) -> bool:
         try:
-            is_handed_out = lap()
+            return self.lap is None or self.lap()
         except BaseException as error:
             self.error = self.error or error
-        finally:
-            with self._lock:
-                self._active -= 1
-                is_last = self._active == 0 and self._has_left and not self._is_over
-                self._is_over = self._is_over or is_last
-            if is_last:
-                self._close()
-        return is_handed_out
+            return True
 
-    def _leave(self) -> None:
+    def _leave(self, *, ends: bool) -> None:
         with self._lock:
             try:
-                self._given()
+                if ends:
+                    self._given()
             finally:
                 self._active -= 1
-                self._has_left = True
-                is_last = self._active == 0 and not self._is_over
+                self._has_left = self._has_left or ends
+                is_last = self._active == 0 and self._has_left and not self._is_over
                 self._is_over = self._is_over or is_last
         if is_last:
             self._close()

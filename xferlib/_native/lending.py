@@ -30,8 +30,8 @@ _STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
 _SHARED_CHUNKS = 6
-"""What a transfer uses while others go the other way: more falls out of the processor's cache before it is read, and with
-fewer the threads wait for the device. On an H200's host 4, 6 and 8 chunks carry 38, 44 and 42 GB/s each way."""
+"""What a transfer uses while others go the other way: more falls out of the processor's cache before it is read, and
+with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each way."""
 _NARROW_NBYTES = 16
 _NARROW_CHUNKS = 4
 """Rows of single elements: threads gather them more slowly than the device reads, so few chunks do."""
