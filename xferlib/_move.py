@@ -13,7 +13,6 @@ import numpy as np
 
 from xferlib import _devicecopy, _direct, _hostmem, _native, _pinned, _plan, _recording, _staging, _transfer
 from xferlib._array import Array, ArrayInfo, c_strides
-from xferlib._layout import address
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._transfer import Transfer
@@ -92,7 +91,7 @@ def host_to_device(
         if stream is None:
             _transfer.await_copy(backend, order, src, out)
         else:
-            _hold_pinned(src, out, backend, order)
+            _keep_until_copied(src, out, backend, order)
     if recorder is not None:
         recorder.called(begun, backend, into.nbytes)
     return out
@@ -137,15 +136,11 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     _transfer.in_flight.hold(backend, _transfer.record(backend, stream), src, dst)
 
 
-def _hold_pinned(src: HostArray, dst: Array, backend: Backend, stream: RawStream) -> None:
-    """Keep both ends of a copy in flight, and their pinned block out of the pool, until it is done."""
+def _keep_until_copied(src: HostArray, dst: Array, backend: Backend, stream: RawStream) -> None:
+    """Keep both ends of a copy from pinned memory that is in flight until it is done."""
     event = _transfer.record(backend, stream)
-    lease = _pinned.pool_of(backend).find(address(src))
-    if lease is not None:
-        lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
-        lease.events.append(event)
-    # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
-    _transfer.in_flight.hold(backend, event, dst, *(() if lease is not None else (src,)))
+    _transfer.hold_pinned(src, backend, event)
+    _transfer.in_flight.hold(backend, event, dst)
 
 
 def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> Plan:
@@ -209,7 +204,7 @@ def host_to_device_async(
             else:
                 _upload_strided(src, info, backend, order, found)
             if found.path is Path.PINNED:
-                _hold_pinned(src, dst, backend, order)
+                _keep_until_copied(src, dst, backend, order)
             transfer.finish()
         except BaseException:
             _transfer.abandon(backend, order)

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _handover
-from xferlib._batch import Batch, Lane, send_together
+from xferlib._batch import Batch, send_together
+from xferlib._lane import Lane
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Feed:
         """All of the consumer's work on the batch that it had is enqueued: what comes after may use its slot."""
         slot = self._slots[self._returned % len(self._slots)]
         if not self._is_gated:
-            slot.gate = None  # the batch was copied, and is used, on the consumer's own stream
+            slot.gate = None  # the batch lay in memory of the consumer's own stream
         else:
             backend = self._lane.backend
             current = backend.stream_current(self._lane.place)
@@ -121,7 +122,7 @@ class Feed:
         self._refuse_closed()
         self._ready.popleft()
         self._is_stalled = self._is_stalled and bool(self._ready)  # the last one is the one that stalled
-        self._is_gated = not batch.is_direct
+        self._is_gated = batch.has_slot
         self._taken += 1
 
     def _refuse_closed(self) -> None:
@@ -157,7 +158,7 @@ class Feed:
             except BaseException as error:
                 self._note_end(error)
                 return
-            batch = Batch(host, lane, slot.stream, direct_nbytes=lane.direct_nbytes(host))
+            batch = Batch(host, lane, slot.stream, lane.way(host))
             self._is_stalled = not batch.try_begin(self._ready[-1] if self._ready else None)
             self._started += 1
             self._ready.append(batch)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _api, _device, _plan, _registry, _transfer
+from xferlib._ahead import Conveyor
 from xferlib._arriving import THREADS_FROM
-from xferlib._batch import Lane
+from xferlib._lane import Lane
 from xferlib._leaves import flatten
 from xferlib._pipeline import Feed
 from xferlib._readahead import ThreadedFeed
@@ -77,7 +78,8 @@ def prefetch(
     backend.attach(place)
     given = _api.raw_stream(stream, place) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
-    lane = Lane(backend, place, transform, has_own_streams=given is None)
+    conveyor = Conveyor(backend, place, streams[0]) if given is None else None
+    lane = Lane(backend, place, transform, conveyor)
     is_stable = type(batches) in (list, tuple)
     if is_stable and not _needs_thread(batches, backend, place):
         return Prefetcher(Feed(iter(batches), lane, streams))

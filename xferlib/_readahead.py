@@ -10,7 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _device, _handover, _site
-from xferlib._batch import Batch, Lane
+from xferlib._batch import Batch
+from xferlib._lane import Lane, Way
 from xferlib._pipeline import Feed
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class ThreadedFeed(Feed):
             with contextlib.suppress(Exception):  # what has no copy on the host is tried on the device, or says why not
                 kept = self._lane.kept(host)
         if kept is not None:
-            return Batch(kept, self._lane, stream, direct_nbytes=0), True
+            return Batch(kept, self._lane, stream, Way.TOGETHER), True
         batch = Batch(host, self._lane, stream)
         return batch, batch.try_begin(before) and (self._is_stable or batch.try_prepare())
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib import _device, _handover, _registry, _rows, _site
-from xferlib._batch import Lane
+from xferlib._lane import Lane
 from xferlib._progress import Progress
 from xferlib._readahead import ThreadedFeed
 from xferlib._results import Results
@@ -136,7 +136,7 @@ class _Station:
         self._changed = threading.Condition()
         self.handover: object = None
         streams = [self._stream() for _ in range(depth)]
-        lane = Lane(self._backend, place, None, has_own_streams=False)
+        lane = Lane(self._backend, place, None)
         self._down = self._stream()
         self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
         self._site = _site.user_site()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _handover, _layout, _native, _pieces, _plan, _recording, _staging, _stream
+from xferlib import _config, _handover, _layout, _native, _pieces, _pinned, _plan, _recording, _staging, _stream
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
@@ -468,6 +468,17 @@ def _lending(
         keep=pieces,
         moving=moving,
     )
+
+
+def hold_pinned(src: HostArray, backend: Backend, event: RawEvent) -> None:
+    """Keep the pinned source of a copy in flight, or its block out of the pool, until the event."""
+    lease = _pinned.pool_of(backend).find(address(src))
+    if lease is None:
+        in_flight.hold(backend, event, src)
+        return
+    # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
+    lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
+    lease.events.append(event)
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:

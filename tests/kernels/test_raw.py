@@ -1,13 +1,21 @@
 """Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU."""
 
+import ctypes
+
+import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, UnsupportedError
+from xferlib.kernels import arguments as checks
 from xferlib.kernels import raw_module
+from xferlib.kernels.raw import RawParameter
+from xferlib.kernels.raw_call import ready
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {
@@ -135,3 +143,108 @@ def test_on_the_simulated_device_the_stand_in_is_an_operation():
         assert same_bits(xl.to_host(z), x + y)
         with pytest.raises(xl.sim.RaceError, match="add2d"):  # nothing makes that stream wait for the uploads
             kernel(1, 1, (xl.to_device(x), xl.to_device(y), z, 5, 2), stream=stream)
+
+
+def test_repeated_calls_take_new_arrays_numbers_and_dtypes(target):
+    if target.name == "torch-cpu":
+        pytest.skip("needs a GPU")
+    source = """
+extern "C" __global__ void fill(float *x, const double *y, int n, float a, double b, unsigned char c, bool d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = (float)(y[i] * b) + a + c + (d ? 1000 : 0);
+}
+"""
+    kernel = raw_module(source).get_function("fill")
+    for number in range(6):
+        y = np.arange(5.0) + number
+        for a, b in ((np.float32(number), 2.0), (float(number), np.float64(2)), (number, 2)):
+            x = target.put(np.zeros(5, np.float32))
+            kernel(1, 32, (x, target.put(y), 5, a, b, number, number % 2 == 0))
+            assert target.get(x).tolist() == (2 * y + 2 * number + (1000 if number % 2 == 0 else 0)).tolist()
+    x, y = target.put(np.zeros(5, np.float32)), target.put(np.ones(5))
+    with pytest.raises(KernelTypeError, match="'c' is 256, out of range"):
+        kernel(1, 32, (x, y, 5, 0.0, 2.0, 256, False))
+    with pytest.raises(KernelTypeError, match="'x' has dtype float64"):
+        kernel(1, 32, (y, y, 5, 0.0, 2.0, 1, False))
+    with pytest.raises(KernelTypeError, match=r"takes 7 argument\(s\)"):
+        kernel(1, 32, (x, y, 5, 0.0, 2.0, 1))
+    with pytest.raises(KernelTypeError, match="grid"):
+        kernel([1], 32, (x, y, 5, 0.0, 2.0, 1, False))
+    assert target.get(x).tolist() == [0.0] * 5
+    wide = target.put(np.zeros(9, np.float32))
+    kernel(1, 32, (wide, target.put(np.ones(9)), 9, 0.0, 2.0, 1, False))
+    assert target.get(wide).tolist() == [3.0] * 9
+
+
+class _Library:
+    """What a checked call needs of a backend, on the host: arrays are NumPy's, and a launch reads the parameters."""
+
+    def __init__(self, sizes):
+        self.sizes, self.launched, self.consumed_by = sizes, [], []
+
+    def matcher(self, arrays):
+        expected = [(each.dtype, each.shape) for each in arrays]
+        return lambda *given: [(each.dtype, each.shape) for each in given] == expected
+
+    def operands(self, arrays):
+        return [each.ctypes.data for each in arrays]
+
+    def stream_handle(self, device):
+        return 7
+
+    def stream_current(self, device):
+        return "stream"
+
+    def consumed(self, array, stream):
+        self.consumed_by.append((array, stream))
+
+    def prepare(self, params):
+        def launch(handle):
+            table = (ctypes.c_void_p * len(self.sizes)).from_address(params)
+            found = [ctypes.string_at(at, size) for at, size in zip(table, self.sizes, strict=True)]
+            self.launched.append((handle, found))
+
+        return launch
+
+
+_DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
+           "float64"]  # fmt: skip
+_NUMBERS = st.one_of(
+    st.booleans(),
+    st.integers(-(2**65), 2**65),
+    st.integers(-300, 300),
+    st.floats(),
+    st.floats(width=16),
+    st.sampled_from(_DTYPES).flatmap(lambda name: hnp.from_dtype(np.dtype(name))),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(_DTYPES), _NUMBERS, _NUMBERS), max_size=6), st.data())
+def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
+    def declared(name, value, *, is_pointer=False):
+        dtype = np.dtype(name)
+        try:
+            return value if is_pointer else checks.convert_scalar(value, dtype, "a")
+        except KernelTypeError:
+            return None
+
+    parameters = [RawParameter("x", np.dtype("float32"), is_pointer=True, is_const=False)]
+    parameters += [RawParameter("a", np.dtype(name), is_pointer=False, is_const=True) for name, _, _ in numbers]
+    assume(all(declared(name, first) is not None for name, first, _ in numbers))
+    library = _Library([8, *(np.dtype(name).itemsize for name, _, _ in numbers)])
+    one, two, wide = np.zeros(3, np.float32), np.zeros(3, np.float32), np.zeros(3)
+    call = ready(library, None, parameters, [one, *(first for _, first, _ in numbers)], [0], library.prepare)
+    if call is None:
+        return
+    again = [second if data.draw(st.booleans()) else first for _, first, second in numbers]
+    expected = [declared(name, value) for (name, _, _), value in zip(numbers, again, strict=True)]
+    assert not call.run([wide, *again])
+    assert not library.launched
+    if call.run([two, *again]):
+        (launched,) = library.launched
+        assert launched == (7, [two.ctypes.data.to_bytes(8, "little"), *(each.tobytes() for each in expected)])
+        assert library.consumed_by == [(two, "stream")]
+    else:  # and that happens only where the types differ, or the number is too large to be written as it is
+        assert not library.launched
+        same = [type(value) is type(first) for value, (_, first, _) in zip(again, numbers, strict=True)]
+        assert not all(same) or any(each is None or not np.isfinite(each) for each in expected)

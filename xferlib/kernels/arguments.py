@@ -118,7 +118,7 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
             value = int(value)
         if not types.fits(int(value), dtype):
             raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
-    elif isinstance(value, int) and is_float(dtype) and abs(value) > np.finfo(dtype).max:
+    elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
         raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
     with np.errstate(over="ignore"):
         converted: np.generic = dtype.type(value)

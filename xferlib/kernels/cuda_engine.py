@@ -7,6 +7,7 @@ parameter block and launches.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import struct
 import threading
@@ -70,6 +71,15 @@ class ParameterBlock:
 
     def patch_scalar(self, number: int, value: bytes) -> None:
         ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
+
+    def packer(self, codes: Sequence[str]) -> Callable[..., None]:
+        """A function that sets all scalars at once, written by these codes of `struct`; there are no pointers."""
+        form, at = "=", 0
+        for offset, code in zip(self._scalar_offsets, codes, strict=True):
+            form += f"{offset - at}x{code}"
+            at = offset + struct.calcsize(f"={code}")
+        pack: Callable[..., None] = functools.partial(struct.Struct(form).pack_into, self._memory, self._shift)
+        return pack
 
 
 class CudaPlan:

@@ -1,0 +1,111 @@
+"""How the batches of a loop travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _plan
+from xferlib._leaves import flatten
+from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
+
+if TYPE_CHECKING:
+    from xferlib._ahead import Conveyor
+    from xferlib._device import Device
+    from xferlib._layout import HostArray
+    from xferlib.backends.base import Backend
+
+_DIRECT_MOST_PINNED = 1 << 20
+"""The device needs 20 us for so much."""
+
+
+class Way(Enum):
+    """How one batch travels."""
+
+    TOGETHER = "on the consumer's stream, when it is handed out, with the small ones that are ready behind it"
+    DIRECT = "on the consumer's stream, when it is handed out"
+    AHEAD = "on a stream beside the consumer's, whose memory it is"
+    OWN = "on its slot's stream, filled by threads where it is ordinary memory"
+
+
+class Lane:
+    """Where batches go: a device, and what is done to them there.
+
+    Args:
+        backend: Serves ``place``.
+        place: The device.
+        transform: What each batch is passed through on the device.
+        conveyor: Carries medium arrays; None where somebody has said which stream carries all of them.
+    """
+
+    __slots__ = ("_is_host", "_may_choose", "backend", "conveyor", "place", "transform")
+
+    def __init__(
+        self,
+        backend: Backend,
+        place: Device,
+        transform: Callable[[Any], Any] | None,
+        conveyor: Conveyor | None = None,
+    ) -> None:
+        self.backend = backend
+        self.place = place
+        self.transform = transform
+        self.conveyor = conveyor
+        self._may_choose = conveyor is not None and transform is None
+        self._is_host = not backend.capabilities.streams
+
+    def way(self, host: Any) -> Way:
+        """How a batch travels that is read where it is consumed.
+
+        Copying a small one takes less than ordering two streams by events. Where there are no streams a copy is
+        complete when it returns: the time for it is when it is wanted.
+        """
+        if not self._may_choose:
+            return Way.OWN
+        if self._is_host:
+            return Way.DIRECT
+        if type(host) is np.ndarray:
+            nbytes: int | None = host.nbytes
+            alone = Way.AHEAD
+        else:
+            leaves = flatten(host)[0]
+            nbytes, alone = _nbytes(leaves), Way.DIRECT
+            if nbytes is not None and nbytes > _DIRECT_MOST_PINNED and self._has_pinned(leaves):
+                return Way.OWN
+        if nbytes is None or nbytes > MEDIUM_NBYTES:
+            return Way.OWN
+        return alone if nbytes > SMALL_NBYTES else Way.TOGETHER
+
+    def _has_pinned(self, leaves: list[HostArray]) -> bool:
+        """Whether the device reads some of a batch by itself."""
+        return any(leaf.flags.c_contiguous and _plan.pinned_spans(leaf, self.backend) for leaf in leaves)
+
+    def kept(self, host: Any) -> Any:
+        """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
+
+        For a source that may fill the same memory again: less work than sending it and waiting for that.
+        """
+        if self._is_host or not self._may_choose:
+            return None
+        leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
+        nbytes = _nbytes(leaves)
+        is_small = nbytes is not None and nbytes <= SMALL_NBYTES
+        return rebuild([leaf.copy() for leaf in leaves]) if is_small else None
+
+    @property
+    def transforms_ahead(self) -> bool:
+        """Whether the library's operations follow the stream of the copies, so that they need not wait."""
+        abilities = self.backend.capabilities
+        return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+def _nbytes(leaves: list[Any]) -> int | None:
+    """Of NumPy arrays together; None where one is something else."""
+    if any(type(leaf) is not np.ndarray for leaf in leaves):
+        return None
+    nbytes: int = sum(leaf.nbytes for leaf in leaves)
+    return nbytes
