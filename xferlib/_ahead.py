@@ -53,11 +53,18 @@ class Conveyor:
         backend.attach(self._place)
         owner = backend.stream_current(self._place)
         array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
-        self._free = backend.event_record(owner, timing=False, event=self._free)
-        backend.event_wait(carrier, self._free)
+        readable = _transfer.readable(host, dtype, backend, carrier, found) if recorder is None else None
         try:
-            _transfer.upload(host, backend.view(array), backend, carrier, found)
-            copied = _transfer.record(backend, carrier)
+            if readable is not None:
+                target = backend.operands((array,))[0]
+                self._free, copied = backend.copy_behind(
+                    target, readable, host.nbytes, behind=owner, stream=carrier, event=self._free
+                )
+            else:
+                self._free = backend.event_record(owner, timing=False, event=self._free)
+                backend.event_wait(carrier, self._free)
+                _transfer.upload(host, backend.view(array), backend, carrier, found)
+                copied = _transfer.record(backend, carrier)
         except BaseException:
             _transfer.abandon(backend, carrier)
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -204,7 +205,7 @@ class Crew(NamedTuple):
 
 
 _MOST_EACH_WAY = 10
-_FILLERS = 3
+_FILLERS = 5
 _FILLERS_FROM_CORES = 8
 
 
@@ -222,6 +223,16 @@ def staging_threads_in_all() -> int:
     return 2 * crew().each_way
 
 
+_CORES_S = 1.0
+_cores: tuple[int, float] = (0, 0.0)
+
+
 def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    """Cores that this process may run on; asked again after a second, since asking takes as long as a copy call."""
+    global _cores
+    found, until_s = _cores
+    now_s = time.monotonic()
+    if now_s >= until_s:
+        found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+        _cores = (found, now_s + _CORES_S)
+    return found

@@ -363,29 +363,43 @@ def upload(
     Args:
         is_blocking: The caller would wait for the copy anyway, as the driver's own does.
     """
-    is_plain = _plan.suits_driver(found, src, dst.dtype, is_upward=True)
     # The driver waits for the stream first: so only where that is idle.
-    if is_blocking and is_plain and backend.takes_pageable(stream, idle=True):
+    is_drivers = is_blocking and _plan.suits_driver(found, src, dst.dtype, is_upward=True)
+    if is_drivers and backend.takes_pageable(stream, idle=True):
         copy = backend.copy_to_device
         if _recording.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream):
             return
-    if found.path is Path.SMALL or (is_plain and dst.nbytes <= _staging.MEDIUM_NBYTES):
-        _upload_small(src, dst, backend, stream)
+    if (pointer := readable(src, dst.dtype, backend, stream, found)) is not None:
+        _recording.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
     elif found.path is Path.PINNED:
         _upload_pinned(src, dst, backend, stream, found)
     elif found.path is not Path.EMPTY:
         workers.run(upload_job(src, dst, backend, stream))
 
 
-def _upload_small(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream) -> None:
-    nbytes = dst.nbytes
+def readable(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream, found: Plan) -> int | None:
+    """The address of plain bytes for one copy on ``stream``: the array's own or, of a small one, this thread's slab's.
+
+    None where an array needs more than one copy, or several threads.
+    """
+    if found.path is Path.PINNED:
+        return found.spans[0][0] if len(found.spans) == 1 else None
+    is_plain = found.path is Path.STAGED and src.dtype == dtype and src.flags.c_contiguous and _plan.forced() is None
+    if found.path is Path.SMALL or (is_plain and src.nbytes <= _staging.MEDIUM_NBYTES):
+        return _in_slab(src, dtype, backend, stream)
+    return None
+
+
+def _in_slab(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> int:
+    """The address of a pinned copy, in ``dtype``, for a copy on ``stream``."""
+    nbytes = src.size * dtype.itemsize
     staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
     if nbytes > _staging.SMALL_NBYTES and _native.is_on():  # plain bytes
         crew = _config.crew()
         _native.library().xf_fill(pointer, address(src), nbytes, crew.fillers, crew.each_way - 1, crew.both_ways)
     else:
-        copy_into(np.ndarray(src.shape, dst.dtype, staged), src)
-    _recording.copy(Kind.H2D, dst.pointer, pointer, nbytes, backend, stream)
+        copy_into(np.ndarray(src.shape, dtype, staged), src)
+    return pointer
 
 
 def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:

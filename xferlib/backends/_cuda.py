@@ -162,6 +162,8 @@ class CudaBackend(CudaKernels, Backend):
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
         self._staging: dict[int, StagingCalls] = {}
+        self._idle_events: tuple[list[int], ...] = tuple([] for _ in range(count))
+        """Handles of each device's, for the next ones."""
         self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
         self._seen: dict[tuple[int, int], RawStream] = {}
         self._unused: dict[tuple[int, bool, int], list[Made]] = {}
@@ -391,6 +393,18 @@ class CudaBackend(CudaKernels, Backend):
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
         return self.event_record(stream, timing=False, event=event)
 
+    def copy_behind(
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any = None
+    ) -> tuple[CudaEvent, CudaEvent]:
+        if event is None or len(self._devices) > 1:
+            return super().copy_behind(dst, src, nbytes, behind=behind, stream=stream, event=event)  # type: ignore[return-value]
+        self._refuse_fork("copying")
+        result = calls.event_record(event.handle, behind.handle)
+        result = result or calls.stream_wait_event(stream.handle, event.handle, 0)
+        if result:
+            raise failure(result, f"ordering two streams of {stream.device}")
+        return event, self.copy_recorded(dst, src, nbytes, stream=stream)
+
     def _refuse_fork(self, doing: str) -> None:
         if _forked_from is not None:
             raise failure(0, doing)
@@ -476,18 +490,20 @@ class CudaBackend(CudaKernels, Backend):
             raise failure(result, f"asking a stream of {stream.device}")
         return bool(result == calls.SUCCESS)
 
-    def _event(self, *, timing: bool) -> CudaEvent:
-        self._refuse_fork("making an event")
+    def _event(self, device: Device, *, timing: bool) -> CudaEvent:
+        idle = None if timing else self._idle_events[device.index]
         try:
-            return CudaEvent(timing=timing)
+            if len(self._devices) == 1:
+                return CudaEvent(timing=timing, idle=idle)
+            with self.inside(device):
+                return CudaEvent(timing=timing, idle=idle)
         except RuntimeError as error:
             raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
 
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> CudaEvent:
         self._refuse_fork("recording an event")
         if event is None:
-            with self.inside(stream.device):
-                event = self._event(timing=timing)
+            event = self._event(stream.device, timing=timing)
         result = self._inside(stream.device, calls.event_record, event.handle, stream.handle)
         if result:
             raise failure(result, f"recording an event on {stream.device}")

@@ -118,21 +118,38 @@ def error_name(result: int) -> str:
 
 
 class CudaEvent:
-    """A CUDA event of the current context, destroyed with the object."""
+    """A CUDA event of the current context; with the object it is destroyed, or becomes another's.
 
-    __slots__ = ("handle", "pid", "timing")
+    Args:
+        timing: Whether times can be told from it.
+        idle: Where handles of the context wait for their next use. An event that is recorded anew leaves alone whoever
+            waits for what it was recorded for before (CUDA driver API, "cuEventRecord").
+    """
 
-    def __init__(self, *, timing: bool) -> None:
-        handle = _PTR()
-        result = event_create(ctypes.addressof(handle), 0 if timing else _DISABLE_TIMING)
-        if result != SUCCESS:
-            raise RuntimeError(error_name(result))
-        self.handle: int = handle.value or 0
+    __slots__ = ("_idle", "handle", "pid", "timing")
+
+    def __init__(self, *, timing: bool, idle: list[int] | None = None) -> None:
+        self._idle = idle
         self.timing = timing
         self.pid = os.getpid()
+        try:
+            self.handle: int = idle.pop() if idle else self._create()
+        except IndexError:  # another thread was faster
+            self.handle = self._create()
+
+    def _create(self) -> int:
+        handle = _PTR()
+        result = event_create(ctypes.addressof(handle), 0 if self.timing else _DISABLE_TIMING)
+        if result != SUCCESS:
+            raise RuntimeError(error_name(result))
+        return handle.value or 0
 
     def __del__(self, _destroy: Any = event_destroy, _getpid: Any = os.getpid) -> None:
-        if getattr(self, "handle", 0) and self.pid == _getpid():  # a forked child must not touch the driver
+        if not getattr(self, "handle", 0) or self.pid != _getpid():  # a forked child must not touch the driver
+            return
+        if self._idle is not None:
+            self._idle.append(self.handle)
+        else:
             _destroy(self.handle)
 
 

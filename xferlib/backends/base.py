@@ -318,6 +318,18 @@ class Backend(ABC):
         self.copy(dst, src, nbytes, stream=stream)
         return self.event_record(stream, timing=False, event=event)
 
+    def copy_behind(
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent | None = None
+    ) -> tuple[RawEvent, RawEvent]:
+        """`copy_recorded` on ``stream``, behind what another stream of the device has been given so far.
+
+        Returns:
+            ``event`` or a new one, recorded on that other stream; and the event after the copy.
+        """
+        event = self.event_record(behind, timing=False, event=event)
+        self.event_wait(stream, event)
+        return event, self.copy_recorded(dst, src, nbytes, stream=stream)
+
     # --- streams and events
 
     @abstractmethod
