@@ -3,20 +3,60 @@
 The copy runs on a stream beside it, so the consumer's work on the array before goes on meanwhile. Since the
 memory comes from the consumer's own stream, nobody has to be told when it is free again: what that takes with
 streams of their own (an event after the consumer's work, a guard on every array) costs more than the copy.
+Ordinary memory is staged by other threads while the consumer works, and sent when it asks for the next array.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
-from xferlib import _api, _array, _plan, _recording, _transfer
+import numpy as np
+
+from xferlib import _api, _array, _native, _pinned, _plan, _recording, _transfer
+from xferlib._layout import address
+from xferlib._native.filling import Filling
 from xferlib._plan import Path
+from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
     from xferlib._array import Array
     from xferlib._device import Device
     from xferlib._layout import HostArray
+    from xferlib._pinned import Lease
+    from xferlib._plan import Plan
     from xferlib.backends.base import Backend, RawEvent, RawStream
+
+
+class _Buffer:
+    """Pinned memory for one array after the other, which goes back to the pool when the last copy has left it."""
+
+    __slots__ = ("_copied", "_lease", "_memory", "nbytes", "pointer")
+
+    def __init__(self, memory: HostArray, lease: Lease) -> None:
+        self._memory = memory
+        self._lease = lease
+        self._copied: RawEvent | None = None
+        self.pointer = address(memory)
+        self.nbytes = memory.nbytes
+
+    def note(self, copied: RawEvent) -> None:
+        """The last copy is over at this event."""
+        self._copied = copied
+        self._lease.events[:] = [copied]
+
+    def settle(self, backend: Backend) -> None:
+        """Wait until no copy uses it."""
+        if self._copied is not None:
+            backend.event_synchronize(self._copied)
+
+
+class _Staged(NamedTuple):
+    """Bytes that are about to lie in pinned memory."""
+
+    filling: Filling
+    buffer: _Buffer
+    nbytes: int
 
 
 class Conveyor:
@@ -26,24 +66,29 @@ class Conveyor:
         backend: Serves ``place``.
         place: The target device.
         carrier: The stream for the copies.
+        count: How many arrays may be under way.
     """
 
-    __slots__ = ("_backend", "_carrier", "_free", "_place")
+    __slots__ = ("_carrier", "_count", "_free", "_idle", "_made", "_place", "backend")
 
-    def __init__(self, backend: Backend, place: Device, carrier: RawStream) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, place: Device, carrier: RawStream, count: int) -> None:
+        self.backend = backend
         self._place = place
         self._carrier = carrier
         self._free: RawEvent | None = None
-        """After the consumer's work that may still use the memory; recorded anew for each array."""
+        """After the consumer's work that may still use an array's memory; recorded anew for each."""
+        self._count = count
+        self._made = 0
+        self._idle: deque[_Buffer] = deque()
+        """Buffers, in the order of their last copies."""
 
     def send(self, host: HostArray) -> Ahead:
-        """Begin to copy, into memory of the calling thread's current stream; the source has been read unless pinned.
+        """Begin to copy an array into memory of the calling thread's current stream.
 
         Raises:
             As `xferlib.to_device`: nothing has been begun.
         """
-        backend, carrier = self._backend, self._carrier
+        backend = self.backend
         recorder = _recording.active
         begun = recorder.begin(backend) if recorder is not None else None
         host = _array.as_host_array(host)
@@ -53,61 +98,133 @@ class Conveyor:
         backend.attach(self._place)
         owner = backend.stream_current(self._place)
         array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
-        readable = _transfer.readable(host, dtype, backend, carrier, found) if recorder is None else None
+        if recorder is not None:
+            copied = self._upload(host, array, owner, found)
+            recorder.called(begun, backend, host.nbytes)
+            return Ahead(self, array, owner, copied=copied)
+        if _plan.is_medium(found, host, dtype) and _native.is_on() and (buffer := self._buffer(host.nbytes)):
+            filling = Filling(buffer.pointer, address(host), host.nbytes, host)
+            return Ahead(self, array, owner, staged=_Staged(filling, buffer, host.nbytes))
+        source = _transfer.readable(host, dtype, backend, self._carrier, found)
+        if source is None:
+            return Ahead(self, array, owner, copied=self._upload(host, array, owner, found))
+        copied = self.copy(array, source, host.nbytes, owner)
+        if found.path is Path.PINNED:
+            _transfer.hold_pinned(host, backend, copied)
+        return Ahead(self, array, owner, copied=copied)
+
+    def _buffer(self, nbytes: int) -> _Buffer | None:
+        """Memory that no copy uses any more; None where pinned memory is short."""
+        if self._idle and self._made >= self._count:
+            buffer = self._idle.popleft()
+            buffer.settle(self.backend)
+            if buffer.nbytes >= nbytes:
+                return buffer
+            self._made -= 1
+        pool = _pinned.pool_of(self.backend)
         try:
-            if readable is not None:
-                target = backend.operands((array,))[0]
-                self._free, copied = backend.copy_behind(
-                    target, readable, host.nbytes, behind=owner, stream=carrier, event=self._free
-                )
-            else:
-                self._free = backend.event_record(owner, timing=False, event=self._free)
-                backend.event_wait(carrier, self._free)
-                _transfer.upload(host, backend.view(array), backend, carrier, found)
-                copied = _transfer.record(backend, carrier)
+            memory = pool.empty((nbytes,), np.dtype(np.uint8))
+        except PinnedMemoryError:
+            return None
+        lease = pool.find(address(memory))
+        if lease is None:
+            return None
+        self._made += 1
+        return _Buffer(memory, lease)
+
+    def give_back(self, buffer: _Buffer) -> None:
+        """It may be filled again when its last copy is over."""
+        self._idle.append(buffer)
+
+    def copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
+        """Enqueue one copy from pinned memory, behind what ``owner`` has been given so far; the event after it."""
+        backend, carrier = self.backend, self._carrier
+        target = backend.operands((array,))[0]
+        try:
+            self._free, copied = backend.copy_behind(
+                target, source, nbytes, behind=owner, stream=carrier, event=self._free
+            )
+        except BaseException:
+            _transfer.abandon(backend, carrier)
+            raise
+        return copied
+
+    def _upload(self, host: HostArray, array: Array, owner: RawStream, found: Plan) -> RawEvent:
+        """The same in any other way."""
+        backend, carrier = self.backend, self._carrier
+        self._free = backend.event_record(owner, timing=False, event=self._free)
+        backend.event_wait(carrier, self._free)
+        try:
+            _transfer.upload(host, backend.view(array), backend, carrier, found)
+            copied = _transfer.record(backend, carrier)
         except BaseException:
             _transfer.abandon(backend, carrier)
             raise
         if found.path is Path.PINNED:
             _transfer.hold_pinned(host, backend, copied)
-        if recorder is not None:
-            recorder.called(begun, backend, host.nbytes)
-        return Ahead(array, backend, owner, copied)
+        return copied
 
 
 class Ahead:
-    """One array on its way: see `xferlib._arriving.Arriving`, whose methods these are."""
+    """One array on its way: see `xferlib._arriving.Arriving`, whose methods these are.
 
-    __slots__ = ("_array", "_backend", "_copied", "_owner")
+    Either it is being staged, or its copy is enqueued.
+    """
+
+    __slots__ = ("_array", "_conveyor", "_copied", "_owner", "_staged")
 
     has_failed = False
 
-    def __init__(self, array: Array, backend: Backend, owner: RawStream, copied: RawEvent) -> None:
+    def __init__(
+        self,
+        conveyor: Conveyor,
+        array: Array,
+        owner: RawStream,
+        *,
+        staged: _Staged | None = None,
+        copied: RawEvent | None = None,
+    ) -> None:
+        self._conveyor = conveyor
         self._array = array
-        self._backend = backend
         self._owner = owner
+        self._staged = staged
         self._copied = copied
 
     def push(self) -> None:
-        """Every copy is enqueued."""
+        """Send what has been staged."""
+        staged = self._staged
+        if staged is not None:
+            staged.filling.end()
+            self._copied = self._conveyor.copy(self._array, staged.buffer.pointer, staged.nbytes, self._owner)
+            staged.buffer.note(self._copied)
+            self._give_back(staged)
+
+    def _give_back(self, staged: _Staged) -> None:
+        self._staged = None
+        self._conveyor.give_back(staged.buffer)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Every copy is enqueued."""
+        """Nobody need wait long."""
         return True
 
     def release(self) -> None:
         """Wait until the source may be changed."""
-        self._backend.event_synchronize(self._copied)
+        if self._staged is not None:
+            self._staged.filling.end()
+        elif self._copied is not None:
+            self._conveyor.backend.event_synchronize(self._copied)
 
     await_end = release
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` wait for the copy."""
-        self._backend.event_wait(stream, self._copied)
+        self.push()
+        self._conveyor.backend.event_wait(stream, self._copied)
 
     def result(self) -> Array:
         """The array, ordered on the calling thread's current stream."""
-        backend, owner = self._backend, self._owner
+        self.push()
+        backend, owner = self._conveyor.backend, self._owner
         current = backend.stream_current(owner.device)
         backend.event_wait(current, self._copied)
         if current.handle != owner.handle:  # whose memory it is, and which would hand it out again
@@ -116,5 +233,10 @@ class Ahead:
         return self._array
 
     def cancel(self) -> None:
-        """Nobody wants it: its memory is kept until the copy has been made."""
-        _transfer.in_flight.hold(self._backend, self._copied, self._array)
+        """Nobody wants it: what has been enqueued keeps its memory until it is done."""
+        staged = self._staged
+        if staged is not None:
+            staged.filling.end()
+            self._give_back(staged)
+        elif self._copied is not None:
+            _transfer.in_flight.hold(self._conveyor.backend, self._copied, self._array)

@@ -116,9 +116,12 @@ class Batch:
         self._made = made
 
     def push(self) -> None:
-        """Let threads begin what they found no room for."""
-        if self._arriving is not None:
-            self._arriving.push()
+        """Let threads begin what they found no room for, and send what they have staged."""
+        if self._arriving is not None and self._error is None:
+            try:
+                self._arriving.push()
+            except Exception as error:  # kept until the batch's turn comes
+                self._error = error
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether nobody need wait until its copies are enqueued; waits so long at most."""

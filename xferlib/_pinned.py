@@ -58,7 +58,7 @@ class PinnedStats:
         return self.in_use_nbytes + self.free_nbytes + self.draining_nbytes
 
 
-class _Lease:
+class Lease:
     """A pinned block while arrays use it; back to the pool when the last of them dies."""
 
     __slots__ = ("__weakref__", "block", "events", "nbytes", "pid", "pool")
@@ -116,7 +116,7 @@ class PinnedPool:
             return np.empty(shape, dtype)
         return _hostmem.array_over(lease.block.pointer, shape, dtype, nbytes, lease)
 
-    def _lease(self, size: int) -> _Lease | None:
+    def _lease(self, size: int) -> Lease | None:
         while (block := self._reuse(size)) is None:
             room = self._make_room(size)
             if room is None:
@@ -131,7 +131,7 @@ class PinnedPool:
                 raise
             self._allocations += 1
             break
-        lease = _Lease(self, block, size)
+        lease = Lease(self, block, size)
         self._note(lease)
         return lease
 
@@ -171,7 +171,7 @@ class PinnedPool:
             self._poll()
         return None
 
-    def _note(self, lease: _Lease) -> None:
+    def _note(self, lease: Lease) -> None:
         import weakref
 
         with self._lock:
@@ -179,7 +179,7 @@ class PinnedPool:
             self._leases[lease.block.pointer] = weakref.ref(lease)
             self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
 
-    def _release(self, lease: _Lease) -> None:
+    def _release(self, lease: Lease) -> None:
         block, size = lease.block, lease.nbytes
         with self._lock:
             del self._leases[block.pointer]
@@ -213,7 +213,7 @@ class PinnedPool:
         self._free.clear()
         self._free_nbytes = 0
 
-    def find(self, pointer: int) -> _Lease | None:
+    def find(self, pointer: int) -> Lease | None:
         """The lease whose memory holds the address; views count."""
         if not self._starts:
             return None
@@ -221,7 +221,7 @@ class PinnedPool:
             index = bisect.bisect_right(self._starts, pointer) - 1
             if index < 0:
                 return None
-            lease: _Lease | None = self._leases[self._starts[index]]()
+            lease: Lease | None = self._leases[self._starts[index]]()
             if lease is None or pointer >= lease.block.pointer + lease.nbytes:
                 return None
             return lease

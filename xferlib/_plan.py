@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib import _config, _native, _pin, _pinned
 from xferlib._layout import HostArray, address, dense_order
-from xferlib._staging import SMALL_NBYTES
+from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
@@ -103,6 +103,17 @@ def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
     if is_drivers_size(nbytes, is_upward=True):
         return True
     return nbytes <= _DRIVER_MOST_OF_ALL and _pinned.pool_of(backend).find(pointer) is not None
+
+
+def is_medium(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
+    """Whether it is so small that one copy of its bytes, made by one thread and those awake, is sent as a whole."""
+    return (
+        found.path is Path.STAGED
+        and array.nbytes <= MEDIUM_NBYTES
+        and array.flags.c_contiguous
+        and array.dtype == dtype
+        and forced() is None
+    )
 
 
 def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any], *, is_upward: bool) -> bool:

@@ -78,7 +78,7 @@ def prefetch(
     backend.attach(place)
     given = _api.raw_stream(stream, place) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
-    conveyor = Conveyor(backend, place, streams[0]) if given is None else None
+    conveyor = Conveyor(backend, place, streams[0], depth + 1) if given is None else None
     lane = Lane(backend, place, transform, conveyor)
     is_stable = type(batches) in (list, tuple)
     if is_stable and not _needs_thread(batches, backend, place):

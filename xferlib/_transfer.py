@@ -384,8 +384,7 @@ def readable(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: Raw
     """
     if found.path is Path.PINNED:
         return found.spans[0][0] if len(found.spans) == 1 else None
-    is_plain = found.path is Path.STAGED and src.dtype == dtype and src.flags.c_contiguous and _plan.forced() is None
-    if found.path is Path.SMALL or (is_plain and src.nbytes <= _staging.MEDIUM_NBYTES):
+    if found.path is Path.SMALL or _plan.is_medium(found, src, dtype):
         return _in_slab(src, dtype, backend, stream)
     return None
 

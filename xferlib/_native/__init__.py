@@ -83,6 +83,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 3], None
     library.xf_fill.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4]
     library.xf_fill.restype = None
+    library.xf_fill_begin.argtypes = library.xf_fill.argtypes
+    library.xf_fill_begin.restype = ctypes.c_void_p
+    library.xf_fill_end.argtypes, library.xf_fill_end.restype = [ctypes.c_void_p], None
     library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
     return library
 

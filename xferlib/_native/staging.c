@@ -638,11 +638,18 @@ EXPORT void xf_end(Staging *staging) {
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* --- memory that one thread sends by itself, filled by it and by helpers that are awake */
+/* --- memory that one thread sends by itself, filled by helpers that are awake, and by it */
 
 #define FILL_PIECE (128 << 10)
-#define LOOP_NS 1000000       /* fills that come so soon after one another are a loop, for which threads are woken */
+#define LOOP_NS 1000000       /* fills that come so soon after one another are a loop, for which threads stay awake */
 #define FILL_VIGIL_NS 300000
+#define FEW 2                 /* threads that are woken elsewhere */
+
+typedef struct {
+    int64_t offsets[2], firsts[2], share;
+    Chunk chunk;
+    Staging *staging;
+} Filling;
 
 static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
     (void)dst, (void)src, (void)nbytes, (void)stream;
@@ -654,24 +661,54 @@ static int records_nothing(void *event, void *stream) {
     return 0;
 }
 
+/* Whether the fill that begins now comes soon after the one before. */
+static int is_in_loop(void) {
+    static int64_t last_ns; /* atomic */
+    int64_t begun_ns = now_ns();
+    return begun_ns - __atomic_exchange_n(&last_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
+}
+
+/* Let up to `helpers` threads, of `most`, fill pinned memory past the processor's caches; NULL, and nothing done, where
+   one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
+static Filling *begin_filling(
+    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most) {
+    Filling *filling = nbytes > FILL_PIECE && helpers > 0 ? calloc(1, sizeof *filling) : NULL;
+    if (filling == NULL) return NULL;
+    filling->offsets[1] = nbytes;
+    filling->share = FILL_PIECE;
+    filling->firsts[1] = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
+    filling->chunk.memory = pinned;
+    Setup setup = {
+        .host = (char *)(uintptr_t)host, .offsets = filling->offsets, .shares = &filling->share,
+        .firsts = filling->firsts, .loads = 1, .chunks = &filling->chunk, .chunk_count = 1, .copy = sends_nothing,
+        .record = records_nothing, .is_upward = 1, .is_streamed = 1, .vigil_ns = is_loop ? FILL_VIGIL_NS : 0,
+    };
+    filling->staging = xf_open(&setup);
+    if (filling->staging == NULL) {
+        free(filling);
+        return NULL;
+    }
+    xf_help(filling->staging, is_loop || helpers < FEW ? helpers : FEW, each_way, most);
+    return filling;
+}
+
+EXPORT Filling *xf_fill_begin(
+    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most) {
+    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most);
+}
+
+/* Do what is left in the calling thread too, and wait for the others. */
+EXPORT void xf_fill_end(Filling *filling) {
+    while (xf_run(filling->staging, INT64_MAX, 0));
+    xf_end(filling->staging);
+    xf_close(filling->staging);
+    free(filling);
+}
+
 /* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most`. */
 EXPORT void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most) {
-    static int64_t last_ns; /* atomic */
-    int64_t begun_ns = now_ns(), before_ns = __atomic_exchange_n(&last_ns, begun_ns, __ATOMIC_RELAXED);
-    int64_t offsets[] = {0, nbytes}, share = FILL_PIECE, firsts[] = {0, (nbytes + share - 1) / share};
-    Chunk chunk = {.memory = pinned};
-    Setup setup = {
-        .host = (char *)(uintptr_t)host, .offsets = offsets, .shares = &share, .firsts = firsts, .loads = 1,
-        .chunks = &chunk, .chunk_count = 1, .copy = sends_nothing, .record = records_nothing, .is_upward = 1,
-        .is_streamed = 1, .vigil_ns = FILL_VIGIL_NS,
-    };
-    Staging *staging = begun_ns - before_ns < LOOP_NS && helpers > 0 && firsts[1] > 1 ? xf_open(&setup) : NULL;
-    if (staging == NULL) {
-        fill(1, pinned, host, (size_t)nbytes);
-        return;
-    }
-    xf_help(staging, helpers, each_way, most);
-    while (xf_run(staging, INT64_MAX, 0));
-    xf_end(staging);
-    xf_close(staging);
+    Filling *filling =
+        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most) : NULL;
+    if (filling != NULL) xf_fill_end(filling);
+    else fill(1, pinned, host, (size_t)nbytes);
 }

@@ -1,0 +1,45 @@
+"""Pinned memory that threads of `staging.c` fill while the calling thread does something else."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from xferlib import _config, _native
+
+
+class Filling:
+    """Plain bytes on their way into pinned memory.
+
+    Args:
+        pinned: The address of memory that nothing else uses.
+        host: The address of as many bytes, which stay as they are until `end`.
+        nbytes: How many.
+        keep: What must outlive them.
+    """
+
+    __slots__ = ("_handle", "_keep", "_pid")
+
+    def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
+        crew = _config.crew()
+        arguments = (pinned, host, nbytes, crew.fillers, crew.each_way - 1, crew.both_ways)
+        library = _native.library()
+        self._keep = keep
+        self._pid = os.getpid()
+        self._handle: int | None = library.xf_fill_begin(*arguments)
+        if self._handle is None:
+            library.xf_fill(*arguments)
+
+    def end(self) -> None:
+        """Do what is left in this thread too; every byte is there."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
+            _native.library().xf_fill_end(handle)
+        self._keep = None
+
+    def __del__(self) -> None:
+        try:
+            if self._handle is not None:
+                self.end()
+        except Exception:  # it was never begun, or the interpreter is going away
+            return
