@@ -22,6 +22,7 @@ import xferlib as xl
 from xferlib import _hostmem, _native, _pieces, _staging, _transfer
 from xferlib._native import build
 from xferlib._native.cutting import Cut, cut
+from xferlib._native.filling import Filling
 from xferlib._native.lending import _steps
 from xferlib._plan import Path as Way
 from xferlib._registry import get
@@ -204,8 +205,105 @@ def test_memory_is_filled_alone_and_in_a_loop(nbytes: int, offset: int, helpers:
 
 
 @compiled
+@given(nbytes=st.integers(0, 1 << 20), offset=st.integers(0, 100), helpers=st.integers(0, 3), is_loop=st.booleans())
+def test_memory_is_filled_while_the_caller_does_something_else(
+    nbytes: int, offset: int, helpers: int, is_loop: bool
+) -> None:
+    source, library = bits_of(1 << 20, np.uint8, seed=4)[:nbytes], _native.library()
+    found = np.full(nbytes + offset + 100, 0xA5, np.uint8)
+    arguments = (found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8)
+    if is_loop:
+        library.xf_fill(*arguments)
+        found[:] = 0xA5
+    handle = library.xf_fill_begin(*arguments)
+    if handle is None:  # one thread is as good
+        assert nbytes <= 128 << 10 or not helpers
+        assert (found == 0xA5).all()
+        return
+    library.xf_fill_end(handle)
+    assert_same_bits(found[offset : offset + nbytes], source)
+    assert (found[:offset] == 0xA5).all()
+    assert (found[offset + nbytes :] == 0xA5).all()
+
+
+@compiled
+def test_a_filling_that_is_dropped_is_ended_before_its_memory_goes() -> None:
+    for nbytes in (100, 300 << 10, 1 << 20):
+        source, found = bits_of(nbytes, np.uint8, seed=nbytes), np.zeros(nbytes, np.uint8)
+        filling = Filling(found.ctypes.data, source.ctypes.data, nbytes, source)
+        del filling
+        assert_same_bits(found, source)
+
+
+class _Stopped:
+    """A driver that stops a transfer in the middle until it is let go, and tells which threads have entered."""
+
+    def __init__(self, stops_in: str, let_go: threading.Event) -> None:
+        self.entered: set[int] = set()
+        self.has_entered = threading.Condition()
+        stop = lambda *_: 0 if let_go.wait(60) else 1
+        go_on = lambda *_: 0
+        word, pointer = ctypes.c_uint64, ctypes.c_void_p
+        self.copy = ctypes.CFUNCTYPE(ctypes.c_int, word, word, ctypes.c_size_t, pointer)(
+            stop if stops_in == "copy" else go_on
+        )
+        self.record = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(go_on)
+        self.wait = ctypes.CFUNCTYPE(ctypes.c_int, pointer)(stop if stops_in == "wait" else go_on)
+        self.enter = ctypes.CFUNCTYPE(ctypes.c_int, pointer)(self._enter)
+
+    def _enter(self, context: int) -> int:
+        with self.has_entered:
+            self.entered.add(threading.get_ident())
+            self.has_entered.notify_all()
+        return 0
+
+    def await_entered(self, is_enough: Callable[[], bool]) -> bool:
+        with self.has_entered:
+            return self.has_entered.wait_for(is_enough, 60)
+
+
+@compiled
 def test_helpers_change_sides_when_the_other_direction_begins() -> None:
-    """More of them in one direction than its half leave it for one that wants some."""
+    """More of them in one direction than its share leave it for the other, which wants some."""
+    library, let_go = _native.library(), threading.Event()
+    host, pinned = np.zeros(4 * CHUNK, np.uint8), np.zeros(CHUNK, np.uint8)
+    offsets = (ctypes.c_int64 * 5)(*range(0, 5 * CHUNK, CHUNK))
+    shares, firsts = (ctypes.c_int64 * 4)(*[CHUNK] * 4), (ctypes.c_int64 * 5)(*range(5))
+
+    def opened(driver: _Stopped, *, is_upward: bool) -> Any:
+        functions = {
+            name: ctypes.cast(getattr(driver, name), ctypes.c_void_p).value
+            for name in ("copy", "record", "wait", "enter")
+        }
+        lent = (_native.Chunk * 1)(_native.Chunk(pinned.ctypes.data, 1, 0))
+        setup = _native.Setup(
+            host=host.ctypes.data, device=1, offsets=offsets, shares=shares, firsts=firsts, loads=4, chunks=lent,
+            chunk_count=1, stream=1, context=CONTEXT, is_upward=is_upward, shared_chunks=1, **functions,
+        )  # fmt: skip
+        staging = library.xf_open(ctypes.byref(setup))
+        library.xf_help(staging, 7, 7, 8)  # up to eight in one direction; six up and four down where both are at work
+        return staging, lent
+
+    up, down = _Stopped("copy", let_go), _Stopped("wait", let_go)
+    upward, upward_chunks = opened(up, is_upward=True)
+    try:
+        assert up.await_entered(lambda: len(up.entered) == 7)
+        downward, downward_chunks = opened(down, is_upward=False)
+        try:
+            assert down.await_entered(lambda: bool(up.entered & down.entered))
+        finally:
+            let_go.set()
+            library.xf_end(downward)
+            library.xf_close(downward)
+    finally:
+        let_go.set()
+        library.xf_end(upward)
+        library.xf_close(upward)
+    del upward_chunks, downward_chunks
+
+
+@compiled
+def test_transfers_in_both_directions_share_threads_and_chunks() -> None:
     host, device = bits_of(6000, np.uint8, seed=1), np.zeros(6000, np.uint8)
     back, home = np.zeros(6000, np.uint8), bits_of(6000, np.uint8, seed=2)
     how: dict[str, Any] = {"limit": 5, "chunks": 4, "threads": 1, "helpers": 6, "slice_": 1, "shared": 2}

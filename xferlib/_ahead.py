@@ -9,7 +9,7 @@ Ordinary memory is staged by other threads while the consumer works, and sent wh
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,6 @@ class _Staged(NamedTuple):
 
     filling: Filling
     buffer: _Buffer
-    nbytes: int
 
 
 class Conveyor:
@@ -98,20 +97,32 @@ class Conveyor:
         backend.attach(self._place)
         owner = backend.stream_current(self._place)
         array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
+        try:
+            ahead = self._begun(host, dtype, array, owner, found, is_recorded=recorder is not None)
+        except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
+            _transfer.abandon(backend, self._carrier)
+            raise
         if recorder is not None:
-            copied = self._upload(host, array, owner, found)
             recorder.called(begun, backend, host.nbytes)
-            return Ahead(self, array, owner, copied=copied)
-        if _plan.is_medium(found, host, dtype) and _native.is_on() and (buffer := self._buffer(host.nbytes)):
-            filling = Filling(buffer.pointer, address(host), host.nbytes, host)
-            return Ahead(self, array, owner, staged=_Staged(filling, buffer, host.nbytes))
-        source = _transfer.readable(host, dtype, backend, self._carrier, found)
-        if source is None:
-            return Ahead(self, array, owner, copied=self._upload(host, array, owner, found))
-        copied = self.copy(array, source, host.nbytes, owner)
+        return ahead
+
+    def _begun(
+        self, host: HostArray, dtype: np.dtype[Any], array: Array, owner: RawStream, found: Plan, *, is_recorded: bool
+    ) -> Ahead:
+        """An array that is being staged, or whose copy is enqueued."""
+        backend, nbytes = self.backend, host.nbytes
+        source = None
+        if not is_recorded:
+            if _plan.is_medium(found, host, dtype) and _native.is_on() and (buffer := self._buffer(nbytes)):
+                return Ahead(self, array, owner, _Staged(Filling(buffer.pointer, address(host), nbytes, host), buffer))
+            source = _transfer.readable(host, dtype, backend, self._carrier, found)
+        ahead = Ahead(self, array, owner, None)
+        ahead.copied = (
+            self._upload(host, array, owner, found) if source is None else self.copy(array, source, nbytes, owner)
+        )
         if found.path is Path.PINNED:
-            _transfer.hold_pinned(host, backend, copied)
-        return Ahead(self, array, owner, copied=copied)
+            _transfer.hold_pinned(host, backend, ahead.copied)
+        return ahead
 
     def _buffer(self, nbytes: int) -> _Buffer | None:
         """Memory that no copy uses any more; None where pinned memory is short."""
@@ -138,15 +149,10 @@ class Conveyor:
 
     def copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
         """Enqueue one copy from pinned memory, behind what ``owner`` has been given so far; the event after it."""
-        backend, carrier = self.backend, self._carrier
-        target = backend.operands((array,))[0]
-        try:
-            self._free, copied = backend.copy_behind(
-                target, source, nbytes, behind=owner, stream=carrier, event=self._free
-            )
-        except BaseException:
-            _transfer.abandon(backend, carrier)
-            raise
+        target = self.backend.operands((array,))[0]
+        self._free, copied = self.backend.copy_behind(
+            target, source, nbytes, behind=owner, stream=self._carrier, event=self._free
+        )
         return copied
 
     def _upload(self, host: HostArray, array: Array, owner: RawStream, found: Plan) -> RawEvent:
@@ -154,50 +160,46 @@ class Conveyor:
         backend, carrier = self.backend, self._carrier
         self._free = backend.event_record(owner, timing=False, event=self._free)
         backend.event_wait(carrier, self._free)
-        try:
-            _transfer.upload(host, backend.view(array), backend, carrier, found)
-            copied = _transfer.record(backend, carrier)
-        except BaseException:
-            _transfer.abandon(backend, carrier)
-            raise
-        if found.path is Path.PINNED:
-            _transfer.hold_pinned(host, backend, copied)
-        return copied
+        _transfer.upload(host, backend.view(array), backend, carrier, found)
+        return backend.event_record(carrier, timing=False)
+
+    def abandon(self) -> None:
+        """Wait for copies that may be under way and that nobody knows of."""
+        _transfer.abandon(self.backend, self._carrier)
 
 
 class Ahead:
     """One array on its way: see `xferlib._arriving.Arriving`, whose methods these are.
 
-    Either it is being staged, or its copy is enqueued.
+    Attributes:
+        copied: The event after its copy; None while it is being staged.
     """
 
-    __slots__ = ("_array", "_conveyor", "_copied", "_owner", "_staged")
+    __slots__ = ("_array", "_conveyor", "_owner", "_staged", "copied")
 
     has_failed = False
 
-    def __init__(
-        self,
-        conveyor: Conveyor,
-        array: Array,
-        owner: RawStream,
-        *,
-        staged: _Staged | None = None,
-        copied: RawEvent | None = None,
-    ) -> None:
+    def __init__(self, conveyor: Conveyor, array: Array, owner: RawStream, staged: _Staged | None) -> None:
         self._conveyor = conveyor
         self._array = array
         self._owner = owner
         self._staged = staged
-        self._copied = copied
+        self.copied: RawEvent | None = None
 
     def push(self) -> None:
         """Send what has been staged."""
         staged = self._staged
-        if staged is not None:
-            staged.filling.end()
-            self._copied = self._conveyor.copy(self._array, staged.buffer.pointer, staged.nbytes, self._owner)
-            staged.buffer.note(self._copied)
+        if staged is None:
+            return
+        filling, buffer = staged
+        filling.end()
+        try:
+            self.copied = self._conveyor.copy(self._array, buffer.pointer, filling.nbytes, self._owner)
+            buffer.note(self.copied)
             self._give_back(staged)
+        except BaseException:  # Ctrl-C too: it may have struck behind the copy
+            self._conveyor.abandon()
+            raise
 
     def _give_back(self, staged: _Staged) -> None:
         self._staged = None
@@ -211,22 +213,22 @@ class Ahead:
         """Wait until the source may be changed."""
         if self._staged is not None:
             self._staged.filling.end()
-        elif self._copied is not None:
-            self._conveyor.backend.event_synchronize(self._copied)
+        elif self.copied is not None:
+            self._conveyor.backend.event_synchronize(self.copied)
 
     await_end = release
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` wait for the copy."""
         self.push()
-        self._conveyor.backend.event_wait(stream, self._copied)
+        self._conveyor.backend.event_wait(stream, self.copied)
 
     def result(self) -> Array:
         """The array, ordered on the calling thread's current stream."""
         self.push()
         backend, owner = self._conveyor.backend, self._owner
         current = backend.stream_current(owner.device)
-        backend.event_wait(current, self._copied)
+        backend.event_wait(current, self.copied)
         if current.handle != owner.handle:  # whose memory it is, and which would hand it out again
             self._array = backend.guarded(self._array, owner)
             backend.consumed(self._array, current)
@@ -238,5 +240,5 @@ class Ahead:
         if staged is not None:
             staged.filling.end()
             self._give_back(staged)
-        elif self._copied is not None:
-            _transfer.in_flight.hold(self._conveyor.backend, self._copied, self._array)
+        elif self.copied is not None:
+            _transfer.in_flight.hold(self._conveyor.backend, self.copied, self._array)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from xferlib._layout import HostArray
     from xferlib.backends.base import Backend
 
+_TOGETHER_MOST = 128 << 10
+"""To copy so much takes less than to order two streams by events."""
 _DIRECT_MOST_PINNED = 1 << 20
 """The device needs 20 us for so much."""
 
@@ -61,8 +63,7 @@ class Lane:
     def way(self, host: Any) -> Way:
         """How a batch travels that is read where it is consumed.
 
-        Copying a small one takes less than ordering two streams by events. Where there are no streams a copy is
-        complete when it returns: the time for it is when it is wanted.
+        Where there are no streams a copy is complete when it returns: the time for it is when it is wanted.
         """
         if not self._may_choose:
             return Way.OWN
@@ -78,7 +79,7 @@ class Lane:
                 return Way.OWN
         if nbytes is None or nbytes > MEDIUM_NBYTES:
             return Way.OWN
-        return alone if nbytes > SMALL_NBYTES else Way.TOGETHER
+        return alone if nbytes > _TOGETHER_MOST else Way.TOGETHER
 
     def _has_pinned(self, leaves: list[HostArray]) -> bool:
         """Whether the device reads some of a batch by itself."""

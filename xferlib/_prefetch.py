@@ -40,11 +40,12 @@ def prefetch(
     that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
     or because no device holds its dtype) is tried again then, so that none is lost.
 
-    The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, which are copied at once. Any
-    other iterable is read ahead by a thread, one item after the other: each has been copied before the next is
-    asked for, so that a generator may fill the same array again and again. Batches of up to 64 KiB travel on your
-    own stream, since copying them takes less than ordering two streams, and those that are ready travel together:
-    they share an allocation, which lives as long as any of them.
+    The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
+    their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
+    other: each has been copied before the next is asked for, so that a generator may fill the same array again
+    and again. Of a list, batches of up to 128 KiB travel on your own stream, since copying them takes less than
+    ordering two streams, and those that are ready travel together: they share an allocation, which lives as long
+    as any of them. Single arrays of up to 2 MiB are copied on another stream into memory of yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)

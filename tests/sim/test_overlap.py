@@ -18,6 +18,7 @@ from xferlib.sim.backend import SimBackend
 
 N = 600_000  # more than 2 MiB, so that batches travel on streams of their own
 ITEMS = [np.full(N, number, np.float32) for number in range(7)]
+MEDIUM = [np.full(70_000, number, np.float32) for number in range(7)]
 SMALL = [np.full(100, number, np.float32) for number in range(7)]
 
 
@@ -33,6 +34,18 @@ def pageable() -> Any:
 
 def small() -> Any:
     return SMALL
+
+
+def medium() -> Any:
+    return MEDIUM
+
+
+def medium_pinned() -> Any:
+    return [xl.pinned_array(item) for item in MEDIUM]
+
+
+def medium_columns() -> Any:
+    return [np.full((1000, 140), number, np.float32)[:, ::2] for number in range(7)]
 
 
 def pinned() -> Any:
@@ -71,7 +84,7 @@ def rewritten() -> Iterator[Any]:
         yield memory
 
 
-SOURCES = [pageable, small, pinned, generated, refilled, trees, large]
+SOURCES = [pageable, small, medium, medium_pinned, medium_columns, pinned, generated, refilled, trees, large]
 
 
 def consume(source: Callable[[], Any], **options: Any) -> list[float]:
@@ -79,16 +92,26 @@ def consume(source: Callable[[], Any], **options: Any) -> list[float]:
     for batch in xl.prefetch(source(), **options):
         x = batch["x"] if isinstance(batch, dict) else batch
         x += 1.0
-        found.append(float(xl.to_host(x)[-1]) - 1.0)
+        found.append(float(xl.to_host(x).flat[-1]) - 1.0)
     return found
 
 
 def summed(source: Callable[[], Any]) -> float:
     """The host waits at the end alone."""
-    total = xl.zeros(N, "float32")
+    total = xl.zeros(source()[0].shape, "float32")
     for batch in xl.prefetch(source()):
         total += batch
     return float(xl.to_host(total)[-1])
+
+
+def on_streams_in_turn(source: Callable[[], Any]) -> bool:
+    """Each batch goes before its kernel has run, on another stream than the one before."""
+    batches, sums = xl.prefetch(source()), []
+    for _ in range(7):
+        stream = xl.Stream()
+        with stream:
+            sums.append((stream, next(batches) * 2.0))
+    return all(float(xl.to_host(x, stream=s)[-1]) == 2.0 * number for number, (s, x) in enumerate(sums))
 
 
 def doubled(batch: Any) -> Any:
@@ -117,6 +140,13 @@ def test_every_source_is_prefetched_without_a_race_under_every_schedule(source: 
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("source", [small, medium, medium_pinned, pageable], ids=lambda source: source.__name__)
+def test_the_consumer_may_change_streams_without_a_race(source: Any, schedule: str) -> None:
+    with sim.check("raise", schedule=schedule):
+        assert on_streams_in_turn(source)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
 def test_maps_are_without_a_race_under_every_schedule(schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         for devices in (None, ["sim:0", "sim:1"]):
@@ -136,12 +166,15 @@ def nothing(self: SimBackend, *_: Any, **__: Any) -> None:
     [
         ("event_wait", lambda: consume(pageable) == list(range(7))),
         ("event_wait", lambda: consume(large) == list(range(4))),
+        ("event_wait", lambda: consume(medium) == list(range(7))),
+        ("event_wait", lambda: consume(medium_pinned) == list(range(7))),
+        ("consumed", lambda: on_streams_in_turn(medium)),
         ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
         ("event_synchronize", lambda: consume(refilled) == list(range(7))),
         ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
         ("consumed", lambda: summed(pageable) == 21.0),
     ],
-    ids=["list", "generator", "transform", "refilled", "map", "lifetime"],
+    ids=["list", "generator", "medium", "medium pinned", "medium lifetime", "transform", "refilled", "map", "lifetime"],
 )
 def test_a_wait_that_is_taken_away_is_found_out(
     wait: str, program: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
@@ -201,7 +234,7 @@ def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...
         x = batch["x"] if isinstance(batch, dict) else batch
         while True:
             try:
-                found.append(float(xl.to_host(x)[-1]))
+                found.append(float(xl.to_host(x).flat[-1]))
                 break
             except errors:
                 continue
@@ -222,14 +255,17 @@ def points(fault: str, program: Callable[[], Any]) -> int:
 
 @pytest.mark.parametrize("fault", STRIKES)
 @pytest.mark.parametrize(
-    "source", [pageable, small, pinned, generated, rewritten, trees], ids=lambda source: source.__name__
+    "source",
+    [pageable, small, medium, medium_pinned, medium_columns, pinned, generated, rewritten, trees],
+    ids=lambda source: source.__name__,
 )
 def test_a_fault_at_any_point_loses_no_batch(source: Any, fault: str) -> None:
-    given = source() if source is pinned else None  # whose own memory is no part of this
+    given = source() if source in (pinned, medium_pinned) else None  # whose own memory is no part of this
+    transform = None if source in (medium, medium_pinned, medium_columns) else doubled  # with one they go as others do
 
     def run() -> None:
         batches = given if given is not None else source()
-        found = persistent(xl.prefetch(batches, transform=doubled), STRIKES[fault])
+        found = persistent(xl.prefetch(batches, transform=transform), STRIKES[fault])
         assert found == list(range(7))
 
     count = points(fault, run)
@@ -240,7 +276,7 @@ def test_a_fault_at_any_point_loses_no_batch(source: Any, fault: str) -> None:
     assert_nothing_runs()
 
 
-@pytest.mark.parametrize("source", [pageable, generated], ids=lambda source: source.__name__)
+@pytest.mark.parametrize("source", [pageable, medium, generated], ids=lambda source: source.__name__)
 def test_a_device_lost_at_any_point_is_an_error_and_no_hang(source: Any) -> None:
     def run() -> None:
         with xl.prefetch(source()) as prefetcher:
@@ -315,7 +351,9 @@ def test_a_device_that_is_too_small_for_the_depth_is_used_as_far_as_it_goes(
     np.testing.assert_array_equal(xl.to_host(total), np.full(N, 21.0, np.float32))
 
 
-@pytest.mark.parametrize("source", [pageable, generated, large], ids=lambda source: source.__name__)
+@pytest.mark.parametrize(
+    "source", [pageable, medium, medium_pinned, generated, large], ids=lambda source: source.__name__
+)
 @pytest.mark.parametrize("has_failed", [False, True])
 def test_a_consumer_that_stops_leaves_nothing_behind(source: Any, has_failed: bool) -> None:
     used = in_use()

@@ -18,12 +18,13 @@ class Filling:
         keep: What must outlive them.
     """
 
-    __slots__ = ("_handle", "_keep", "_pid")
+    __slots__ = ("_handle", "_keep", "_pid", "nbytes")
 
     def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
         crew = _config.crew()
         arguments = (pinned, host, nbytes, crew.fillers, crew.each_way - 1, crew.both_ways)
         library = _native.library()
+        self.nbytes = nbytes
         self._keep = keep
         self._pid = os.getpid()
         self._handle: int | None = library.xf_fill_begin(*arguments)

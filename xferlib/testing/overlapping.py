@@ -57,19 +57,20 @@ class Overlapping(Processes):
             scribble(memory)
 
     def test_a_prefetched_batch_stays_what_it_is_when_its_source_and_its_neighbours_go(self) -> None:
-        items = [bits_of(2500 << 10, np.uint8, seed=number) for number in range(8)]
-        given = [item.copy() for item in items]
-        kept = [batch for number, batch in enumerate(xl.prefetch(given, device=self.place)) if number % 3 == 0]
-        for item in given:
-            scribble(item)
-        again = [self.up(item) for item in items]  # takes over whatever memory was let go of
-        for item, batch in zip(items[::3], kept, strict=True):
-            assert_same_bits(self.down(batch), item)
-        del again
+        for nbytes in (300 << 10, 2500 << 10):
+            items = [bits_of(nbytes, np.uint8, seed=number) for number in range(8)]
+            given = [item.copy() for item in items]
+            kept = [batch for number, batch in enumerate(xl.prefetch(given, device=self.place)) if number % 3 == 0]
+            for item in given:
+                scribble(item)
+            again = [self.up(item) for item in items]  # takes over whatever memory was let go of
+            for item, batch in zip(items[::3], kept, strict=True):
+                assert_same_bits(self.down(batch), item)
+            del again
 
     def test_prefetched_batches_are_ordered_on_the_stream_that_is_current(self) -> None:
-        items = [bits_of(2500 << 10, np.uint8, seed=number) for number in range(8)]
-        for source in (items, iter(items)):
+        medium, large = ([bits_of(n << 10, np.uint8, seed=number) for number in range(8)] for n in (300, 2500))
+        for items, source in ((medium, medium), (large, large), (large, iter(large))):
             batches, copies = xl.prefetch(source, device=self.place), []
             for _ in items:
                 stream = self.stream()
@@ -106,8 +107,8 @@ class Overlapping(Processes):
             yield from items
             raise _FailureError
 
-        for count in (0, 1, 4):
-            items = [bits_of(70 << 10, np.uint8, seed=number) for number in range(count)]
+        for count, nbytes in itertools.product((0, 1, 4), (70 << 10, 300 << 10)):
+            items = [bits_of(nbytes, np.uint8, seed=number) for number in range(count)]
             wrong = [*items, np.array([{}])]
             for source, error in ((fails(items), _FailureError), (wrong, UnsupportedDTypeError)):
                 batches = xl.prefetch(source, device=self.place)
@@ -195,7 +196,8 @@ class Overlapping(Processes):
             def endless():
                 for number in itertools.count():
                     yield np.full(3 << 18, number)
-            kept = [xl.prefetch(endless(), device=PLACE), xl.prefetch([np.ones(3 << 18)] * 9, device=PLACE)]
+            lists = [[np.ones(size)] * 9 for size in (1000, 3 << 14, 3 << 18)]
+            kept = [xl.prefetch(batches, device=PLACE) for batches in (endless(), *lists)]
             batches = [next(each) for each in kept for _ in range(3)]
             begun = threading.Event()
             def forever(chunk):
@@ -217,7 +219,7 @@ class Overlapping(Processes):
             import itertools
             prefetchers = [
                 xl.prefetch((np.full(3 << 18, number) for number in itertools.count()), device=PLACE),
-                xl.prefetch([np.full(3 << 18, number) for number in range(9)], device=PLACE),
+                *(xl.prefetch([np.full(n, number) for number in range(9)], device=PLACE) for n in (3 << 14, 3 << 18)),
             ]
             for prefetcher in prefetchers:
                 assert (xl.to_host(next(prefetcher)) == 0).all()
