@@ -21,12 +21,13 @@ LAYERS = [
     {"_registry"},
     {"_device", "_leaves"},
     {"_stream", "_hostmem", "_workers", "_pin", "_pinned", "_staging", "_pieces", "_devicecopy"},
-    {"_plan"},
-    {"_transfer", "_direct"},
+    {"_plan", "_inflight"},
+    {"_transfer", "_copying", "_direct"},
     {"_move"},
     {"_packing"},
     {"_api"},
-    {"_create", "_arriving"},
+    {"_create", "_arriving", "_ahead"},
+    {"_lane"},
     {"_batch"},
     {"_pipeline"},
     {"_readahead"},
@@ -38,8 +39,8 @@ LAYERS = [
 ]
 FOR_BACKENDS = {
     "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal",
-    "backends.base", "backends._host", "backends._cuda", "backends._cuda_kernels", "backends._cuda_calls",
-    "backends._torch_cuda", "_native", "_native.calling",
+    "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
+    "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_cuda", "_native", "_native.calling",
 }  # fmt: skip
 """What a backend may know: the seam, and what backends share. Nothing that decides."""
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _hostmem, _native, _pieces, _staging, _transfer
+from xferlib import _copying, _hostmem, _native, _pieces, _staging
 from xferlib._native import build
 from xferlib._native.cutting import Cut, cut
 from xferlib._native.filling import Filling
@@ -646,7 +646,7 @@ def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monke
     with _staged():
         pieces = _pieces.pieces(np.empty_like(x), x.dtype)
     stream = fake.stream_current(d.device)
-    lending = _transfer._lending(pieces, d.pointer, fake, stream, ring, None, is_upward=False)
+    lending = _copying._lending(pieces, d.pointer, fake, stream, ring, None, is_upward=False)
     assert lending is not None
     monkeypatch.setattr(_native.library(), "xf_open", lambda setup: None)
     for _ in range(3):  # as the threads of one transfer would, one after the other

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _pieces, _pinned, _staging, _transfer
+from xferlib import _copying, _inflight, _pieces, _pinned, _staging
 from xferlib._plan import Path
 from xferlib._registry import get
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
@@ -483,13 +483,13 @@ def test_an_interrupt_behind_an_enqueued_copy_waits_for_it(
     source = xl.pinned_array(bits_of(200_000, np.uint8, seed=9), backend="fake")
     there = xl.to_device(source, device=HERE)
     name = "upload" if is_upload else "enqueue_download"
-    own = getattr(_transfer, name)
+    own = getattr(_copying, name)
 
     def interrupted(*args: Any) -> None:
         own(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_transfer, name, interrupted)
+    monkeypatch.setattr(_copying, name, interrupted)
     target = xl.pinned_empty(200_000, "uint8", backend="fake")
     with pytest.raises(KeyboardInterrupt):
         if is_upload:
@@ -536,7 +536,7 @@ class _Asked:
 
 
 def test_what_is_in_flight_is_let_go_at_a_cost_that_does_not_grow() -> None:
-    held, backend = _transfer._InFlight(), _Asked()
+    held, backend = _inflight._InFlight(), _Asked()
     backend.done = set(range(1, 500))  # the first one, 0, takes for ever
     for number in range(500):
         held.hold(backend, number, object())  # type: ignore[arg-type]
@@ -548,7 +548,7 @@ def test_what_is_in_flight_is_let_go_at_a_cost_that_does_not_grow() -> None:
 
 
 def test_many_copies_that_are_all_in_flight_are_all_held() -> None:
-    held, backend = _transfer._InFlight(), _Asked()
+    held, backend = _inflight._InFlight(), _Asked()
     for number in range(300):
         held.hold(backend, number, object())  # type: ignore[arg-type]
     assert {event for _, event, _ in held._held.values()} == set(range(300))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib import _api, _array, _native, _pinned, _plan, _recording, _transfer
+from xferlib import _api, _array, _copying, _inflight, _native, _pinned, _plan, _recording
 from xferlib._layout import address
 from xferlib._native.filling import Filling
 from xferlib._plan import Path
@@ -100,7 +100,7 @@ class Conveyor:
         try:
             ahead = self._begun(host, dtype, array, owner, found, is_recorded=recorder is not None)
         except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
-            _transfer.abandon(backend, self._carrier)
+            _inflight.abandon(backend, self._carrier)
             raise
         if recorder is not None:
             recorder.called(begun, backend, host.nbytes)
@@ -115,13 +115,13 @@ class Conveyor:
         if not is_recorded:
             if _plan.is_medium(found, host, dtype) and _native.is_on() and (buffer := self._buffer(nbytes)):
                 return Ahead(self, array, owner, _Staged(Filling(buffer.pointer, address(host), nbytes, host), buffer))
-            source = _transfer.readable(host, dtype, backend, self._carrier, found)
+            source = _copying.readable(host, dtype, backend, self._carrier, found)
         ahead = Ahead(self, array, owner, None)
         ahead.copied = (
             self._upload(host, array, owner, found) if source is None else self.copy(array, source, nbytes, owner)
         )
         if found.path is Path.PINNED:
-            _transfer.hold_pinned(host, backend, ahead.copied)
+            _inflight.hold_pinned(host, backend, ahead.copied)
         return ahead
 
     def _buffer(self, nbytes: int) -> _Buffer | None:
@@ -160,12 +160,12 @@ class Conveyor:
         backend, carrier = self.backend, self._carrier
         self._free = backend.event_record(owner, timing=False, event=self._free)
         backend.event_wait(carrier, self._free)
-        _transfer.upload(host, backend.view(array), backend, carrier, found)
+        _copying.upload(host, backend.view(array), backend, carrier, found)
         return backend.event_record(carrier, timing=False)
 
     def abandon(self) -> None:
         """Wait for copies that may be under way and that nobody knows of."""
-        _transfer.abandon(self.backend, self._carrier)
+        _inflight.abandon(self.backend, self._carrier)
 
 
 class Ahead:
@@ -241,4 +241,4 @@ class Ahead:
             staged.filling.end()
             self._give_back(staged)
         elif self.copied is not None:
-            _transfer.in_flight.hold(self._conveyor.backend, self.copied, self._array)
+            _inflight.in_flight.hold(self._conveyor.backend, self.copied, self._array)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _array, _convert, _device, _direct, _hostmem, _move, _registry, _transfer
+from xferlib import _array, _convert, _copying, _device, _direct, _hostmem, _move, _registry
 from xferlib._array import Array, ArrayInfo
 from xferlib._recording import Kind
 from xferlib._stream import Stream
@@ -151,7 +151,7 @@ def _from_host(
         memory = target.host_view(filled)
         if np.may_share_memory(memory, host):
             host = host.copy()
-        _transfer.copy_on_cpu(Kind.H2D, memory, host, target, place)
+        _copying.copy_on_cpu(Kind.H2D, memory, host, target, place)
         return filled
     target.attach(place)
     return _move.host_to_device(host, target, place, wanted, order, out, into)
@@ -191,27 +191,33 @@ def to_device_async(
     Raises:
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
-    return begin(x, backend=backend, device=device, dtype=dtype, stream=stream, out=out)
+    target, place, order, into = target_of(backend, device, stream, out)
+    return begin(x, target, place, order, dtype=dtype, out=out, into=into)
 
 
 def begin(
     x: Any,
+    target: Backend,
+    place: Device,
+    order: RawStream | None,
     *,
-    backend: str | None = None,
-    device: str | int | Device | None = None,
     dtype: Any = None,
-    stream: Any = None,
     out: Array | None = None,
+    into: ArrayInfo | None = None,
     is_awaited: bool = False,
 ) -> Transfer:
-    """`to_device_async`; ``is_awaited`` as in `xferlib._transfer.Transfer.start`."""
+    """`to_device_async` to a device, and on a stream, that have been looked up.
+
+    Args:
+        into: What ``out`` is.
+        is_awaited: As in `xferlib._transfer.Transfer.start`.
+    """
     source = _registry.backend_of(x)
-    target, place, order, into = target_of(backend, device, stream, out)
     if source is not None and source.name != "numpy":
         info = source.view(x)
         if info.device.kind != "cpu":
-            done = to_device(x, backend=backend, device=device, dtype=dtype, stream=stream, out=out)
-            return _on_device(done, target, place, order)
+            stream = Stream._of(order, target) if order is not None else None
+            return _on_device(to_device(x, device=place, dtype=dtype, stream=stream, out=out), target, place, order)
         host = source.host_view(x)
     else:
         host = _array.as_host_array(x)
@@ -300,7 +306,7 @@ def _to_host_from_cpu(
     filled = out if out is not None else _hostmem.host_cache.empty(host.shape, wanted)
     if np.may_share_memory(filled, host):
         host = host.copy()
-    _transfer.copy_on_cpu(Kind.D2H, filled, host, source, place)
+    _copying.copy_on_cpu(Kind.D2H, filled, host, source, place)
     return filled
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _packing, _registry, _transfer
+from xferlib import _api, _copying, _inflight, _packing, _registry
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
 from xferlib._transfer import Transfer
@@ -68,14 +68,14 @@ class Arriving:
         for number in alone:
             leaf = leaves[number]
             if self._is_left_to_threads(leaf, place):
-                self._transfers.append((_api.begin(leaf, device=place, stream=order, is_awaited=True), number))
+                self._transfers.append((_api.begin(leaf, self._backend, place, self._stream, is_awaited=True), number))
             else:
                 self._results[number] = _api.to_device(leaf, device=place, stream=order)
                 self._owned.append(self._results[number])
         if packed:
             self._owned.append(_packing.send(leaves, self._results, packed, self._backend, self._stream))
         if self._owned:
-            self._event = _transfer.record(self._backend, self._stream)
+            self._event = _inflight.record(self._backend, self._stream)
 
     def _is_left_to_threads(self, leaf: Any, place: Device) -> bool:
         nbytes = _nbytes(leaf)
@@ -83,7 +83,7 @@ class Arriving:
             return nbytes >= THREADS_FROM
         if not isinstance(leaf, np.ndarray):
             return False
-        return _transfer.stages_alone(leaf, _api.wanted_dtype(None, leaf.dtype), self._backend, place)
+        return _copying.stages_alone(leaf, _api.wanted_dtype(None, leaf.dtype), self._backend, place)
 
     def push(self) -> None:
         """Let threads begin what there was no room for."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _registry, _transfer, _tree
+from xferlib import _api, _inflight, _registry, _tree
 from xferlib._arriving import Arriving
 from xferlib._lane import Lane, Way
 from xferlib._leaves import flatten
@@ -112,7 +112,7 @@ class Batch:
                 leaves[number] = lane.backend.guarded(leaf, self._stream)
                 made.append(leaves[number])
         self._value = rebuild(leaves)
-        self._event = _transfer.record(lane.backend, self._stream)
+        self._event = _inflight.record(lane.backend, self._stream)
         self._made = made
 
     def push(self) -> None:

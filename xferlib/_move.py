@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _devicecopy, _direct, _hostmem, _native, _pinned, _plan, _recording, _staging, _transfer
+from xferlib import _copying, _devicecopy, _direct, _hostmem, _inflight, _native, _pinned, _plan, _recording, _staging
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
@@ -84,12 +84,12 @@ def host_to_device(
     if found.path is Path.PERMUTED:
         found = _upload_permuted(src, into, backend, order, found)
     elif is_flat:
-        _transfer.upload(src, into, backend, order, found, is_blocking=stream is None)
+        _copying.upload(src, into, backend, order, found, is_blocking=stream is None)
     else:
         _upload_strided(src, into, backend, order, found)
     if found.path is Path.PINNED:
         if stream is None:
-            _transfer.await_copy(backend, order, src, out)
+            _copying.await_copy(backend, order, src, out)
         else:
             _keep_until_copied(src, out, backend, order)
     if recorder is not None:
@@ -133,14 +133,14 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
             casting.cast_into(dst, src)
         finally:
             backend.stream_use(current)
-    _transfer.in_flight.hold(backend, _transfer.record(backend, stream), src, dst)
+    _inflight.in_flight.hold(backend, _inflight.record(backend, stream), src, dst)
 
 
 def _keep_until_copied(src: HostArray, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Keep both ends of a copy from pinned memory that is in flight until it is done."""
-    event = _transfer.record(backend, stream)
-    _transfer.hold_pinned(src, backend, event)
-    _transfer.in_flight.hold(backend, event, dst)
+    event = _inflight.record(backend, stream)
+    _inflight.hold_pinned(src, backend, event)
+    _inflight.in_flight.hold(backend, event, dst)
 
 
 def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> Plan:
@@ -149,16 +149,16 @@ def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: R
     try:
         temporary = backend.empty(lies.shape, dst.dtype, device=dst.device, stream=stream)
     except DeviceMemoryError:
-        _transfer.upload(src, dst, backend, stream, _plan.STAGED)
+        _copying.upload(src, dst, backend, stream, _plan.STAGED)
         return _plan.STAGED
     info = backend.view(temporary)
     inner = _plan.plan(lies, dst.dtype, backend, may_permute=False)
-    _transfer.upload(lies, info, backend, stream, inner)
+    _copying.upload(lies, info, backend, stream, inner)
     strides = [0] * src.ndim
     for axis, stride in zip(found.order, c_strides(lies.shape, dst.dtype.itemsize), strict=True):
         strides[axis] = stride
     _devicecopy.copy(dst, info._replace(shape=src.shape, strides=tuple(strides)), backend, stream)
-    _transfer.in_flight.hold(backend, _transfer.record(backend, stream), temporary)
+    _inflight.in_flight.hold(backend, _inflight.record(backend, stream), temporary)
     return inner
 
 
@@ -166,9 +166,9 @@ def _upload_strided(src: HostArray, dst: ArrayInfo, backend: Backend, stream: Ra
     """Fill an ``out`` with gaps through a contiguous temporary."""
     temporary = backend.empty(src.shape, dst.dtype, device=dst.device, stream=stream)
     info = backend.view(temporary)
-    _transfer.upload(src, info, backend, stream, found)
+    _copying.upload(src, info, backend, stream, found)
     _devicecopy.copy(dst, info, backend, stream)
-    _transfer.in_flight.hold(backend, _transfer.record(backend, stream), temporary)
+    _inflight.in_flight.hold(backend, _inflight.record(backend, stream), temporary)
 
 
 def host_to_device_async(
@@ -195,19 +195,19 @@ def host_to_device_async(
     _plan.refuse_slow(found, src, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     if found.path is Path.STAGED and info.is_c_contiguous:
-        job = _transfer.upload_job(src, info, backend, order, transfer)
+        job = _copying.upload_job(src, info, backend, order, transfer)
         transfer.start(job, keep=(src,), is_awaited=is_awaited)
     else:
         try:
             if info.is_c_contiguous:
-                _transfer.upload(src, info, backend, order, found)
+                _copying.upload(src, info, backend, order, found)
             else:
                 _upload_strided(src, info, backend, order, found)
             if found.path is Path.PINNED:
                 _keep_until_copied(src, dst, backend, order)
             transfer.finish()
         except BaseException:
-            _transfer.abandon(backend, order)
+            _inflight.abandon(backend, order)
             raise
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
@@ -250,7 +250,7 @@ def scattered_to_device(
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     transfer = Transfer(slab, backend, stream, nbytes=nbytes, path=Path.STAGED.value, is_upload=True)
-    job = _transfer.scattered_job(parts, info, backend, stream, transfer)
+    job = _copying.scattered_job(parts, info, backend, stream, transfer)
     if job is None:
         return None
     transfer.start(job, keep=(parts,), is_awaited=True)
@@ -286,7 +286,7 @@ def device_to_host(
     found = _plan.plan(dst, info.dtype, backend, may_permute=False)
     if out is not None:
         _plan.refuse_slow(found, dst, "to_host")
-    _transfer.download(flat, dst, backend, order, found)
+    _copying.download(flat, dst, backend, order, found)
     del temporary
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
@@ -336,13 +336,13 @@ def device_to_host_async(
     found = _plan.plan(dst, info.dtype, backend, may_permute=False)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path in (Path.SMALL, Path.STAGED):
-        transfer.start(_transfer.download_job(flat, dst, backend, order, transfer), keep=(src, temporary))
+        transfer.start(_copying.download_job(flat, dst, backend, order, transfer), keep=(src, temporary))
     else:
         try:
-            _transfer.enqueue_download(flat, dst, backend, order, found)
+            _copying.enqueue_download(flat, dst, backend, order, found)
             transfer.finish(src, temporary)
         except BaseException:
-            _transfer.abandon(backend, order)
+            _inflight.abandon(backend, order)
             raise
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
@@ -384,7 +384,7 @@ def device_to_device(
         flat, temporary = target.view(between), (temporary, between)
     kind = Kind.D2D if flat.device.index == into.device.index else Kind.PEER
     _devicecopy.copy(into, flat._replace(device=into.device), target, order, kind)
-    _transfer.in_flight.hold(target, _transfer.record(target, order), src, temporary, dst)
+    _inflight.in_flight.hold(target, _inflight.record(target, order), src, temporary, dst)
     if recorder is not None:
         recorder.called(begun, target, into.nbytes)
     return dst

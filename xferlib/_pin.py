@@ -158,7 +158,7 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
 
     def _await_copies(self) -> None:
         """Wait for whatever may still use the pages: xferlib's copies on every device, the library's on the current."""
-        from xferlib._transfer import in_flight
+        from xferlib._inflight import in_flight
 
         in_flight.drain()
         current = self._backend.device_current()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _device, _plan, _registry, _transfer
+from xferlib import _api, _copying, _device, _plan, _registry
 from xferlib._ahead import Conveyor
 from xferlib._arriving import THREADS_FROM
 from xferlib._lane import Lane
@@ -117,7 +117,7 @@ def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
     dtype = _api.wanted_dtype(None, leaf.dtype)
     if _plan.plan(leaf, dtype, backend, may_permute=False).path is _plan.Path.PINNED:
         return False
-    return not _transfer.stages_alone(leaf, dtype, backend, place)
+    return not _copying.stages_alone(leaf, dtype, backend, place)
 
 
 def _copy_stream(backend: Backend, place: Device) -> RawStream:

@@ -7,8 +7,6 @@ arrays and memory pool, and names its current stream.
 from __future__ import annotations
 
 import math
-import os
-import sys
 import threading
 import weakref
 from typing import Any, NamedTuple
@@ -22,124 +20,21 @@ from xferlib._array import Array
 from xferlib._device import Device
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda_calls import CudaEvent
+from xferlib.backends._cuda_contexts import Current, Inside
+from xferlib.backends._cuda_errors import check, failure, is_forked, refuse_fork
 from xferlib.backends._cuda_kernels import CudaKernels
+from xferlib.backends._cuda_memory import CudaPinned
 from xferlib.backends.base import Backend, DeviceProperties, PinnedBlock, RawStream, StagingCalls
 from xferlib.errors import (
     BackendUnavailableError,
     ContextError,
-    DeviceLostError,
     DeviceMemoryError,
-    ForkError,
     PinnedMemoryError,
     TransferError,
 )
 
-# After these nothing more can run in the process (CUDA driver API, "CUresult").
-_STICKY = frozenset({
-    "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
-    "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_INVALID_PC", "CUDA_ERROR_ASSERT",
-    "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_NVLINK_UNCORRECTABLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-})  # fmt: skip
-
 _MOST_SEEN = 64
 _LEGACY = (0, 1)
-
-_forked_from: int | None = None
-
-
-def _mark_forked() -> None:
-    global _forked_from
-    _forked_from = os.getppid()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_forked)
-
-
-def check(result: Any, doing: str) -> None:
-    """Raise the typed error for a driver call that did not succeed."""
-    if int(result) != calls.SUCCESS:
-        raise failure(result, doing)
-
-
-def failure(result: Any, doing: str) -> Exception:
-    """The error for a driver result, as fact, value and remedy."""
-    if _forked_from is not None:
-        return ForkError(
-            f"{doing} in process {os.getpid()}, forked from {_forked_from} after CUDA was initialised there; "
-            "start workers with multiprocessing.get_context('spawn'), or fork first"
-        )
-    name = calls.error_name(int(result))
-    if name in _STICKY:
-        return DeviceLostError(
-            f"{doing} failed with {name}: an earlier kernel or copy broke the CUDA context, and nothing more can run "
-            "on the device in this process; restart it (compute-sanitizer finds the faulty access)"
-        )
-    if int(result) == calls.OUT_OF_MEMORY:
-        return DeviceMemoryError(f"{doing} failed with {name}: free device arrays, or move less at a time")
-    return TransferError(f"{doing} failed with {name}; `xferlib info` shows the driver and the devices")
-
-
-class CudaPinned:
-    """Page-locked host memory, valid for every device; freed when the object dies."""
-
-    __slots__ = ("__weakref__", "nbytes", "pointer")
-
-    def __init__(self, nbytes: int) -> None:
-        result, pointer = driver.cuMemHostAlloc(nbytes, driver.CU_MEMHOSTALLOC_PORTABLE)
-        if int(result) != calls.SUCCESS:
-            raise PinnedMemoryError(
-                f"page-locking {nbytes} bytes failed with {calls.error_name(int(result))}: release pinned arrays, call "
-                "xferlib.pinned_pool().trim(), or set XFERLIB_PINNED_LIMIT below what the machine allows"
-            )
-        self.pointer = int(pointer)
-        self.nbytes = nbytes
-        weakref.finalize(self, _free_pinned, self.pointer, os.getpid()).atexit = False
-
-
-def _free_pinned(pointer: int, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child must not touch the driver
-        driver.cuMemFreeHost(pointer)
-
-
-class Guard:
-    """Owns an allocation that streams besides its own work on.
-
-    A library's pool hands freed memory to the next allocation on the *allocation* stream. When the
-    last array over this memory dies, that stream is made to wait for the others first.
-    """
-
-    __slots__ = ("allocation", "backend", "pid", "stream", "users")
-
-    def __init__(self, backend: CudaBackend, allocation: Any, stream: RawStream) -> None:
-        self.backend = backend
-        self.allocation = allocation
-        self.stream = stream
-        self.users: dict[tuple[int, int], RawStream] = {}
-        self.pid = os.getpid()
-
-    def used_on(self, stream: RawStream) -> None:
-        """The memory must outlast what ``stream`` has been given so far."""
-        self.users[stream.device.index, stream.handle] = stream
-
-    def __del__(self) -> None:
-        # A forked child must not free the parent's memory; at its end the process gives back all of it.
-        if self.pid != os.getpid() or sys.is_finalizing():
-            _immortal.keep(self.allocation)
-            return
-        try:
-            self.backend.attach(self.stream.device)
-            current = self.backend.stream_current(self.stream.device)
-            self.used_on(current)
-            own = (self.stream.device.index, self.stream.handle)
-            for place, user in self.users.items():
-                if place != own:
-                    self.backend.event_wait(self.stream, self.backend.event_record(user, timing=False))
-            with self.backend.inside(self.stream.device):  # whose default stream frees it
-                self.allocation = None
-        except Exception:  # the interpreter or the context is going away, and the memory with it
-            return
 
 
 class Made(NamedTuple):
@@ -196,7 +91,7 @@ class CudaBackend(CudaKernels, Backend):
             raise failure(result, f"synchronising {device}")
 
     def attach(self, device: Device) -> None:
-        if _forked_from is not None:
+        if is_forked():
             raise failure(0, f"using {device}")
         handle = calls.context_current()
         if handle in self._primaries:
@@ -305,7 +200,7 @@ class CudaBackend(CudaKernels, Backend):
         return calls.is_host_memory(pointer)
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        self._refuse_fork("copying")
+        refuse_fork("copying")
         result = self._inside(stream.device, calls.copy, dst, src, nbytes, stream.handle)
         if result == calls.INVALID_VALUE and len(self._devices) > 1:
             result = self._copy_between(dst, src, nbytes, stream)
@@ -371,7 +266,7 @@ class CudaBackend(CudaKernels, Backend):
 
     def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], pointer: int, most: int) -> bool:
         context = self._contexts.get(0)  # none until the device is attached; one of several may not be the current one
-        if copy is None or context is None or len(self._devices) != 1 or _forked_from is not None:
+        if copy is None or context is None or len(self._devices) != 1 or is_forked():
             return False
         device = self._devices[0]
         if self.stream_handle(device) not in _LEGACY:
@@ -398,16 +293,12 @@ class CudaBackend(CudaKernels, Backend):
     ) -> tuple[CudaEvent, CudaEvent]:
         if event is None or len(self._devices) > 1:
             return super().copy_behind(dst, src, nbytes, behind=behind, stream=stream, event=event)  # type: ignore[return-value]
-        self._refuse_fork("copying")
+        refuse_fork("copying")
         result = calls.event_record(event.handle, behind.handle)
         result = result or calls.stream_wait_event(stream.handle, event.handle, 0)
         if result:
             raise failure(result, f"ordering two streams of {stream.device}")
         return event, self.copy_recorded(dst, src, nbytes, stream=stream)
-
-    def _refuse_fork(self, doing: str) -> None:
-        if _forked_from is not None:
-            raise failure(0, doing)
 
     # --- streams and events
 
@@ -478,13 +369,13 @@ class CudaBackend(CudaKernels, Backend):
         raise NotImplementedError
 
     def stream_synchronize(self, stream: RawStream) -> None:
-        self._refuse_fork("synchronising a stream")
+        refuse_fork("synchronising a stream")
         result = self._inside(stream.device, calls.stream_synchronize, stream.handle)
         if result:
             raise failure(result, f"synchronising a stream of {stream.device}")
 
     def stream_done(self, stream: RawStream) -> bool:
-        self._refuse_fork("asking a stream")
+        refuse_fork("asking a stream")
         result = self._inside(stream.device, calls.stream_query, stream.handle)
         if result not in (calls.SUCCESS, calls.NOT_READY):
             raise failure(result, f"asking a stream of {stream.device}")
@@ -501,7 +392,7 @@ class CudaBackend(CudaKernels, Backend):
             raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
 
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> CudaEvent:
-        self._refuse_fork("recording an event")
+        refuse_fork("recording an event")
         if event is None:
             event = self._event(stream.device, timing=timing)
         result = self._inside(stream.device, calls.event_record, event.handle, stream.handle)
@@ -510,13 +401,13 @@ class CudaBackend(CudaKernels, Backend):
         return event  # type: ignore[no-any-return]
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
-        self._refuse_fork("waiting for an event")
+        refuse_fork("waiting for an event")
         result = self._inside(stream.device, calls.stream_wait_event, stream.handle, event.handle, 0)
         if result:
             raise failure(result, f"making a stream of {stream.device} wait")
 
     def event_done(self, event: Any) -> bool:
-        self._refuse_fork("asking an event")
+        refuse_fork("asking an event")
         result = calls.event_query(event.handle)
         if result not in (calls.SUCCESS, calls.NOT_READY):
             raise failure(result, "the work before an event")
@@ -540,51 +431,3 @@ def _core_stream(handle: int) -> core.Stream:
     if handle == 2:
         return core.PER_THREAD_DEFAULT_STREAM
     return core.Stream.from_handle(handle)
-
-
-class Inside:
-    """Make a context current for the driver alone, for a few of its calls, and the one before it again afterwards.
-
-    A default stream is the current context's, and memory of a device's pool can be reached from that device alone.
-
-    Args:
-        context: A primary context; 0: the process has one device, and nothing is to be done.
-    """
-
-    __slots__ = ("_before", "_context")
-
-    def __init__(self, context: int) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._before = calls.context_current() if self._context else 0
-        if self._before != self._context:
-            calls.context_use(self._context)
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._before != self._context:
-            calls.context_use(self._before)
-
-
-class Current:
-    """Make a device current for a block, and the one before it again afterwards."""
-
-    __slots__ = ("_backend", "_before", "_device")
-
-    def __init__(self, backend: CudaBackend, device: Device) -> None:
-        self._backend = backend
-        self._device = device
-
-    def __enter__(self) -> None:
-        if len(self._backend._devices) == 1:
-            self._before = None
-            return
-        self._backend._refuse_fork(f"using {self._device}")
-        before = self._backend.device_current()
-        self._before = None if before is self._device else before
-        if self._before is not None:
-            self._backend.device_use(self._device)
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._before is not None:
-            self._backend.device_use(self._before)

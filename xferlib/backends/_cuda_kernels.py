@@ -203,7 +203,7 @@ class CudaKernels:
             return launch
 
         def launch_there(handle: int) -> None:
-            from xferlib.backends._cuda import Current
+            from xferlib.backends._cuda_contexts import Current
 
             with Current(self, device):  # type: ignore[arg-type]  # every subclass is a CudaBackend
                 launch(handle)
@@ -245,6 +245,6 @@ def _log(program: Any) -> str:
 
 def _check(result: Any, doing: str) -> None:
     if result != _SUCCESS:
-        from xferlib.backends._cuda import failure
+        from xferlib.backends._cuda_errors import failure
 
         raise failure(result, doing)

@@ -17,6 +17,7 @@ from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
 from xferlib.backends import torch as shared
 from xferlib.backends._cuda import CudaBackend
+from xferlib.backends._cuda_errors import refuse_fork
 from xferlib.backends.base import Backend, Capabilities, RawStream
 
 # Private, but 0.06 us where torch.cuda.current_stream() takes 3.0 (on an H200's host); the public call is the fallback.
@@ -66,7 +67,7 @@ class TorchCuda(CudaBackend):
     def device_current(self) -> Device:
         if getattr(self._chosen, "is_cpu", False):
             return self._cpu.device_current()
-        self._refuse_fork("asking for the current CUDA device")
+        refuse_fork("asking for the current CUDA device")
         return self._devices[int(torch.cuda.current_device())]
 
     def device_use(self, device: Device) -> None:

@@ -14,7 +14,8 @@ from cupy.cuda import runtime
 
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
-from xferlib.backends._cuda import CudaBackend, Guard
+from xferlib.backends._cuda import CudaBackend
+from xferlib.backends._cuda_memory import Guard
 from xferlib.backends.base import Capabilities, RawStream, matching
 from xferlib.errors import BackendUnavailableError
 

@@ -20,7 +20,9 @@ from pycuda.gpuarray import GPUArray
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
 from xferlib.backends import _cuda_calls as calls
-from xferlib.backends._cuda import CudaBackend, Guard, Made, check
+from xferlib.backends._cuda import CudaBackend, Made
+from xferlib.backends._cuda_errors import check
+from xferlib.backends._cuda_memory import Guard
 from xferlib.backends.base import Capabilities, RawStream
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")

@@ -59,6 +59,11 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
         for size in sizes:
             yield case, size, _in_turn(kind, size, big, out)
     if is_gpu:
+        yield (
+            "device to new host array, nothing recycled",
+            big.nbytes,
+            lambda peer: peer.down_unrecycled(big) if isinstance(peer, Xferlib) else peer.down_new(big),
+        )
         pinned = xl.pinned_array(big, backend=backend)
         for size in sizes:
             yield "pinned to existing device array", size, _in_turn(_up_into, size, pinned, pinned)

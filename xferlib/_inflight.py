@@ -1,0 +1,93 @@
+"""What copies in flight use: it lives until their events have passed, whatever becomes of the handles."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import os
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _pinned
+from xferlib._layout import address
+from xferlib._workers import workers
+
+if TYPE_CHECKING:
+    from xferlib._layout import HostArray
+    from xferlib.backends.base import Backend, RawEvent, RawStream
+
+
+class _InFlight:
+    """Objects that a copy still uses, until its event has passed.
+
+    Takes no lock: asking an event may run a finalizer, which may transfer, and wait for other threads.
+    """
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._numbers = itertools.count()
+        self._held: dict[int, tuple[Backend, RawEvent, tuple[Any, ...]]] = {}
+
+    def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
+        objects = backend.kept(objects, event)
+        # Two for each that is added: all are asked in turn, at a cost that does not grow with their number.
+        for number in list(itertools.islice(self._held, 2)):
+            entry = self._held.get(number)
+            if entry is not None:
+                if not entry[0].event_done(entry[1]):
+                    self._held[next(self._numbers)] = entry
+                self._held.pop(number, None)
+        self._held[next(self._numbers)] = (backend, event, objects)
+
+    def drain(self) -> None:
+        """Wait for every copy that is in flight now."""
+        for number in list(self._held):
+            entry = self._held.get(number)
+            if entry is not None:
+                entry[0].event_synchronize(entry[1])
+
+    def forget(self) -> None:
+        """Let go of everything."""
+        self._held.clear()
+
+
+in_flight = _InFlight()
+
+
+@atexit.register
+def _let_go() -> None:
+    """The interpreter ends: arrays are freed while the libraries that own them are still there."""
+    workers.close()  # nothing is added from then on
+    in_flight.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=in_flight._reset)
+
+
+def hold_pinned(src: HostArray, backend: Backend, event: RawEvent) -> None:
+    """Keep the pinned source of a copy in flight, or its block out of the pool, until the event."""
+    lease = _pinned.pool_of(backend).find(address(src))
+    if lease is None:
+        in_flight.hold(backend, event, src)
+        return
+    # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
+    lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
+    lease.events.append(event)
+
+
+def record(backend: Backend, stream: RawStream) -> RawEvent:
+    """An event after a copy; if that fails the copy is waited for, so that its memory is never reused early."""
+    try:
+        return backend.event_record(stream, timing=False)
+    except BaseException:
+        backend.stream_synchronize(stream)
+        raise
+
+
+def abandon(backend: Backend, stream: RawStream) -> None:
+    """Wait for copies that may be under way and that no event marks: Ctrl-C struck between the two."""
+    with contextlib.suppress(Exception):  # a device that is lost copies nothing; the first error is the one to tell
+        backend.stream_synchronize(stream)
