@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import ctypes
 import itertools
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -265,6 +266,13 @@ class _Stopped:
 @compiled
 def test_helpers_change_sides_when_the_other_direction_begins() -> None:
     """More of them in one direction than its share leave it for the other, which wants some."""
+    fresh = multiprocessing.get_context("spawn").Process(target=_change_sides)  # with no threads of earlier tests
+    fresh.start()
+    fresh.join(120)
+    assert fresh.exitcode == 0
+
+
+def _change_sides() -> None:
     library, let_go = _native.library(), threading.Event()
     host, pinned = np.zeros(4 * CHUNK, np.uint8), np.zeros(CHUNK, np.uint8)
     offsets = (ctypes.c_int64 * 5)(*range(0, 5 * CHUNK, CHUNK))
