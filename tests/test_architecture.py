@@ -40,7 +40,8 @@ LAYERS = [
 FOR_BACKENDS = {
     "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal",
     "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
-    "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_cuda", "_native", "_native.calling",
+    "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_cuda",
+    "_native", "_native.calling",
 }  # fmt: skip
 """What a backend may know: the seam, and what backends share. Nothing that decides."""
 
