@@ -121,7 +121,7 @@ class Conveyor:
             self._upload(host, array, owner, found) if source is None else self.copy(array, source, nbytes, owner)
         )
         if found.path is Path.PINNED:
-            _inflight.hold_pinned(host, backend, ahead.copied)
+            _inflight.hold_pinned(host, found.lease, backend, ahead.copied)
         return ahead
 
     def _buffer(self, nbytes: int) -> _Buffer | None:

@@ -8,12 +8,11 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _pinned
-from xferlib._layout import address
 from xferlib._workers import workers
 
 if TYPE_CHECKING:
     from xferlib._layout import HostArray
+    from xferlib._pinned import Lease
     from xferlib.backends.base import Backend, RawEvent, RawStream
 
 
@@ -67,14 +66,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=in_flight._reset)
 
 
-def hold_pinned(src: HostArray, backend: Backend, event: RawEvent) -> None:
-    """Keep the pinned source of a copy in flight, or its block out of the pool, until the event."""
-    lease = _pinned.pool_of(backend).find(address(src))
+_MOST_EVENTS = 4
+"""So many are kept without asking whether they have passed."""
+
+
+def hold_pinned(src: HostArray, lease: Lease | None, backend: Backend, event: RawEvent) -> None:
+    """Keep the pinned source of a copy in flight, or its block out of the pool, until the event.
+
+    Args:
+        lease: The block of the pool that holds ``src``, if one does.
+    """
     if lease is None:
         in_flight.hold(backend, event, src)
         return
     # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
-    lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
+    if len(lease.events) >= _MOST_EVENTS:
+        lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
     lease.events.append(event)
 
 

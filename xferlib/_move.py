@@ -91,7 +91,7 @@ def host_to_device(
         if stream is None:
             _copying.await_copy(backend, order, src, out)
         else:
-            _keep_until_copied(src, out, backend, order)
+            _keep_until_copied(src, found, out, backend, order)
     if recorder is not None:
         recorder.called(begun, backend, into.nbytes)
     return out
@@ -136,10 +136,10 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     _inflight.in_flight.hold(backend, _inflight.record(backend, stream), src, dst)
 
 
-def _keep_until_copied(src: HostArray, dst: Array, backend: Backend, stream: RawStream) -> None:
+def _keep_until_copied(src: HostArray, found: Plan, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Keep both ends of a copy from pinned memory that is in flight until it is done."""
     event = _inflight.record(backend, stream)
-    _inflight.hold_pinned(src, backend, event)
+    _inflight.hold_pinned(src, found.lease, backend, event)
     _inflight.in_flight.hold(backend, event, dst)
 
 
@@ -204,7 +204,7 @@ def host_to_device_async(
             else:
                 _upload_strided(src, info, backend, order, found)
             if found.path is Path.PINNED:
-                _keep_until_copied(src, dst, backend, order)
+                _keep_until_copied(src, found, dst, backend, order)
             transfer.finish()
         except BaseException:
             _inflight.abandon(backend, order)

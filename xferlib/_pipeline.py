@@ -1,6 +1,6 @@
 """Batches on their way to a device, ahead of whoever consumes them, in slots.
 
-A slot is a stream. Batch n travels on slot n modulo their number, and is begun only when the consumer's
+A slot is a stream. Batch n travels on slot n modulo their number, and is copied only when the consumer's
 work on the slot's batch before it has passed: so no more batches than slots are on their way or in use.
 Whatever goes wrong with a batch is raised when its turn comes.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import _handover
 from xferlib._batch import Batch, send_together
-from xferlib._lane import Lane
+from xferlib._lane import Lane, Way
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Feed:
         self._slots = [Slot(stream) for stream in streams]
         self._started = self._taken = self._returned = 0
         self._ready: deque[Batch] = deque()
+        self._read_first: tuple[Any] | None = None
+        """An item whose slot is still in use."""
         self._is_stalled = False
         """The last of `_ready` could not be begun: it is tried again when its turn comes, and nothing before that."""
         self._end: BaseException | None = None
@@ -148,20 +150,32 @@ class Feed:
         for batch in self._ready:
             batch.push()
         while self._has_room:
-            slot = self._next_slot
-            if slot.gate is not None and not lane.backend.event_done(slot.gate):
-                if self._ready:
+            if self._read_first is None:
+                try:
+                    self._read_first = (next(self._source or iter(())),)
+                except BaseException as error:
+                    self._note_end(error)
                     return
-                lane.backend.event_synchronize(slot.gate)
-            try:
-                host = next(self._source or iter(()))
-            except BaseException as error:
-                self._note_end(error)
+            (host,) = self._read_first
+            way, slot = lane.way(host), self._next_slot
+            if way is Way.OWN and slot.gate is not None and not self._passes(slot, host):
                 return
-            batch = Batch(host, lane, slot.stream, lane.way(host))
+            self._read_first = None
+            batch = Batch(host, lane, slot.stream, way)
             self._is_stalled = not batch.try_begin(self._ready[-1] if self._ready else None)
             self._started += 1
             self._ready.append(batch)
+
+    def _passes(self, slot: Slot, host: Any) -> bool:
+        """Whether a batch may be begun in this slot: its stream waits for the consumer's work on the batch before."""
+        backend, gate = self._lane.backend, slot.gate
+        if self._lane.may_wait(host):
+            backend.event_wait(slot.stream, gate)
+        elif not backend.event_done(gate):
+            if self._ready:
+                return False
+            backend.event_synchronize(gate)
+        return True
 
     # --- the end
 
@@ -197,7 +211,7 @@ class Feed:
 
     def _drop(self) -> list[Batch]:
         self._is_closed = True
-        self._source = None
+        self._source = self._read_first = None
         batches, self._ready = list(self._ready), deque()
         return batches
 

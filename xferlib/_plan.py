@@ -10,6 +10,7 @@ import numpy as np
 
 from xferlib import _config, _native, _pin, _pinned
 from xferlib._layout import HostArray, address, dense_order
+from xferlib._pinned import Lease
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
@@ -48,6 +49,8 @@ class Plan(NamedTuple):
     """Pinned address ranges, each one copy."""
     order: tuple[int, ...] = ()
     """Axis order in which the array lies in memory."""
+    lease: Lease | None = None
+    """The block of the pinned pool that holds the array."""
 
 
 _EMPTY = Plan(Path.EMPTY)
@@ -83,7 +86,11 @@ def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permut
 
 def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path | None) -> Plan | None:
     if array.flags.c_contiguous:
-        spans = pinned_spans(array, backend)
+        pointer = address(array)
+        lease = _pinned.pool_of(backend).find(pointer)
+        if lease is not None:
+            return Plan(Path.PINNED, ((pointer, array.nbytes),), lease=lease)
+        spans = _registered_spans(pointer, array.nbytes, backend)
         return Plan(Path.PINNED, spans) if spans else None
     if may_permute and backend.capabilities.kernels and (array.nbytes >= _PERMUTED_FROM or wanted is Path.PERMUTED):
         order = dense_order(array)
@@ -132,6 +139,11 @@ def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], .
     pointer, nbytes = address(array), array.nbytes
     if _pinned.pool_of(backend).find(pointer) is not None:
         return ((pointer, nbytes),)
+    return _registered_spans(pointer, nbytes, backend)
+
+
+def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tuple[int, int], ...]:
+    """The same for memory that is not of the pool."""
     spans = _pin.registrations_of(backend).spans(pointer, nbytes)
     if spans is not None:
         return tuple(spans)
