@@ -6,6 +6,7 @@ checked afterwards: a loop that computes on half-copied data is found out.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -118,7 +119,7 @@ class DeviceCompute:
         self._kernel(_BLOCKS, _THREADS, args)
 
     def seconds(self, times: int = 5) -> float:
-        """Of one call, on the device: the least of some rounds, since a host that hesitates idles the device."""
+        """Of one call, on the device: the median of some rounds, since a host that hesitates idles the device."""
         batch = xl.zeros(self._elements, "float32", device=self._place)
         self(batch)
         stream, found = xl.current_stream(self._place), []
@@ -127,7 +128,7 @@ class DeviceCompute:
             for _ in range(times):
                 self(batch)
             found.append(stream.record().elapsed_ms(start) / 1e3 / times)
-        return min(found)
+        return statistics.median(found)
 
     def take(self, seconds: float) -> None:
         self.rounds = 0
