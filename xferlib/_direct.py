@@ -33,7 +33,7 @@ def upload(x: Any, out: Array) -> bool:
     owner = _registry.backend_of(out)
     if owner is None or not owner.capabilities.streams or not (pointer := owner.twin(out, x)) or not _is_open():
         return False
-    if owner.send_whole(x, pointer, _plan.DRIVER_MOST_UP):
+    if owner.send_whole(x, out, pointer, _plan.DRIVER_MOST_UP):
         return True
     into = owner.view(out)
     backend = owner.at(into.device)
@@ -45,7 +45,7 @@ def fill(src: HostArray, out: Array, backend: Backend) -> bool:
     """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, and nothing done, where
     that cannot be.
     """
-    return _is_open() and backend.send_whole(src, backend.operands((out,))[0], _plan.DRIVER_MOST_UP)
+    return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], _plan.DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
@@ -70,7 +70,7 @@ def download(d: Any, out: Any) -> HostArray | None:
     if out is not None:
         if type(out) is not np.ndarray or not (pointer := owner.twin(d, out)):
             return None
-        if owner.fetch_whole(out, pointer, most):
+        if owner.fetch_whole(out, d, pointer, most):
             return out
     info = owner.view(d)
     nbytes = info.nbytes
@@ -82,7 +82,7 @@ def download(d: Any, out: Any) -> HostArray | None:
     if backend.resolved(d) is not d:
         return None
     dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
-    if out is None and backend.fetch_whole(dst, info.pointer, most):
+    if out is None and backend.fetch_whole(dst, d, info.pointer, most):
         return dst
     backend.attach(info.device)
     stream = backend.stream_current(info.device)

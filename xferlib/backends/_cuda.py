@@ -258,17 +258,17 @@ class CudaBackend(CudaKernels, Backend):
             return pointer
         return 0
 
-    def send_whole(self, src: np.ndarray[Any, Any], dst: int, most: int) -> bool:
-        return self._copies_whole(calls.send_whole, src, dst, most)
+    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
+        return self._copies_whole(calls.send_whole, src, dst, pointer, most)
 
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: int, most: int) -> bool:
-        return self._copies_whole(calls.fetch_whole, dst, src, most)
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
+        return self._copies_whole(calls.fetch_whole, dst, src, pointer, most)
 
-    def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], pointer: int, most: int) -> bool:
-        context = self._contexts.get(0)  # none until the device is attached; one of several may not be the current one
-        if copy is None or context is None or len(self._devices) != 1 or is_forked():
+    def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], array: Array, pointer: int, most: int) -> bool:
+        device = self._devices[0] if len(self._devices) == 1 else self.view(array).device
+        context = self._contexts.get(device.index)  # none until the device is attached; the copy is refused in another
+        if copy is None or context is None or is_forked():
             return False
-        device = self._devices[0]
         if self.stream_handle(device) not in _LEGACY:
             return False
         result: int = copy(host, pointer, context, most)

@@ -290,16 +290,22 @@ class Backend(ABC):
         is_twin = info.dtype == host.dtype and info.shape == host.shape and info.strides == host.strides
         return info.pointer if is_twin and info.is_writable and info.device.kind != "cpu" else 0
 
-    def send_whole(self, src: np.ndarray[Any, Any], dst: int, most: int) -> bool:
+    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
         """A whole blocking upload in one step, of at most so many bytes; ``src`` has been read on return.
+
+        Args:
+            src: On the host.
+            dst: As many bytes in C order, on a device.
+            pointer: Of ``dst``.
+            most: Bytes.
 
         Returns:
             False, and nothing done, where that cannot be: ``src`` is not in C order, the stream is busy or another than
-            the driver's default, or the backend has no such step.
+            the driver's default, the device is not the current one, or the backend has no such step.
         """
         return False
 
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: int, most: int) -> bool:
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
         """A whole blocking download in one step; as `send_whole`, but the stream may be busy."""
         return False
 
