@@ -91,7 +91,7 @@ class Config:
     threads: int = _variable(
         "XFERLIB_THREADS", _parse_threads, 0,
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
-        "stage.",
+        "stage, or all of them into memory that was never touched.",
     )  # fmt: skip
     native: str = _variable(
         "XFERLIB_NATIVE", _one_of("on", "off"), "on",
