@@ -19,6 +19,7 @@ from xferlib._convert import copy_into
 from xferlib._layout import address
 from xferlib._native.filling import Filling
 from xferlib._plan import Path
+from xferlib._recording import Kind
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -113,28 +114,32 @@ class Conveyor:
         found = _plan.plan(host, dtype, backend, may_permute=False)
         _plan.refuse_slow(found, host, "prefetch")
         backend.attach(self._place)
-        if recorder is None and _plan.is_medium(found, host, dtype) and _native.is_on():
-            buffer = self._buffer(host.nbytes)
-            if buffer is not None:
-                filling = Filling(buffer.pointer, address(host), host.nbytes, host)
-                return Ahead(self, _Staged(buffer, filling, host.shape, dtype))
-        ahead = Ahead(self, None)
-        try:
-            self._begin(ahead, host, dtype, found)
-        except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
-            _inflight.abandon(backend, self._carrier)
-            raise
+        ahead = self._staging(host, dtype) if _plan.is_medium(found, host, dtype) and _native.is_on() else None
+        if ahead is None:
+            ahead = Ahead(self, None)
+            try:
+                self._begin(ahead, host, dtype, found)
+            except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
+                _inflight.abandon(backend, self._carrier)
+                raise
         if recorder is not None:
             recorder.called(begun, backend, host.nbytes)
         return ahead
+
+    def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
+        """Plain bytes that threads begin to stage; None where pinned memory is short."""
+        buffer = self._buffer(host.nbytes)
+        if buffer is None:
+            return None
+        filling = Filling(buffer.pointer, address(host), host.nbytes, host)
+        return Ahead(self, _Staged(buffer, filling, host.shape, dtype))
 
     def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
         """Enqueue the copy of an array that lies in pinned memory, or is staged by this thread."""
         backend = self.backend
         ahead.owner = owner = backend.stream_current(self._place)
         ahead.array = array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
-        is_recorded = _recording.active is not None
-        source = None if is_recorded else _copying.readable(host, dtype, backend, self._carrier, found)
+        source = _copying.readable(host, dtype, backend, self._carrier, found)
         if source is None:
             ahead.copied = self._upload(host, array, owner, found)
         else:
@@ -207,17 +212,24 @@ class Conveyor:
 
     def _copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
         """Enqueue one copy from pinned memory, behind what ``owner`` has been given so far; the event after it."""
-        target = self.backend.operands((array,))[0]
-        self._free, copied = self.backend.copy_behind(
-            target, source, nbytes, behind=owner, stream=self._carrier, event=self._free
-        )
+        backend, carrier = self.backend, self._carrier
+        target = backend.operands((array,))[0]
+        if _recording.active is not None:
+            self._follow(owner)
+            _recording.copy(Kind.H2D, target, source, nbytes, backend, carrier)
+            return backend.event_record(carrier, timing=False)
+        self._free, copied = backend.copy_behind(target, source, nbytes, behind=owner, stream=carrier, event=self._free)
         return copied
+
+    def _follow(self, owner: RawStream) -> None:
+        """Let the copies wait for what the owner of the memory has been given so far."""
+        self._free = self.backend.event_record(owner, timing=False, event=self._free)
+        self.backend.event_wait(self._carrier, self._free)
 
     def _upload(self, host: HostArray, array: Array, owner: RawStream, found: Plan) -> RawEvent:
         """The same in any other way."""
         backend, carrier = self.backend, self._carrier
-        self._free = backend.event_record(owner, timing=False, event=self._free)
-        backend.event_wait(carrier, self._free)
+        self._follow(owner)
         _copying.upload(host, backend.view(array), backend, carrier, found)
         return backend.event_record(carrier, timing=False)
 

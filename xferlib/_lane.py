@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _plan, _recording, _registry
+from xferlib import _plan, _registry
 from xferlib._leaves import flatten
 from xferlib._staging import CHUNK_NBYTES, LENT_CHUNKS, MEDIUM_NBYTES, SMALL_NBYTES
 
@@ -109,7 +109,7 @@ class Lane:
 
     def stageable(self, host: Any) -> HostArray | None:
         """A batch that a thread may copy into pinned memory, for the consumer to send: a medium array of the host."""
-        if self._is_host or not self._may_choose or _recording.active is not None:
+        if self._is_host or not self._may_choose:
             return None
         if type(host) is not np.ndarray:
             owner = _registry.backend_of(host)
