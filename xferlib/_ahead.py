@@ -118,7 +118,7 @@ class Conveyor:
             source = _copying.readable(host, dtype, backend, self._carrier, found)
         ahead = Ahead(self, array, owner, None)
         ahead.copied = (
-            self._upload(host, array, owner, found) if source is None else self.copy(array, source, nbytes, owner)
+            self._upload(host, array, owner, found) if source is None else self._copy(array, source, nbytes, owner)
         )
         if found.path is Path.PINNED:
             _inflight.hold_pinned(host, found.lease, backend, ahead.copied)
@@ -147,7 +147,18 @@ class Conveyor:
         """It may be filled again when its last copy is over."""
         self._idle.append(buffer)
 
-    def copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
+    def dispatch(self, staged: _Staged, array: Array, owner: RawStream) -> RawEvent:
+        """Enqueue the copy of what has been staged; the event after it."""
+        filling, buffer = staged
+        try:
+            copied = self._copy(array, buffer.pointer, filling.nbytes, owner)
+            buffer.note(copied)
+        except BaseException:  # Ctrl-C too: it may have struck behind the copy
+            _inflight.abandon(self.backend, self._carrier)
+            raise
+        return copied
+
+    def _copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
         """Enqueue one copy from pinned memory, behind what ``owner`` has been given so far; the event after it."""
         target = self.backend.operands((array,))[0]
         self._free, copied = self.backend.copy_behind(
@@ -162,10 +173,6 @@ class Conveyor:
         backend.event_wait(carrier, self._free)
         _copying.upload(host, backend.view(array), backend, carrier, found)
         return backend.event_record(carrier, timing=False)
-
-    def abandon(self) -> None:
-        """Wait for copies that may be under way and that nobody knows of."""
-        _inflight.abandon(self.backend, self._carrier)
 
 
 class Ahead:
@@ -191,15 +198,9 @@ class Ahead:
         staged = self._staged
         if staged is None:
             return
-        filling, buffer = staged
-        filling.end()
-        try:
-            self.copied = self._conveyor.copy(self._array, buffer.pointer, filling.nbytes, self._owner)
-            buffer.note(self.copied)
-            self._give_back(staged)
-        except BaseException:  # Ctrl-C too: it may have struck behind the copy
-            self._conveyor.abandon()
-            raise
+        staged.filling.end()
+        self.copied = self._conveyor.dispatch(staged, self._array, self._owner)
+        self._give_back(staged)
 
     def _give_back(self, staged: _Staged) -> None:
         self._staged = None
