@@ -123,3 +123,38 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
         del kept
     finally:
         xl.configure(pinned_limit=before.pinned_limit)
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "crew"),
+    [
+        (1, 0, (1, 1, 1, 0)),
+        (2, 0, (2, 2, 2, 0)),
+        (8, 0, (8, 8, 8, 2)),
+        (16, 0, (10, 14, 16, 5)),
+        (32, 0, (10, 20, 32, 5)),
+        (16, 3, (3, 6, 3, 2)),
+        (2, 5, (5, 5, 5, 0)),
+    ],
+)
+def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
+    cores: int, threads: int, crew: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_config, "usable_cores", lambda: cores)
+    before = xl.configure(threads=threads)
+    try:
+        assert _config.crew() == crew
+    finally:
+        xl.configure(threads=before.threads)
+
+
+def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, now_s = [4], [100.0]
+    monkeypatch.setattr(_config, "_cores", (0, 0.0))
+    monkeypatch.setattr(_config.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
+    monkeypatch.setattr(_config.time, "monotonic", lambda: now_s[0])
+    assert _config.usable_cores() == 4
+    found[0] = 2
+    assert _config.usable_cores() == 4
+    now_s[0] += 1.5
+    assert _config.usable_cores() == 2

@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import _copying, _hostmem, _native, _pieces, _staging
+from xferlib._lane import WAITING_MOST
 from xferlib._native import build
 from xferlib._native.cutting import Cut, cut
 from xferlib._native.filling import Filling
 from xferlib._native.lending import _steps
 from xferlib._plan import Path as Way
 from xferlib._registry import get
+from xferlib._staging import LENT_CHUNKS
 from xferlib.errors import TransferError
 from xferlib.testing import assert_same_bits, forced
 from xferlib.testing.strategies import bits_of
@@ -440,6 +442,13 @@ def test_results_on_fresh_pages_are_known_to_be() -> None:
     assert not _hostmem.is_fresh(ordinary)
     assert not _hostmem.is_fresh(ordinary[::2])
     assert _pieces.pieces(ordinary, ordinary.dtype).rows().least == 0  # type: ignore[union-attr]
+
+
+def test_no_thread_waits_for_the_device_with_a_batch_that_may_wait_for_it() -> None:
+    for nbytes in {*range(1 << 20, WAITING_MOST, 123_457), WAITING_MOST}:
+        for unit in (1, 4, 16):
+            found = cut(nbytes - nbytes % unit, unit=unit, threads=10, is_upward=True)
+            assert len(found.shares) <= LENT_CHUNKS
 
 
 @pytest.mark.parametrize("nbytes", [1 << 20, 3 << 20, (16 << 20) + 5, 64 << 20, 1 << 30])

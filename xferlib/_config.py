@@ -214,8 +214,8 @@ def crew() -> Crew:
     wanted, cores = get().threads, usable_cores()
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
-    fillers = min(_FILLERS, each_way - 1) if cores >= _FILLERS_FROM_CORES else 0
-    return Crew(each_way, both_ways, wanted or max(both_ways, cores), fillers)
+    fillers = min(_FILLERS, each_way - 1, cores // 3) if cores >= _FILLERS_FROM_CORES else 0
+    return Crew(each_way, both_ways, wanted or cores, fillers)
 
 
 def staging_threads_in_all() -> int:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _handover, _inflight, _layout, _native, _pieces, _plan, _recording, _staging
+from xferlib import _handover, _inflight, _layout, _native, _pieces, _plan, _recording, _staging
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address
+from xferlib._native.filling import fill
 from xferlib._native.lending import Lending
 from xferlib._pieces import Memory
 from xferlib._plan import Path, Plan
@@ -73,8 +74,7 @@ def _in_slab(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: Raw
     nbytes = src.size * dtype.itemsize
     staged, pointer = _staging.slab_of(backend, nbytes).take(nbytes, stream)
     if nbytes > _staging.SMALL_NBYTES and _native.is_on():  # plain bytes
-        crew = _config.crew()
-        _native.library().xf_fill(pointer, address(src), nbytes, crew.fillers, crew.each_way - 1, crew.both_ways)
+        fill(pointer, address(src), nbytes)
     else:
         copy_into(np.ndarray(src.shape, dtype, staged), src)
     return pointer

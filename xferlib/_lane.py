@@ -11,7 +11,7 @@ import numpy as np
 
 from xferlib import _plan, _registry
 from xferlib._leaves import flatten
-from xferlib._staging import CHUNK_NBYTES, LENT_CHUNKS, MEDIUM_NBYTES, SMALL_NBYTES
+from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._ahead import Conveyor
@@ -23,9 +23,8 @@ _TOGETHER_MOST = 128 << 10
 """To copy so much takes less than to order two streams by events."""
 _DIRECT_MOST_PINNED = 1 << 20
 """The device needs 20 us for so much."""
-
-
-_WAITING_MOST = LENT_CHUNKS * CHUNK_NBYTES
+WAITING_MOST = 24 << 20
+"""What is cut into no more loads than a transfer has chunks: see `xferlib._native.cutting`."""
 
 
 class Way(Enum):
@@ -85,11 +84,11 @@ class Lane:
         return alone if nbytes > _TOGETHER_MOST else Way.TOGETHER
 
     def may_wait(self, host: Any) -> bool:
-        """Whether a batch may be begun whose copy waits for the consumer's work: all of it fits the ring.
+        """Whether a batch may be begun whose copy waits for the consumer's work: each load has a chunk.
 
         Threads that fill more would wait for the device, and so would whoever else needs them.
         """
-        return type(host) is np.ndarray and host.nbytes <= _WAITING_MOST and host.flags.c_contiguous
+        return type(host) is np.ndarray and host.nbytes <= WAITING_MOST and host.flags.c_contiguous
 
     def _has_pinned(self, leaves: list[HostArray]) -> bool:
         """Whether the device reads some of a batch by itself."""

@@ -15,7 +15,7 @@ from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeErro
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import raw_module
 from xferlib.kernels.raw import RawParameter
-from xferlib.kernels.raw_call import ready
+from xferlib.kernels.raw_call import RawCall, codes_of
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {
@@ -219,7 +219,22 @@ _NUMBERS = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from(_DTYPES), _NUMBERS, _NUMBERS), max_size=6), st.data())
+def _plain(name):
+    """Numbers of the kinds that are written without being converted by NumPy."""
+    dtype = np.dtype(name)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return st.one_of(st.integers(int(info.min), int(info.max)), hnp.from_dtype(dtype))
+    own = st.booleans() if dtype.kind == "b" else st.floats(width=min(8 * dtype.itemsize, 64))
+    return st.one_of(own, st.integers(-300, 300), hnp.from_dtype(dtype))
+
+
+_GIVEN = st.sampled_from(_DTYPES).flatmap(
+    lambda name: st.tuples(st.just(name), _plain(name), st.one_of(_plain(name), _NUMBERS))
+)
+
+
+@given(st.lists(_GIVEN, max_size=6), st.data())
 def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     def declared(name, value, *, is_pointer=False):
         dtype = np.dtype(name)
@@ -233,9 +248,10 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     assume(all(declared(name, first) is not None for name, first, _ in numbers))
     library = _Library([8, *(np.dtype(name).itemsize for name, _, _ in numbers)])
     one, two, wide = np.zeros(3, np.float32), np.zeros(3, np.float32), np.zeros(3)
-    call = ready(library, None, parameters, [one, *(first for _, first, _ in numbers)], [0], library.prepare)
-    if call is None:
-        return
+    args = [one, *(first for _, first, _ in numbers)]
+    codes = codes_of(parameters, args)
+    assert codes is not None
+    call = RawCall(library, None, parameters, args, [0], library.prepare, codes)
     again = [second if data.draw(st.booleans()) else first for _, first, second in numbers]
     expected = [declared(name, value) for (name, _, _), value in zip(numbers, again, strict=True)]
     assert not call.run([wide, *again])

@@ -8,6 +8,16 @@ from typing import Any
 from xferlib import _config, _native
 
 
+def fill(pinned: int, host: int, nbytes: int) -> None:
+    """Copy plain bytes into pinned memory, in a loop with the help of threads that are awake."""
+    _native.library().xf_fill(*_arguments(pinned, host, nbytes))
+
+
+def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
+    crew = _config.crew()
+    return pinned, host, nbytes, crew.fillers, crew.each_way - 1, crew.both_ways
+
+
 class Filling:
     """Plain bytes on their way into pinned memory.
 
@@ -21,9 +31,7 @@ class Filling:
     __slots__ = ("_handle", "_keep", "_pid", "nbytes")
 
     def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
-        crew = _config.crew()
-        arguments = (pinned, host, nbytes, crew.fillers, crew.each_way - 1, crew.both_ways)
-        library = _native.library()
+        arguments, library = _arguments(pinned, host, nbytes), _native.library()
         self.nbytes = nbytes
         self._keep = keep
         self._pid = os.getpid()

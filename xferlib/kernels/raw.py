@@ -18,7 +18,7 @@ from xferlib.kernels import arguments as checks
 from xferlib.kernels import cache
 from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.ir import DType
-from xferlib.kernels.raw_call import RawCall, ready
+from xferlib.kernels.raw_call import RawCall, codes_of
 from xferlib.kernels.signature import plain_types
 from xferlib.kernels.types import C_TYPES
 
@@ -218,11 +218,12 @@ class RawKernel:
             return
         target = self._stream(owner, device, stream)
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes)
-        if kernel is not None and infos:
+        if kernel is not None and infos and (codes := codes_of(self.parameters, args)) is not None:
             prepare = lambda params: owner.prepare_launch(
                 kernel, *extents, params, device=device, shared_nbytes=shared_nbytes
             )
-            self._keep((grid, block, shared_nbytes), ready(owner, device, self.parameters, args, [*infos], prepare))
+            call = RawCall(owner, device, self.parameters, args, [*infos], prepare, codes)
+            self._keep((grid, block, shared_nbytes), call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.consumed(args[number], target)
 
@@ -234,12 +235,11 @@ class RawKernel:
             return False
         return call is not None and call.run(args)
 
-    def _keep(self, extents: tuple[Extents, Extents, int], call: RawCall | None) -> None:
+    def _keep(self, extents: tuple[Extents, Extents, int], call: RawCall) -> None:
         """Remember the call for these extents."""
         if len(self._calls) >= _MOST_CALLS:
             self._calls.clear()
-        if call is not None:
-            self._calls[extents] = call
+        self._calls[extents] = call
 
     def _value(self, number: int, value: Any, info: ArrayInfo | None) -> np.generic:
         """The argument as it is passed: an address of 64 bits, or a number of the declared type."""

@@ -39,6 +39,13 @@ def _code(parameter: RawParameter, value: Any) -> str | None:
     return _CODES.get(dtype) if is_plain else None
 
 
+def codes_of(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:
+    """How `struct` writes arguments like these, which have been checked; None where each call must convert them."""
+    codes = [_code(parameter, value) for parameter, value in zip(parameters, args, strict=True)]
+    known = [code for code in codes if code is not None]
+    return known if len(known) == len(codes) else None
+
+
 class RawCall:
     """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
 
@@ -49,7 +56,7 @@ class RawCall:
         args: What has been checked against them.
         arrays: The numbers of those that are arrays; at least one.
         prepare: Gives what launches on a stream, from the address of the parameters.
-        codes: How the arguments are written: see `ready`.
+        codes: How the arguments are written: see `codes_of`.
     """
 
     __slots__ = (
@@ -109,19 +116,3 @@ class RawCall:
 
 def _only(number: int) -> Callable[[Sequence[Any]], Any]:
     return lambda args: (args[number],)
-
-
-def ready(
-    owner: Any,
-    device: Device,
-    parameters: Sequence[RawParameter],
-    args: Sequence[Any],
-    arrays: Sequence[int],
-    prepare: Callable[[int], Callable[[int], None]],
-) -> RawCall | None:
-    """The call for arguments like these, which have been checked; None where each must be checked at every call."""
-    codes = [_code(parameter, value) for parameter, value in zip(parameters, args, strict=True)]
-    known = [code for code in codes if code is not None]
-    if not arrays or len(known) < len(codes):
-        return None
-    return RawCall(owner, device, parameters, args, arrays, prepare, known)
