@@ -510,10 +510,14 @@ def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
     assert 1 <= len(copies) <= 5  # as many at once as were ready; another test's transfers may be on their way, too
     assert sum(each.nbytes for each in copies) >= 5 * array(0).nbytes
     assert len({each.stream for each in copies}) == 1
-    with xl.trace() as found, xl.Stream(place):
-        for _ in xl.prefetch(array(number, (100, 1000)) for number in range(5)):
-            pass
-    assert len({each.stream for each in found.operations if each.kind == "h2d" and each.file == __file__}) > 1
+    own = {each.stream for each in copies}
+    for rows, count in ((100, 1), (600, 3)):  # medium ones on one stream beside it, others on those of their slots
+        with xl.trace() as found, stream:
+            for _ in xl.prefetch(array(number, (rows, 1000)) for number in range(5)):
+                pass
+        beside = {each.stream for each in found.operations if each.kind == "h2d" and each.file == __file__}
+        assert len(beside) == count
+        assert not beside & own
 
 
 def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:

@@ -8,15 +8,18 @@ Ordinary memory is staged by other threads while the consumer works, and sent wh
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib import _api, _array, _copying, _inflight, _native, _pinned, _plan, _recording
+from xferlib._convert import copy_into
 from xferlib._layout import address
 from xferlib._native.filling import Filling
 from xferlib._plan import Path
+from xferlib._recording import Kind
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -40,6 +43,11 @@ class _Buffer:
         self.pointer = address(memory)
         self.nbytes = memory.nbytes
 
+    def as_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        """Its first bytes."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        return self._memory[:nbytes].view(dtype).reshape(shape)
+
     def note(self, copied: RawEvent) -> None:
         """The last copy is over at this event."""
         self._copied = copied
@@ -52,10 +60,21 @@ class _Buffer:
 
 
 class _Staged(NamedTuple):
-    """Bytes that are about to lie in pinned memory."""
+    """An array whose bytes lie in pinned memory, or are about to."""
 
-    filling: Filling
     buffer: _Buffer
+    filling: Filling | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def end(self) -> None:
+        """The source is not read any more."""
+        if self.filling is not None:
+            self.filling.end()
 
 
 class Conveyor:
@@ -95,34 +114,78 @@ class Conveyor:
         found = _plan.plan(host, dtype, backend, may_permute=False)
         _plan.refuse_slow(found, host, "prefetch")
         backend.attach(self._place)
-        owner = backend.stream_current(self._place)
-        array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
-        try:
-            ahead = self._begun(host, dtype, array, owner, found, is_recorded=recorder is not None)
-        except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
-            _inflight.abandon(backend, self._carrier)
-            raise
+        ahead = self._staging(host, dtype) if _plan.is_medium(found, host, dtype) and _native.is_on() else None
+        if ahead is None:
+            ahead = Ahead(self, None)
+            try:
+                self._begin(ahead, host, dtype, found)
+            except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
+                _inflight.abandon(backend, self._carrier)
+                raise
         if recorder is not None:
             recorder.called(begun, backend, host.nbytes)
         return ahead
 
-    def _begun(
-        self, host: HostArray, dtype: np.dtype[Any], array: Array, owner: RawStream, found: Plan, *, is_recorded: bool
-    ) -> Ahead:
-        """An array that is being staged, or whose copy is enqueued."""
-        backend, nbytes = self.backend, host.nbytes
-        source = None
-        if not is_recorded:
-            if _plan.is_medium(found, host, dtype) and _native.is_on() and (buffer := self._buffer(nbytes)):
-                return Ahead(self, array, owner, _Staged(Filling(buffer.pointer, address(host), nbytes, host), buffer))
-            source = _copying.readable(host, dtype, backend, self._carrier, found)
-        ahead = Ahead(self, array, owner, None)
-        ahead.copied = (
-            self._upload(host, array, owner, found) if source is None else self._copy(array, source, nbytes, owner)
-        )
+    def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
+        """Plain bytes that threads begin to stage; None where pinned memory is short."""
+        buffer = self._buffer(host.nbytes)
+        if buffer is None:
+            return None
+        filling = Filling(buffer.pointer, address(host), host.nbytes, host)
+        return Ahead(self, _Staged(buffer, filling, host.shape, dtype))
+
+    def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
+        """Enqueue the copy of an array that lies in pinned memory, or is staged by this thread."""
+        backend = self.backend
+        ahead.owner = owner = backend.stream_current(self._place)
+        ahead.array = array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
+        source = _copying.readable(host, dtype, backend, self._carrier, found)
+        if source is None:
+            ahead.copied = self._upload(host, array, owner, found)
+        else:
+            ahead.copied = self._copy(array, source, host.nbytes, owner)
         if found.path is Path.PINNED:
             _inflight.hold_pinned(host, found.lease, backend, ahead.copied)
-        return ahead
+
+    def stage(self, host: HostArray) -> Ahead | None:
+        """Copy an array of any layout into pinned memory, from which the consumer's thread sends it; any thread may.
+
+        The source may be changed on return. None, and nothing done, where pinned memory is short.
+
+        Raises:
+            UnsupportedDTypeError: No device holds it.
+        """
+        host = _array.as_host_array(host)
+        dtype = _api.wanted_dtype(None, host.dtype)
+        self.backend.attach(self._place)
+        buffer = self._buffer(host.size * dtype.itemsize)
+        if buffer is None:
+            return None
+        staged = _Staged(buffer, None, host.shape, dtype)
+        if host.dtype == dtype and host.flags.c_contiguous and _native.is_on():
+            Filling(buffer.pointer, address(host), host.nbytes, host).end()
+        else:
+            copy_into(buffer.as_array(host.shape, dtype), host)
+        return Ahead(self, staged)
+
+    def await_buffer(self) -> None:
+        """Wait until `stage` need not wait for the device."""
+        if self._idle and self._made >= self._count:
+            self._idle[0].settle(self.backend)
+
+    def dispatch(self, ahead: Ahead, staged: _Staged) -> None:
+        """Enqueue the copy of what has been staged, into memory of the calling thread's current stream."""
+        backend = self.backend
+        if ahead.array is None:
+            ahead.owner = backend.stream_current(self._place)
+            ahead.array = backend.empty(staged.shape, staged.dtype, device=self._place, stream=ahead.owner)
+        assert ahead.owner is not None
+        try:
+            ahead.copied = self._copy(ahead.array, staged.buffer.pointer, staged.nbytes, ahead.owner)
+            staged.buffer.note(ahead.copied)
+        except BaseException:  # Ctrl-C too: it may have struck behind the copy
+            _inflight.abandon(backend, self._carrier)
+            raise
 
     def _buffer(self, nbytes: int) -> _Buffer | None:
         """Memory that no copy uses any more; None where pinned memory is short."""
@@ -147,30 +210,26 @@ class Conveyor:
         """It may be filled again when its last copy is over."""
         self._idle.append(buffer)
 
-    def dispatch(self, staged: _Staged, array: Array, owner: RawStream) -> RawEvent:
-        """Enqueue the copy of what has been staged; the event after it."""
-        filling, buffer = staged
-        try:
-            copied = self._copy(array, buffer.pointer, filling.nbytes, owner)
-            buffer.note(copied)
-        except BaseException:  # Ctrl-C too: it may have struck behind the copy
-            _inflight.abandon(self.backend, self._carrier)
-            raise
-        return copied
-
     def _copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
         """Enqueue one copy from pinned memory, behind what ``owner`` has been given so far; the event after it."""
-        target = self.backend.operands((array,))[0]
-        self._free, copied = self.backend.copy_behind(
-            target, source, nbytes, behind=owner, stream=self._carrier, event=self._free
-        )
+        backend, carrier = self.backend, self._carrier
+        target = backend.operands((array,))[0]
+        if _recording.active is not None:
+            self._follow(owner)
+            _recording.copy(Kind.H2D, target, source, nbytes, backend, carrier)
+            return backend.event_record(carrier, timing=False)
+        self._free, copied = backend.copy_behind(target, source, nbytes, behind=owner, stream=carrier, event=self._free)
         return copied
+
+    def _follow(self, owner: RawStream) -> None:
+        """Let the copies wait for what the owner of the memory has been given so far."""
+        self._free = self.backend.event_record(owner, timing=False, event=self._free)
+        self.backend.event_wait(self._carrier, self._free)
 
     def _upload(self, host: HostArray, array: Array, owner: RawStream, found: Plan) -> RawEvent:
         """The same in any other way."""
         backend, carrier = self.backend, self._carrier
-        self._free = backend.event_record(owner, timing=False, event=self._free)
-        backend.event_wait(carrier, self._free)
+        self._follow(owner)
         _copying.upload(host, backend.view(array), backend, carrier, found)
         return backend.event_record(carrier, timing=False)
 
@@ -179,28 +238,29 @@ class Ahead:
     """One array on its way: see `xferlib._arriving.Arriving`, whose methods these are.
 
     Attributes:
-        copied: The event after its copy; None while it is being staged.
+        array: On the device; None while it is being staged.
+        owner: The stream whose memory it is.
+        copied: The event after its copy, when that is enqueued.
     """
 
-    __slots__ = ("_array", "_conveyor", "_owner", "_staged", "copied")
+    __slots__ = ("_conveyor", "_staged", "array", "copied", "owner")
 
     has_failed = False
 
-    def __init__(self, conveyor: Conveyor, array: Array, owner: RawStream, staged: _Staged | None) -> None:
+    def __init__(self, conveyor: Conveyor, staged: _Staged | None) -> None:
         self._conveyor = conveyor
-        self._array = array
-        self._owner = owner
         self._staged = staged
+        self.array: Array | None = None
+        self.owner: RawStream | None = None
         self.copied: RawEvent | None = None
 
     def push(self) -> None:
-        """Send what has been staged."""
+        """Send what has been staged, in the thread that will use it."""
         staged = self._staged
-        if staged is None:
-            return
-        staged.filling.end()
-        self.copied = self._conveyor.dispatch(staged, self._array, self._owner)
-        self._give_back(staged)
+        if staged is not None:
+            staged.end()
+            self._conveyor.dispatch(self, staged)
+            self._give_back(staged)
 
     def _give_back(self, staged: _Staged) -> None:
         self._staged = None
@@ -213,33 +273,34 @@ class Ahead:
     def release(self) -> None:
         """Wait until the source may be changed."""
         if self._staged is not None:
-            self._staged.filling.end()
+            self._staged.end()
         elif self.copied is not None:
             self._conveyor.backend.event_synchronize(self.copied)
 
     await_end = release
 
     def precede(self, stream: RawStream) -> None:
-        """Let ``stream`` wait for the copy."""
-        self.push()
-        self._conveyor.backend.event_wait(stream, self.copied)
+        """Let ``stream`` wait for the copy, if that is enqueued."""
+        if self.copied is not None:
+            self._conveyor.backend.event_wait(stream, self.copied)
 
     def result(self) -> Array:
         """The array, ordered on the calling thread's current stream."""
         self.push()
-        backend, owner = self._conveyor.backend, self._owner
+        backend, owner = self._conveyor.backend, self.owner
+        assert owner is not None
         current = backend.stream_current(owner.device)
         backend.event_wait(current, self.copied)
         if current.handle != owner.handle:  # whose memory it is, and which would hand it out again
-            self._array = backend.guarded(self._array, owner)
-            backend.consumed(self._array, current)
-        return self._array
+            self.array = backend.guarded(self.array, owner)
+            backend.consumed(self.array, current)
+        return self.array
 
     def cancel(self) -> None:
         """Nobody wants it: what has been enqueued keeps its memory until it is done."""
         staged = self._staged
         if staged is not None:
-            staged.filling.end()
+            staged.end()
             self._give_back(staged)
         elif self.copied is not None:
-            _inflight.in_flight.hold(self._conveyor.backend, self.copied, self._array)
+            _inflight.in_flight.hold(self._conveyor.backend, self.copied, self.array)

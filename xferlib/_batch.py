@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from xferlib.errors import OutOfMemoryError, XferError
 if TYPE_CHECKING:
     from xferlib._ahead import Ahead
     from xferlib._array import Array
+    from xferlib._layout import HostArray
     from xferlib.backends.base import RawEvent, RawStream
 
 
@@ -61,6 +63,17 @@ class Batch:
     def is_waiting(self) -> bool:
         """Whether it is to be copied on the consumer's stream, and may travel with others."""
         return self._way is Way.TOGETHER and self._sent_on is None
+
+    @classmethod
+    def staged(cls, host: HostArray, lane: Lane, stream: RawStream) -> Batch | None:
+        """A batch that lies in pinned memory already, so that its source may be changed; None where that is short."""
+        assert lane.conveyor is not None
+        ahead = lane.conveyor.stage(host)
+        if ahead is None:
+            return None
+        batch = cls(None, lane, stream, Way.AHEAD)
+        batch._arriving = ahead
+        return batch
 
     def try_begin(self, before: Batch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
@@ -118,10 +131,8 @@ class Batch:
     def push(self) -> None:
         """Let threads begin what they found no room for, and send what they have staged."""
         if self._arriving is not None and self._error is None:
-            try:
+            with contextlib.suppress(Exception):  # whoever wants the batch meets the same, and is told
                 self._arriving.push()
-            except Exception as error:  # kept until the batch's turn comes
-                self._error = error
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether nobody need wait until its copies are enqueued; waits so long at most."""

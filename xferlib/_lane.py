@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _plan
+from xferlib import _plan, _registry
 from xferlib._leaves import flatten
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 
@@ -105,6 +105,18 @@ class Lane:
         nbytes = _nbytes(leaves)
         is_small = nbytes is not None and nbytes <= SMALL_NBYTES
         return rebuild([leaf.copy() for leaf in leaves]) if is_small else None
+
+    def stageable(self, host: Any) -> HostArray | None:
+        """A batch that a thread may copy into pinned memory, for the consumer to send: a medium array of the host."""
+        if self._is_host or not self._may_choose:
+            return None
+        if type(host) is not np.ndarray:
+            owner = _registry.backend_of(host)
+            if owner is None or owner.view(host).device.kind != "cpu":
+                return None
+            host = owner.host_view(host)
+        array: HostArray = host
+        return array if SMALL_NBYTES < array.nbytes <= MEDIUM_NBYTES and _plan.forced() is None else None
 
     @property
     def transforms_ahead(self) -> bool:

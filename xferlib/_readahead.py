@@ -73,6 +73,14 @@ class ThreadedFeed(Feed):
             self._changed.notify_all()
 
     def _front(self) -> Batch:
+        front = self._oldest()
+        for batch in tuple(self._ready):  # what the thread has staged is sent in this one
+            _handover.taken(batch)
+            batch.push()
+        return front
+
+    def _oldest(self) -> Batch:
+        """The oldest batch that has not been handed out."""
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
                 self._changed.wait()
@@ -124,10 +132,13 @@ class ThreadedFeed(Feed):
             _handover.taken(self._credit)
             gate = self._next_slot.gate
             self._phase = _Phase.GATE
-        while gate is not None:
+        while True:
             try:
-                self._lane.backend.event_synchronize(gate)
-                gate = None
+                if gate is not None:
+                    self._lane.backend.event_synchronize(gate)
+                if self._lane.conveyor is not None:
+                    self._lane.conveyor.await_buffer()
+                break
             except BaseException as error:
                 self._tell(error)
         with self._changed:
@@ -163,14 +174,22 @@ class ThreadedFeed(Feed):
 
     def _begun(self, host: Any, before: Batch | None) -> tuple[Batch, bool]:
         """The batch of an item, which the source may change from now on, and whether that succeeded."""
-        stream, kept = self._next_slot.stream, None
+        stream = self._next_slot.stream
         if not self._is_stable:
-            with contextlib.suppress(Exception):  # what has no copy on the host is tried on the device, or says why not
-                kept = self._lane.kept(host)
-        if kept is not None:
-            return Batch(kept, self._lane, stream, Way.TOGETHER), True
+            with contextlib.suppress(BaseException):  # what is not copied on the host is tried on the device
+                copied = self._copied(host, stream)
+                if copied is not None:
+                    return copied, True
         batch = Batch(host, self._lane, stream)
         return batch, batch.try_begin(before) and (self._is_stable or batch.try_prepare())
+
+    def _copied(self, host: Any, stream: RawStream) -> Batch | None:
+        """The batch of an item that is not so large, copied on the host; None of any other."""
+        kept = self._lane.kept(host)
+        if kept is not None:
+            return Batch(kept, self._lane, stream, Way.TOGETHER)
+        array = self._lane.stageable(host)
+        return Batch.staged(array, self._lane, stream) if array is not None else None
 
     def _tell(self, error: BaseException) -> None:
         """Let the consumer know, and wait until it does."""
