@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 from typing import Any
 
 import numpy as np
@@ -302,3 +303,31 @@ def test_a_block_released_while_events_are_asked_is_handed_out_once(
     del made
     assert pool.stats().draining_nbytes == 0
     assert pool.stats().free_nbytes == 3 * bin_nbytes(5000)
+
+
+def test_an_array_may_die_whatever_any_thread_holds(late: _Late) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    kept = [pool.empty((5000,), U8)]
+    asking, go = threading.Event(), threading.Event()
+    done = late.event_done
+
+    def slow(event: Any) -> bool:
+        asking.set()  # the pool's lock is held here, and a simulated device's is wanted
+        return go.wait(60) and done(event)
+
+    _dropped_under(pool, 5000, "one")
+    late.event_done = slow  # type: ignore[method-assign]
+    asker = threading.Thread(target=pool.stats)
+    asker.start()
+    assert asking.wait(60)
+    finalizer = threading.Thread(target=kept.clear)  # what garbage collection does, in a thread that holds that one
+    finalizer.start()
+    finalizer.join(60)
+    is_stuck = finalizer.is_alive()
+    go.set()
+    asker.join()
+    finalizer.join()
+    assert not is_stuck
+    late.passed.add("one")
+    assert pool.stats().free_nbytes == 2 * bin_nbytes(5000)
+    assert pool.stats().in_use_nbytes == 0
