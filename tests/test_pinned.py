@@ -184,7 +184,8 @@ def _dropped_under(pool: PinnedPool, nbytes: int, *events: str) -> int:
     x = pool.empty((nbytes,), U8)
     lease = pool.find(x.ctypes.data)
     assert lease is not None
-    lease.events.extend(events)
+    for event in events:
+        lease.hold(event)
     return int(x.ctypes.data)
 
 
@@ -331,3 +332,51 @@ def test_an_array_may_die_whatever_any_thread_holds(late: _Late) -> None:
     late.passed.add("one")
     assert pool.stats().free_nbytes == 2 * bin_nbytes(5000)
     assert pool.stats().in_use_nbytes == 0
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60))
+def test_a_block_keeps_the_events_that_have_not_passed_and_few_others(steps: list[tuple[bool, int]]) -> None:
+    late = _Late()
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    x = pool.empty((5000,), U8)
+    lease = pool.find(x.ctypes.data)
+    assert lease is not None
+    made: list[str] = []
+    for is_new, number in steps:
+        if is_new:
+            made.append(f"event {len(made)}")
+            lease.hold(made[-1])
+        elif made:
+            late.passed.add(made[number % len(made)])
+        pending = [each for each in made if each not in late.passed]
+        assert [each for each in lease.events if each in pending] == pending
+    late.passed.update(made)
+    for number in range(3):
+        lease.hold(f"last {number}")
+        late.passed.add(f"last {number}")
+    assert len(lease.events) <= max(3, 2 * len(made))
+
+
+def test_an_event_that_comes_while_others_are_asked_is_kept(late: _Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    x = pool.empty((5000,), U8)
+    lease = pool.find(x.ctypes.data)
+    assert lease is not None
+    lease.hold("one")
+    late.passed.add("one")
+    done, more = late.event_done, ["three"]
+
+    def asked(event: Any) -> bool:
+        while more:
+            lease.hold(more.pop())
+        return done(event)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(late, "event_done", asked)
+        lease.hold("two")
+    assert set(lease.events) >= {"two", "three"}
+    del x, lease
+    late.passed.add("two")
+    assert pool.stats().draining_nbytes == bin_nbytes(5000)
+    late.passed.add("three")
+    assert pool.stats().free_nbytes == bin_nbytes(5000)

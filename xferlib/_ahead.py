@@ -149,7 +149,7 @@ class Conveyor:
         ahead = Ahead(self, None)
         try:
             copied = self._enqueue(ahead, last.shape, last.dtype, pointer, host.nbytes)
-            _inflight.hold_pinned(host, lease, self.backend, copied)
+            lease.hold(copied)
         except BaseException:
             _inflight.abandon(self.backend, self._carrier)
             raise

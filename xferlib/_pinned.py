@@ -62,14 +62,25 @@ class PinnedStats:
 class Lease:
     """A pinned block while arrays use it; back to the pool when the last of them dies."""
 
-    __slots__ = ("__weakref__", "block", "events", "nbytes", "pid", "pool")
+    __slots__ = ("__weakref__", "_many", "block", "events", "nbytes", "pid", "pool")
 
     def __init__(self, pool: PinnedPool, block: PinnedBlock, nbytes: int) -> None:
         self.pool = pool
         self.block = block
         self.nbytes = nbytes
         self.events: list[RawEvent] = []
+        self._many = 1
+        """With more events it is time to ask which of them have passed."""
         self.pid = os.getpid()
+
+    def hold(self, event: RawEvent) -> None:
+        """Keep the block out of the pool until an event, whatever becomes of the arrays; any thread may."""
+        with self.pool._lock:
+            self.events.append(event)
+            if len(self.events) > self._many:
+                passed = set(map(id, self.pool._passed(self.events[:-1])))
+                self.events = [each for each in self.events if id(each) not in passed]
+                self._many = 2 * len(self.events)
 
     def __del__(self) -> None:
         try:
@@ -195,6 +206,9 @@ class PinnedPool:
             self._in_use -= drain.nbytes
             self._draining_nbytes += drain.nbytes
             self._draining.append(drain)
+
+    def _passed(self, events: list[RawEvent]) -> list[RawEvent]:
+        return [each for each in events if self._backend.event_done(each)]
 
     def _poll(self) -> None:
         """Move released blocks whose last event has passed to the free lists, with the lock held."""

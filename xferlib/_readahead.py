@@ -118,9 +118,9 @@ class ThreadedFeed(Feed):
             self._end = self._end or error
         finally:
             self._source = None
+            _handover.ended()
             with self._changed:
                 self._phase = _Phase.ENDED
-                _handover.ended()
                 self._changed.notify_all()
 
     def _await_room(self) -> bool:
