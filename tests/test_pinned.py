@@ -360,22 +360,23 @@ def test_a_block_keeps_the_events_that_have_not_passed_and_few_others(steps: lis
 def test_an_event_that_comes_while_others_are_asked_is_kept(late: _Late, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = PinnedPool(late)  # type: ignore[arg-type]
     x = pool.empty((5000,), U8)
-    lease = pool.find(x.ctypes.data)
-    assert lease is not None
-    lease.hold("one")
+    holders = [pool.find(x.ctypes.data)]
+    assert holders[0] is not None
+    holders[0].hold("one")
     late.passed.add("one")
     done, more = late.event_done, ["three"]
 
     def asked(event: Any) -> bool:
         while more:
-            lease.hold(more.pop())
+            holders[0].hold(more.pop())  # type: ignore[union-attr]
         return done(event)
 
     with monkeypatch.context() as patched:
         patched.setattr(late, "event_done", asked)
-        lease.hold("two")
-    assert set(lease.events) >= {"two", "three"}
-    del x, lease
+        holders[0].hold("two")
+    assert set(holders[0].events) >= {"two", "three"}
+    holders.clear()
+    del x
     late.passed.add("two")
     assert pool.stats().draining_nbytes == bin_nbytes(5000)
     late.passed.add("three")
