@@ -46,7 +46,8 @@ def program(xp_name: str = "sim") -> Any:
 
 @pytest.fixture(scope="module")
 def t() -> xl.trace:
-    return program()
+    with xl.sim.check():  # which finishes what earlier tests left to be staged
+        return program()
 
 
 # --- the numbers

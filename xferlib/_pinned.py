@@ -194,7 +194,9 @@ class PinnedPool:
 
     def _release(self, lease: Lease) -> None:
         """A lease has died, in any thread and whatever that holds: no lock is taken, and nobody asked."""
-        self._returned.append(_Drain(lease.block, lease.nbytes, lease.events))
+        drain = _Drain(lease.block, lease.nbytes, lease.events)
+        _handover.given(drain)
+        self._returned.append(drain)
 
     def _take_back(self) -> None:
         """Count what has been released, with the lock held."""
