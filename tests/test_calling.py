@@ -270,3 +270,67 @@ def test_arrays_are_located_where_they_lie() -> None:
 def test_nothing_is_located_where_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert calling.locator() is None
+
+
+# --- a copy between two streams
+
+
+class Streams:
+    """Notes what a driver is asked for; the request of that number fails."""
+
+    def __init__(self, failing: int = -1) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self._failing = failing
+        note = self._note
+        self.functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)(lambda *given: note("record", *given)),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, WORD)(lambda *given: note("wait", *given)),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, WORD, WORD)(lambda *given: note("copy", *given)),
+        )
+
+    def _note(self, *request: Any) -> int:
+        self.asked.append(request)
+        return 700 if len(self.asked) - 1 == self._failing else 0
+
+    def bound(self) -> Callable[..., int]:
+        made = calling.bind_copy_behind(*map(address_of, self.functions))
+        assert made is not None
+        return made
+
+
+TARGET, SOURCE, OWNER, FREE, CARRIER, COPIED = LARGEST, 1 << 63, 0, 11, 12, 13
+REQUESTS = [
+    ("record", FREE, OWNER),
+    ("wait", CARRIER, FREE, 0),
+    ("copy", TARGET, SOURCE, 4096, CARRIER),
+    ("record", COPIED, CARRIER),
+]
+
+
+@compiled
+@pytest.mark.parametrize("failing", range(-1, 4))
+def test_a_copy_comes_behind_another_streams_work_and_nothing_after_a_failure(failing: int) -> None:
+    streams = Streams(failing)
+    result = streams.bound()(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, COPIED)
+    assert result == (0 if failing < 0 else 700)
+    assert streams.asked == (REQUESTS if failing < 0 else REQUESTS[: failing + 1])
+
+
+@compiled
+def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() -> None:
+    streams = Streams()
+    enqueue = streams.bound()
+    with pytest.raises(TypeError, match="7 arguments, not 6"):
+        enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER)
+    for wrong in (-1, LARGEST + 1, None):
+        with pytest.raises((TypeError, OverflowError)):
+            enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong)
+    assert not streams.asked
+    with pytest.raises(ValueError, match="three functions"):
+        calling.bind_copy_behind(address_of(streams.functions[0]), 0, 1)
+
+
+def test_without_the_module_nothing_is_bound_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert calling.bind_copy_behind(1, 1, 1) is None
+    assert calling.bind_copy(1, 1, 1, is_upward=True) is None

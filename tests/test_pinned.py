@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,8 @@ def _dropped_under(pool: PinnedPool, nbytes: int, *events: str) -> int:
     x = pool.empty((nbytes,), U8)
     lease = pool.find(x.ctypes.data)
     assert lease is not None
-    lease.events.extend(events)
+    for event in events:
+        lease.hold(event)
     return int(x.ctypes.data)
 
 
@@ -302,3 +304,80 @@ def test_a_block_released_while_events_are_asked_is_handed_out_once(
     del made
     assert pool.stats().draining_nbytes == 0
     assert pool.stats().free_nbytes == 3 * bin_nbytes(5000)
+
+
+def test_an_array_may_die_whatever_any_thread_holds(late: _Late) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    kept = [pool.empty((5000,), U8)]
+    asking, go = threading.Event(), threading.Event()
+    done = late.event_done
+
+    def slow(event: Any) -> bool:
+        asking.set()  # the pool's lock is held here, and a simulated device's is wanted
+        return go.wait(60) and done(event)
+
+    _dropped_under(pool, 5000, "one")
+    late.event_done = slow  # type: ignore[method-assign]
+    asker = threading.Thread(target=pool.stats)
+    asker.start()
+    assert asking.wait(60)
+    finalizer = threading.Thread(target=kept.clear)  # what garbage collection does, in a thread that holds that one
+    finalizer.start()
+    finalizer.join(60)
+    is_stuck = finalizer.is_alive()
+    go.set()
+    asker.join()
+    finalizer.join()
+    assert not is_stuck
+    late.passed.add("one")
+    assert pool.stats().free_nbytes == 2 * bin_nbytes(5000)
+    assert pool.stats().in_use_nbytes == 0
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60))
+def test_a_block_keeps_the_events_that_have_not_passed_and_few_others(steps: list[tuple[bool, int]]) -> None:
+    late = _Late()
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    x = pool.empty((5000,), U8)
+    lease = pool.find(x.ctypes.data)
+    assert lease is not None
+    made: list[str] = []
+    for is_new, number in steps:
+        if is_new:
+            made.append(f"event {len(made)}")
+            lease.hold(made[-1])
+        elif made:
+            late.passed.add(made[number % len(made)])
+        pending = [each for each in made if each not in late.passed]
+        assert [each for each in lease.events if each in pending] == pending
+    late.passed.update(made)
+    for number in range(3):
+        lease.hold(f"last {number}")
+        late.passed.add(f"last {number}")
+    assert len(lease.events) <= max(3, 2 * len(made))
+
+
+def test_an_event_that_comes_while_others_are_asked_is_kept(late: _Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = PinnedPool(late)  # type: ignore[arg-type]
+    x = pool.empty((5000,), U8)
+    holders = [pool.find(x.ctypes.data)]
+    assert holders[0] is not None
+    holders[0].hold("one")
+    late.passed.add("one")
+    done, more = late.event_done, ["three"]
+
+    def asked(event: Any) -> bool:
+        while more:
+            holders[0].hold(more.pop())  # type: ignore[union-attr]
+        return done(event)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(late, "event_done", asked)
+        holders[0].hold("two")
+    assert set(holders[0].events) >= {"two", "three"}
+    holders.clear()
+    del x
+    late.passed.add("two")
+    assert pool.stats().draining_nbytes == bin_nbytes(5000)
+    late.passed.add("three")
+    assert pool.stats().free_nbytes == bin_nbytes(5000)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _native, _pieces
+from xferlib import _config, _native, _pieces
 from xferlib import errors as e
 from xferlib._readahead import ThreadedFeed
 from xferlib.testing import assert_same_bits
@@ -511,13 +511,57 @@ def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
     assert sum(each.nbytes for each in copies) >= 5 * array(0).nbytes
     assert len({each.stream for each in copies}) == 1
     own = {each.stream for each in copies}
-    for rows, count in ((100, 1), (600, 3)):  # medium ones on one stream beside it, others on those of their slots
+    for rows, count in ((100, 1), (2200, 3)):  # medium ones on one stream beside it, others on those of their slots
         with xl.trace() as found, stream:
             for _ in xl.prefetch(array(number, (rows, 1000)) for number in range(5)):
                 pass
         beside = {each.stream for each in found.operations if each.kind == "h2d" and each.file == __file__}
         assert len(beside) == count
         assert not beside & own
+
+
+def test_pinned_batches_of_a_list_arrive_whatever_comes_between_them() -> None:
+    name = xl.get_backend().name
+    make = lambda number, shape=(100, 1000), dtype="float32": np.full(shape, number, dtype)
+    pinned = [xl.pinned_array(make(number), backend=name) for number in range(3)]
+    wide = xl.pinned_array(make(7, (200, 1000)), backend=name)
+    batches = [
+        *pinned,
+        make(3),  # of the same form, and not pinned
+        pinned[1],
+        wide[::2],  # pinned, with gaps
+        pinned[2],
+        wide[:100],  # a view
+        make(4, dtype=">f4"),
+        xl.pinned_array(make(5, dtype="int32"), backend=name),
+        xl.pinned_array(make(6, (1000, 100)), backend=name),
+        wide.T,
+        pinned[0],
+    ]
+    for depth in (1, 3):
+        with xl.prefetch(batches, depth=depth) as ahead:
+            for expected, batch in zip(batches, ahead, strict=True):
+                native = expected.astype(expected.dtype.newbyteorder("="))
+                assert_same_bits(xl.to_host(batch), native)
+
+
+@pytest.mark.parametrize("rows", [700, 1048])  # of 4 KB: up to 4 MiB
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(
+    kind: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if xl.get_device().kind == "cpu" or not _native.is_on():
+        pytest.skip("no streams, or staging in C is missing")
+    monkeypatch.setattr(_config, "usable_cores", lambda: 16)
+    batches = [array(number, (rows, 1000)) for number in range(6)]
+    expected = [batch.copy() for batch in batches]
+    with xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
+        got = [xl.to_host(batch) for batch in ahead]
+    for each, whole in zip(got, expected, strict=True):
+        assert_same_bits(each, whole)
+    copies = [each for each in found.operations if each.kind == "h2d" and each.file == __file__]
+    assert [each.nbytes for each in copies] == [batches[0].nbytes] * 6
+    assert len({each.stream for each in copies}) == 1
 
 
 def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:

@@ -46,7 +46,8 @@ def program(xp_name: str = "sim") -> Any:
 
 @pytest.fixture(scope="module")
 def t() -> xl.trace:
-    return program()
+    with xl.sim.check():  # which finishes what earlier tests left to be staged
+        return program()
 
 
 # --- the numbers
@@ -149,7 +150,7 @@ def test_the_simulators_own_operations_are_in_it() -> None:
 
 def test_the_copies_of_a_prefetcher_belong_to_the_line_that_made_it() -> None:
     with xl.use_backend("sim"), xl.trace() as t:
-        batches = (np.full(600_000, value, np.float32) for value in range(3))  # copied by the thread that reads them
+        batches = (np.full(2_200_000, value, np.float32) for value in range(3))  # copied by the thread that reads them
         prefetcher = xl.prefetch(batches)
         line = sys._getframe().f_lineno - 1
         for batch in prefetcher:

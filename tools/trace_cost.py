@@ -29,8 +29,12 @@ def compare(name: str, run: Callable[[], Any], *, count: int, turns: int) -> Non
         run()
     xl.synchronize()
     for _ in range(turns):
+        run()  # to open and to close a recording takes milliseconds, in which threads and cores go to sleep
+        xl.synchronize()
         times[0].append(_timed(run))
         with xl.trace():
+            run()
+            xl.synchronize()
             times[1].append(_timed(run))
     ratio = statistics.median(on / off for off, on in zip(*times, strict=True))
     off, on = map(statistics.median, times)

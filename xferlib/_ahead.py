@@ -77,6 +77,11 @@ class _Staged(NamedTuple):
             self.filling.end()
 
 
+class _Form(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
 class Conveyor:
     """Copies of one consumer's arrays, one after the other.
 
@@ -87,7 +92,7 @@ class Conveyor:
         count: How many arrays may be under way.
     """
 
-    __slots__ = ("_carrier", "_count", "_free", "_idle", "_made", "_place", "backend")
+    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "backend")
 
     def __init__(self, backend: Backend, place: Device, carrier: RawStream, count: int) -> None:
         self.backend = backend
@@ -99,6 +104,9 @@ class Conveyor:
         self._made = 0
         self._idle: deque[_Buffer] = deque()
         """Buffers, in the order of their last copies."""
+        self._pool = _pinned.pool_of(backend)
+        self._last: _Form | None = None
+        """Of the pinned array that was sent last."""
 
     def send(self, host: HostArray) -> Ahead:
         """Begin to copy an array into memory of the calling thread's current stream.
@@ -108,13 +116,16 @@ class Conveyor:
         """
         backend = self.backend
         recorder = _recording.active
+        if recorder is None and (last := self._last) is not None and type(host) is np.ndarray:
+            if host.dtype == last.dtype and host.shape == last.shape and (ahead := self._send_like(host, last)):
+                return ahead
         begun = recorder.begin(backend) if recorder is not None else None
         host = _array.as_host_array(host)
         dtype = _api.wanted_dtype(None, host.dtype)
         found = _plan.plan(host, dtype, backend, may_permute=False)
         _plan.refuse_slow(found, host, "prefetch")
         backend.attach(self._place)
-        ahead = self._staging(host, dtype) if _plan.is_medium(found, host, dtype) and _native.is_on() else None
+        ahead = self._staging(host, dtype) if _plan.is_plain(found, host, dtype) and _native.is_on() else None
         if ahead is None:
             ahead = Ahead(self, None)
             try:
@@ -124,6 +135,24 @@ class Conveyor:
                 raise
         if recorder is not None:
             recorder.called(begun, backend, host.nbytes)
+        return ahead
+
+    def _send_like(self, host: HostArray, last: _Form) -> Ahead | None:
+        """The same for an array that is pinned as the last one was, of its dtype and shape; None where it is not."""
+        if not host.flags.c_contiguous or _plan.forced() is not None:
+            return None
+        pointer = address(host)
+        lease = self._pool.find(pointer)
+        if lease is None:
+            return None
+        self.backend.attach(self._place)
+        ahead = Ahead(self, None)
+        try:
+            copied = self._enqueue(ahead, last.shape, last.dtype, pointer, host.nbytes)
+            lease.hold(copied)
+        except BaseException:
+            _inflight.abandon(self.backend, self._carrier)
+            raise
         return ahead
 
     def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
@@ -137,15 +166,14 @@ class Conveyor:
     def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
         """Enqueue the copy of an array that lies in pinned memory, or is staged by this thread."""
         backend = self.backend
-        ahead.owner = owner = backend.stream_current(self._place)
-        ahead.array = array = backend.empty(host.shape, dtype, device=self._place, stream=owner)
         source = _copying.readable(host, dtype, backend, self._carrier, found)
         if source is None:
-            ahead.copied = self._upload(host, array, owner, found)
+            copied = self._upload(ahead, host, dtype, found)
         else:
-            ahead.copied = self._copy(array, source, host.nbytes, owner)
+            copied = self._enqueue(ahead, host.shape, dtype, source, host.nbytes)
         if found.path is Path.PINNED:
-            _inflight.hold_pinned(host, found.lease, backend, ahead.copied)
+            _inflight.hold_pinned(host, found.lease, backend, copied)
+            self._last = _Form(host.shape, dtype) if found.lease is not None else None
 
     def stage(self, host: HostArray) -> Ahead | None:
         """Copy an array of any layout into pinned memory, from which the consumer's thread sends it; any thread may.
@@ -175,16 +203,11 @@ class Conveyor:
 
     def dispatch(self, ahead: Ahead, staged: _Staged) -> None:
         """Enqueue the copy of what has been staged, into memory of the calling thread's current stream."""
-        backend = self.backend
-        if ahead.array is None:
-            ahead.owner = backend.stream_current(self._place)
-            ahead.array = backend.empty(staged.shape, staged.dtype, device=self._place, stream=ahead.owner)
-        assert ahead.owner is not None
         try:
-            ahead.copied = self._copy(ahead.array, staged.buffer.pointer, staged.nbytes, ahead.owner)
-            staged.buffer.note(ahead.copied)
+            copied = self._enqueue(ahead, staged.shape, staged.dtype, staged.buffer.pointer, staged.nbytes)
+            staged.buffer.note(copied)
         except BaseException:  # Ctrl-C too: it may have struck behind the copy
-            _inflight.abandon(backend, self._carrier)
+            _inflight.abandon(self.backend, self._carrier)
             raise
 
     def _buffer(self, nbytes: int) -> _Buffer | None:
@@ -210,15 +233,30 @@ class Conveyor:
         """It may be filled again when its last copy is over."""
         self._idle.append(buffer)
 
-    def _copy(self, array: Array, source: int, nbytes: int, owner: RawStream) -> RawEvent:
-        """Enqueue one copy from pinned memory, behind what ``owner`` has been given so far; the event after it."""
+    def _allocate(self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, RawStream]:
+        """Memory of the calling thread's current stream, unless there is some since an earlier attempt."""
+        owner, array = ahead.owner, ahead.array
+        if owner is None or array is None:
+            owner = ahead.owner = self.backend.stream_current(self._place)
+            array = ahead.array = self.backend.empty(shape, dtype, device=self._place, stream=owner)
+        return array, owner
+
+    def _enqueue(
+        self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int
+    ) -> RawEvent:
+        """Allocate, and enqueue one copy from pinned memory behind all that the owner has been given; its event."""
+        array, owner = self._allocate(ahead, shape, dtype)
         backend, carrier = self.backend, self._carrier
         target = backend.operands((array,))[0]
         if _recording.active is not None:
             self._follow(owner)
             _recording.copy(Kind.H2D, target, source, nbytes, backend, carrier)
-            return backend.event_record(carrier, timing=False)
-        self._free, copied = backend.copy_behind(target, source, nbytes, behind=owner, stream=carrier, event=self._free)
+            copied = backend.event_record(carrier, timing=False)
+        else:
+            self._free, copied = backend.copy_behind(
+                target, source, nbytes, behind=owner, stream=carrier, event=self._free
+            )
+        ahead.copied = copied
         return copied
 
     def _follow(self, owner: RawStream) -> None:
@@ -226,12 +264,14 @@ class Conveyor:
         self._free = self.backend.event_record(owner, timing=False, event=self._free)
         self.backend.event_wait(self._carrier, self._free)
 
-    def _upload(self, host: HostArray, array: Array, owner: RawStream, found: Plan) -> RawEvent:
+    def _upload(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> RawEvent:
         """The same in any other way."""
+        array, owner = self._allocate(ahead, host.shape, dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
         _copying.upload(host, backend.view(array), backend, carrier, found)
-        return backend.event_record(carrier, timing=False)
+        ahead.copied = copied = backend.event_record(carrier, timing=False)
+        return copied
 
 
 class Ahead:

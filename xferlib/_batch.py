@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -131,8 +130,10 @@ class Batch:
     def push(self) -> None:
         """Let threads begin what they found no room for, and send what they have staged."""
         if self._arriving is not None and self._error is None:
-            with contextlib.suppress(Exception):  # whoever wants the batch meets the same, and is told
+            try:  # at half the cost of contextlib's way, twice for each batch
                 self._arriving.push()
+            except Exception:  # noqa: S110  whoever wants the batch meets the same, and is told
+                pass
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether nobody need wait until its copies are enqueued; waits so long at most."""
@@ -142,13 +143,14 @@ class Batch:
         """The batch, ordered on the calling thread's current stream; may be called again after an error."""
         if self._way is Way.TOGETHER or self._way is Way.DIRECT:
             return self._sent_directly()
-        error, self._error = self._error, None
-        if error is not None:
+        if self._error is not None:
+            error, self._error = self._error, None
             self._restart()
             if not isinstance(error, (OutOfMemoryError, KeyboardInterrupt)):  # those may have passed meanwhile
                 raise error
         try:
-            self._begin()
+            if self._arriving is None:
+                self._begin()
             return self._ordered()
         except BaseException:  # Ctrl-C too: it may have struck in the middle of a copy
             # Only then is there something to repeat; and only then does the source still have it: see `try_prepare`.

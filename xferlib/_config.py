@@ -201,11 +201,10 @@ class Crew(NamedTuple):
     clearing: int
     """Those that drain into memory that was never touched: the kernel clears a page in the thread that touches it."""
     fillers: int
-    """Those that help one which fills memory in a loop: they look out for more before they sleep."""
+    """Those that help one which fills memory in a loop: they look out for more before they sleep. None: none do."""
 
 
 _MOST_EACH_WAY = 10
-_FILLERS = 5
 _FILLERS_FROM_CORES = 8
 
 
@@ -214,7 +213,7 @@ def crew() -> Crew:
     wanted, cores = get().threads, usable_cores()
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
-    fillers = min(_FILLERS, each_way - 1, cores // 3) if cores >= _FILLERS_FROM_CORES else 0
+    fillers = min(each_way - 1, cores // 2) if cores >= _FILLERS_FROM_CORES else 0
     return Crew(each_way, both_ways, wanted or cores, fillers)
 
 

@@ -66,10 +66,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=in_flight._reset)
 
 
-_MOST_EVENTS = 4
-"""So many are kept without asking whether they have passed."""
-
-
 def hold_pinned(src: HostArray, lease: Lease | None, backend: Backend, event: RawEvent) -> None:
     """Keep the pinned source of a copy in flight, or its block out of the pool, until the event.
 
@@ -78,11 +74,8 @@ def hold_pinned(src: HostArray, lease: Lease | None, backend: Backend, event: Ra
     """
     if lease is None:
         in_flight.hold(backend, event, src)
-        return
-    # A block of the pool outlives its array until the event: keeping the array too would hide it from a full pool.
-    if len(lease.events) >= _MOST_EVENTS:
-        lease.events[:] = [each for each in lease.events if not backend.event_done(each)]
-    lease.events.append(event)
+    else:  # a block outlives its array until the event: keeping the array too would hide it from a full pool
+        lease.hold(event)
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _plan, _registry
+from xferlib import _config, _native, _plan, _registry
 from xferlib._leaves import flatten
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 
@@ -23,6 +23,9 @@ _TOGETHER_MOST = 128 << 10
 """To copy so much takes less than to order two streams by events."""
 _DIRECT_MOST_PINNED = 1 << 20
 """The device needs 20 us for so much."""
+AHEAD_MOST = 4 << 20
+"""What lies together is staged as a whole up to here, by threads that are awake: to begin a transfer of several loads
+takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""
 WAITING_MOST = 24 << 20
 """What is cut into no more loads than a transfer has chunks: see `xferlib._native.cutting`."""
 
@@ -72,16 +75,25 @@ class Lane:
         if self._is_host:
             return Way.DIRECT
         if type(host) is np.ndarray:
-            nbytes: int | None = host.nbytes
-            alone = Way.AHEAD
-        else:
-            leaves = flatten(host)[0]
-            nbytes, alone = _nbytes(leaves), Way.DIRECT
-            if nbytes is not None and nbytes > _DIRECT_MOST_PINNED and self._has_pinned(leaves):
-                return Way.OWN
+            return self._way_alone(host)
+        leaves = flatten(host)[0]
+        nbytes = _nbytes(leaves)
         if nbytes is None or nbytes > MEDIUM_NBYTES:
             return Way.OWN
-        return alone if nbytes > _TOGETHER_MOST else Way.TOGETHER
+        if nbytes > _DIRECT_MOST_PINNED and self._has_pinned(leaves):
+            return Way.OWN
+        return Way.DIRECT if nbytes > _TOGETHER_MOST else Way.TOGETHER
+
+    def _way_alone(self, host: HostArray) -> Way:
+        nbytes = host.nbytes
+        if nbytes <= _TOGETHER_MOST:
+            return Way.TOGETHER
+        return Way.AHEAD if nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Way.OWN
+
+    def _is_staged_whole(self, host: HostArray) -> bool:
+        """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
+        is_plain = host.flags.c_contiguous and host.dtype.isnative
+        return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and _config.crew().fillers > 0
 
     def may_wait(self, host: Any) -> bool:
         """Whether a batch may be begun whose copy waits for the consumer's work: each load has a chunk.
@@ -116,7 +128,9 @@ class Lane:
                 return None
             host = owner.host_view(host)
         array: HostArray = host
-        return array if SMALL_NBYTES < array.nbytes <= MEDIUM_NBYTES and _plan.forced() is None else None
+        if array.nbytes <= SMALL_NBYTES or _plan.forced() is not None:
+            return None
+        return array if array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array) else None
 
     @property
     def transforms_ahead(self) -> bool:

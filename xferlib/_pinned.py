@@ -11,6 +11,7 @@ import math
 import mmap
 import os
 import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,14 +62,25 @@ class PinnedStats:
 class Lease:
     """A pinned block while arrays use it; back to the pool when the last of them dies."""
 
-    __slots__ = ("__weakref__", "block", "events", "nbytes", "pid", "pool")
+    __slots__ = ("__weakref__", "_many", "block", "events", "nbytes", "pid", "pool")
 
     def __init__(self, pool: PinnedPool, block: PinnedBlock, nbytes: int) -> None:
         self.pool = pool
         self.block = block
         self.nbytes = nbytes
         self.events: list[RawEvent] = []
+        self._many = 1
+        """With more events it is time to ask which of them have passed."""
         self.pid = os.getpid()
+
+    def hold(self, event: RawEvent) -> None:
+        """Keep the block out of the pool until an event, whatever becomes of the arrays; any thread may."""
+        with self.pool._lock:
+            self.events.append(event)
+            if len(self.events) > self._many:
+                passed = set(map(id, self.pool._passed(self.events[:-1])))
+                self.events = [each for each in self.events if id(each) not in passed]
+                self._many = 2 * len(self.events)
 
     def __del__(self) -> None:
         try:
@@ -94,8 +106,9 @@ class PinnedPool:
         self._backend = backend
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full
-        # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # reentrant: a finalizer may run inside
+        self._returned: deque[_Drain] = deque()
+        """Blocks of leases that have died."""
         self._free: dict[int, list[_Drain]] = {}
         self._draining: list[_Drain] = []
         self._in_use = self._free_nbytes = self._draining_nbytes = 0
@@ -180,18 +193,29 @@ class PinnedPool:
             self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
 
     def _release(self, lease: Lease) -> None:
-        block, size = lease.block, lease.nbytes
-        with self._lock:
-            del self._leases[block.pointer]
-            del self._starts[bisect.bisect_left(self._starts, block.pointer)]
-            self._in_use -= size
-            self._draining_nbytes += size
-            self._draining.append(_Drain(block, size, lease.events))
-            self._poll()
+        """A lease has died, in any thread and whatever that holds: no lock is taken, and nobody asked."""
+        drain = _Drain(lease.block, lease.nbytes, lease.events)
+        _handover.given(drain)
+        self._returned.append(drain)
+
+    def _take_back(self) -> None:
+        """Count what has been released, with the lock held."""
+        while self._returned:
+            drain = self._returned.popleft()
+            pointer = drain.block.pointer
+            del self._leases[pointer]
+            del self._starts[bisect.bisect_left(self._starts, pointer)]
+            self._in_use -= drain.nbytes
+            self._draining_nbytes += drain.nbytes
+            self._draining.append(drain)
+
+    def _passed(self, events: list[RawEvent]) -> list[RawEvent]:
+        return [each for each in events if self._backend.event_done(each)]
 
     def _poll(self) -> None:
-        """Move blocks whose last event has passed to the free lists."""
-        # Taken out first: asking an event may run a finalizer that releases a block, and so comes here again.
+        """Move released blocks whose last event has passed to the free lists, with the lock held."""
+        self._take_back()
+        # Taken out first: asking an event may run a finalizer that comes here again.
         unseen, self._draining = self._draining[::-1], []
         waiting = []
         try:

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib import _handover
 from xferlib._batch import Batch, send_together
@@ -51,6 +51,7 @@ class Feed:
         self._lane = lane
         self._source: Iterator[Any] | None = source
         self._slots = [Slot(stream) for stream in streams]
+        self._count = len(streams)
         self._started = self._taken = self._returned = 0
         self._ready: deque[Batch] = deque()
         self._read_first: tuple[Any] | None = None
@@ -87,11 +88,11 @@ class Feed:
                 self._send_ahead()
             value = batch.hand_over()
             self._pop(batch)
-            return value
+        return value
 
     def _give_back(self) -> None:
         """All of the consumer's work on the batch that it had is enqueued: what comes after may use its slot."""
-        slot = self._slots[self._returned % len(self._slots)]
+        slot = self._slots[self._returned % self._count]
         if not self._is_gated:
             slot.gate = None  # the batch lay in memory of the consumer's own stream
         else:
@@ -106,7 +107,8 @@ class Feed:
         ready = self._ready
         while ready and not ready[0].is_settled(_POLL_S):
             self._read()  # the consumer's work may have passed another gate meanwhile
-        self._refuse_closed()
+        if self._is_closed:
+            self._refuse_closed()
         if not ready:
             raise self._the_end()
         return ready[0]
@@ -121,28 +123,28 @@ class Feed:
 
     def _pop(self, batch: Batch) -> None:
         """The front has been handed out."""
-        self._refuse_closed()
+        if self._is_closed:
+            self._refuse_closed()
         self._ready.popleft()
         self._is_stalled = self._is_stalled and bool(self._ready)  # the last one is the one that stalled
         self._is_gated = batch.has_slot
         self._taken += 1
 
-    def _refuse_closed(self) -> None:
-        if self._is_closed:
-            raise ClosedError(
-                f"the prefetcher was closed after {self._taken} batches; take batches before close(), or make another"
-            )
+    def _refuse_closed(self) -> NoReturn:
+        raise ClosedError(
+            f"the prefetcher was closed after {self._taken} batches; take batches before close(), or make another"
+        )
 
     # --- reading
 
     @property
     def _next_slot(self) -> Slot:
-        return self._slots[self._started % len(self._slots)]
+        return self._slots[self._started % self._count]
 
     @property
     def _has_room(self) -> bool:
-        is_open = self._end is None and not self._is_stalled and not self._is_closed
-        return is_open and self._started - len(self._slots) < self._returned
+        is_full = self._started - self._count >= self._returned
+        return not (is_full or self._is_stalled or self._is_closed or self._end is not None)
 
     def _read(self) -> None:
         """Begin what there is room for without waiting; wait where nothing is on its way."""

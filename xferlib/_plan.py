@@ -112,15 +112,14 @@ def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
     return nbytes <= _DRIVER_MOST_OF_ALL and _pinned.pool_of(backend).find(pointer) is not None
 
 
+def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
+    """Whether it is staged by copying its bytes, all of which lie together."""
+    return found.path is Path.STAGED and array.flags.c_contiguous and array.dtype == dtype and forced() is None
+
+
 def is_medium(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
     """Whether it is so small that one copy of its bytes, made by one thread and those awake, is sent as a whole."""
-    return (
-        found.path is Path.STAGED
-        and array.nbytes <= MEDIUM_NBYTES
-        and array.flags.c_contiguous
-        and array.dtype == dtype
-        and forced() is None
-    )
+    return array.nbytes <= MEDIUM_NBYTES and is_plain(found, array, dtype)
 
 
 def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any], *, is_upward: bool) -> bool:

@@ -84,7 +84,8 @@ class ThreadedFeed(Feed):
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
                 self._changed.wait()
-            self._refuse_closed()
+            if self._is_closed:
+                self._refuse_closed()
             if self._ready:
                 _handover.taken(self._ready[0])
                 return self._ready[0]
@@ -117,9 +118,9 @@ class ThreadedFeed(Feed):
             self._end = self._end or error
         finally:
             self._source = None
+            _handover.ended()
             with self._changed:
                 self._phase = _Phase.ENDED
-                _handover.ended()
                 self._changed.notify_all()
 
     def _await_room(self) -> bool:

@@ -119,3 +119,21 @@ def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callab
         return None
     made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, is_upward)
     return made
+
+
+def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | None:
+    """A function that orders a copy behind another stream's work, in one step; None where that is not compiled.
+
+    It takes destination, source and bytes, the stream that is followed and an event to follow it by, the stream of the
+    copy and an event for the end of it, and returns the driver's first result that is not 0. The interpreter's lock is
+    kept.
+
+    Args:
+        record: The address of ``int record(void *event, void *stream)``.
+        wait: Of ``int wait(void *stream, void *event, unsigned flags)``.
+        copy: Of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[..., int] = module.bind_copy_behind(record, wait, copy)
+    return made

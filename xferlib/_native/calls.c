@@ -117,6 +117,40 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
     return PyLong_FromLong(result);
 }
 
+/* --- one copy between two streams */
+
+typedef struct {
+    int (*record)(word, word);           /* event, stream */
+    int (*wait)(word, word, word);       /* stream, event, 0 */
+    int (*copy)(word, word, word, word); /* destination, source, bytes, stream */
+} courier;
+
+enum { ORDERED = 7 };
+
+/* (destination, source, bytes, stream to follow, event, stream of the copy, event after it) -> the driver's first result
+   that is not 0: the copy waits for what the first stream has been given, by the first event. */
+static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const courier *c = PyCapsule_GetPointer(self, NULL);
+    word a[ORDERED];
+    int result;
+    if (!c)
+        return NULL;
+    if (count != ORDERED)
+        return PyErr_Format(PyExc_TypeError, "a copy between streams takes %d arguments, not %zd", ORDERED, count);
+    for (Py_ssize_t i = 0; i < ORDERED; ++i)
+        if (!is_word(given[i], &a[i]))
+            return NULL;
+    result = c->record(a[4], a[3]);
+    if (!result)
+        result = c->wait(a[5], a[4], 0);
+    if (!result)
+        result = c->copy(a[0], a[1], a[2], a[5]);
+    if (!result)
+        result = c->record(a[6], a[5]);
+    return PyLong_FromLong(result);
+}
+
 /* --- where arrays lie */
 
 typedef struct {
@@ -166,6 +200,7 @@ static void freed(PyObject *capsule)
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
 static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
+static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))copy_behind, METH_FASTCALL, NULL};
 
 static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
 {
@@ -227,6 +262,21 @@ static PyObject *bind_copy(PyObject *module, PyObject *arguments)
     return bound(&one_copy, &c, sizeof c);
 }
 
+static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
+{
+    unsigned long long record, wait, copy;
+    courier c;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KKK", &record, &wait, &copy))
+        return NULL;
+    if (!record || !wait || !copy)
+        return PyErr_Format(PyExc_ValueError, "a copy between streams needs the addresses of three functions");
+    c.record = (int (*)(word, word))(uintptr_t)record;
+    c.wait = (int (*)(word, word, word))(uintptr_t)wait;
+    c.copy = (int (*)(word, word, word, word))(uintptr_t)copy;
+    return bound(&one_courier, &c, sizeof c);
+}
+
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS,
      "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
@@ -234,6 +284,8 @@ static PyMethodDef methods[] = {
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
     {"bind_copy", bind_copy, METH_VARARGS,
      "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
+    {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
+     "bind_copy_behind(record, wait, copy): a copy on one stream behind another one's work, and an event after it."},
     {"locate", (PyCFunction)(void (*)(void))locate, METH_FASTCALL,
      "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
     {NULL, NULL, 0, NULL},

@@ -6,6 +6,10 @@ import os
 from typing import Any
 
 from xferlib import _config, _native
+from xferlib._staging import MEDIUM_NBYTES
+
+_HELPERS_OF_MEDIUM = 5
+"""Threads that look out for more of it: what a larger one gains from more of them is lost in handing out so little."""
 
 
 def fill(pinned: int, host: int, nbytes: int) -> None:
@@ -15,7 +19,8 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     crew = _config.crew()
-    return pinned, host, nbytes, crew.fillers, crew.each_way - 1, crew.both_ways
+    helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, _HELPERS_OF_MEDIUM)
+    return pinned, host, nbytes, helpers, crew.each_way - 1, crew.both_ways
 
 
 class Filling:

@@ -677,6 +677,7 @@ static Filling *begin_filling(
     filling->offsets[1] = nbytes;
     filling->share = FILL_PIECE;
     filling->firsts[1] = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
+    if (helpers >= filling->firsts[1]) helpers = filling->firsts[1] - 1;
     filling->chunk.memory = pinned;
     Setup setup = {
         .host = (char *)(uintptr_t)host, .offsets = filling->offsets, .shares = &filling->share,

@@ -291,14 +291,15 @@ class CudaBackend(CudaKernels, Backend):
     def copy_behind(
         self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any = None
     ) -> tuple[CudaEvent, CudaEvent]:
-        if event is None or len(self._devices) > 1:
+        enqueue = calls.copy_behind
+        if event is None or enqueue is None or len(self._devices) > 1:
             return super().copy_behind(dst, src, nbytes, behind=behind, stream=stream, event=event)  # type: ignore[return-value]
         refuse_fork("copying")
-        result = calls.event_record(event.handle, behind.handle)
-        result = result or calls.stream_wait_event(stream.handle, event.handle, 0)
+        copied = self._event(stream.device, timing=False)
+        result = enqueue(dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle)
         if result:
-            raise failure(result, f"ordering two streams of {stream.device}")
-        return event, self.copy_recorded(dst, src, nbytes, stream=stream)
+            raise failure(result, f"copying {nbytes} bytes behind another stream's work on {stream.device}")
+        return event, copied
 
     # --- streams and events
 

@@ -79,6 +79,10 @@ send_whole = calling.bind_copy(
 """A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
 fetch_whole = calling.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """The same from the device, which waits for the default stream."""
+copy_behind = calling.bind_copy_behind(
+    _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
+)
+"""A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
 
 STAGING = {
     "copy": _address("cuMemcpyAsync"),
