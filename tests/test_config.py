@@ -100,7 +100,7 @@ def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchang
             ("strict", 7),
             ("backend", "a b"),
         ]:
-            with pytest.raises(ConfigError, match=f"configure\\({name}={value!r}\\): expected|invalid literal"):
+            with pytest.raises(ConfigError, match=f"configure\\({name}={value!r}\\): expected"):
                 xl.configure(host_cache=1, **{name: value})
         assert xl.configure() == now
     finally:

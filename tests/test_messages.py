@@ -202,6 +202,17 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
         e.ConfigError,
         "XFERLIB_THREADS='0'.*1 to 256.*unset",
     ),
+    "threads in words": (
+        lambda h: _config._read({"XFERLIB_THREADS": "many"}),
+        e.ConfigError,
+        "XFERLIB_THREADS='many'.*whole number of threads from 1 to 256.*unset",
+    ),
+    "half a thread": (lambda h: xl.configure(threads=0.5), e.ConfigError, "threads=0.5.*whole number of threads"),
+    "one number for batches": (
+        lambda h: xl.prefetch(np.float32(3), device="fake:sim:0"),
+        e.UnsupportedArrayError,
+        "float32.*not an iterable.*list",
+    ),
     "bad size": (
         lambda h: _config._read({"XFERLIB_PINNED_LIMIT": "lots"}),
         e.ConfigError,

@@ -28,11 +28,16 @@ def parse_nbytes(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def _parse_threads(text: str) -> int:
-    threads = int(text)
-    if not 1 <= threads <= 256:
-        raise ValueError("expected a number of threads from 1 to 256")
-    return threads
+def _counted(most: int, what: str) -> Callable[[str], int]:
+    """Parses whole numbers from 1 to ``most``."""
+
+    def parse(text: str) -> int:
+        count = int(text) if text.strip().isdecimal() else 0
+        if not 1 <= count <= most:
+            raise ValueError(f"expected a whole number of {what} from 1 to {most}")
+        return count
+
+    return parse
 
 
 def _parse_name(text: str) -> str:
@@ -46,13 +51,6 @@ def _parse_strict(text: str) -> frozenset[str]:
     if not words <= {"pageable"}:
         raise ValueError("expected 'pageable'")
     return words
-
-
-def _parse_devices(text: str) -> int:
-    devices = int(text)
-    if not 1 <= devices <= 64:
-        raise ValueError("expected a number of devices from 1 to 64")
-    return devices
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -89,7 +87,7 @@ class Config:
         "Most bytes of released results of to_host kept for reuse in a loop; the kernel may reclaim them at any time.",
     )  # fmt: skip
     threads: int = _variable(
-        "XFERLIB_THREADS", _parse_threads, 0,
+        "XFERLIB_THREADS", _counted(256, "threads"), 0,
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
         "stage, or all of them into memory that was never touched.",
     )  # fmt: skip
@@ -106,7 +104,7 @@ class Config:
         "What backend sim does about a missing synchronisation: raise, write to the log 'xferlib.sim', or nothing.",
     )  # fmt: skip
     sim_devices: int = _variable(
-        "XFERLIB_SIM_DEVICES", _parse_devices, 2, "How many devices backend sim has.",
+        "XFERLIB_SIM_DEVICES", _counted(64, "devices"), 2, "How many devices backend sim has.",
     )  # fmt: skip
     sim_memory: int = _variable(
         "XFERLIB_SIM_MEMORY", parse_nbytes, 8 << 30, "Memory of each device of backend sim.",

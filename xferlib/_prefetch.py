@@ -94,7 +94,7 @@ def _refuse_single(batches: Any) -> None:
             f"prefetch: batches is {type(batches).__name__}, which is one batch at most; give an iterable of batches, "
             "for instance [batch]"
         )
-    is_scalar = isinstance(batches, np.ndarray) and not batches.ndim
+    is_scalar = isinstance(batches, (np.ndarray, np.generic)) and not batches.ndim
     if is_scalar or not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
         raise UnsupportedArrayError(
             f"prefetch: batches is {type(batches).__name__}, not an iterable of batches; a list, a generator or a "

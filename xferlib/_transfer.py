@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import numbers
 import threading
 import time
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib import _handover, _inflight, _recording, _stream
 from xferlib._plan import Path
 from xferlib._workers import Job, workers
-from xferlib.errors import TransferError, TransferTimeoutError
+from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -215,9 +216,16 @@ class Transfer:
             timeout: Seconds to wait at most.
 
         Raises:
+            ArgumentError: ``timeout`` is no number of seconds.
             TransferTimeoutError: Not finished in time; call again.
             TransferError: The copy failed.
         """
+        if timeout is not None:
+            if not isinstance(timeout, numbers.Real) or not timeout >= 0:
+                raise ArgumentError(
+                    f"result: timeout={timeout!r} is no number of seconds from 0; None waits until the end"
+                )
+            timeout = float(timeout)
         recorder = _recording.active
         begun = recorder.begin(self._backend) if recorder is not None else None
         self.settle(timeout)

@@ -148,7 +148,9 @@ class Job:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until the last step has ended; False when the time ran out first."""
-        if not self._latch.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0)):
+        if not self._latch.acquire(
+            timeout=-1 if timeout_s is None else min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)
+        ):
             return False
         self._latch.release()
         self._taken()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.errors import TransferError
+from xferlib.errors import ArgumentError, TransferError
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.copies import TINY_CHUNK
@@ -140,7 +140,17 @@ class Transfers(Harness):
         source = bits_of(1 << 20, np.uint8, seed=7)
         transfer = self.up_async(source)
         d = transfer.result(timeout=600)
-        assert_same_bits(xl.to_host_async(d).result(timeout=600), source)
+        assert_same_bits(xl.to_host_async(d).result(timeout=float("inf")), source)
+
+    def test_what_is_no_timeout_is_refused_and_the_transfer_goes_on(self) -> None:
+        source = bits_of(1 << 20, np.uint8, seed=7)
+        transfer = self.up_async(source)
+        wrong: Any
+        for wrong in ("soon", -1, float("nan"), [1]):
+            with pytest.raises(ArgumentError, match=r"no number of seconds from 0.*None"):
+                transfer.result(wrong)
+        wrong = np.float32(600)  # a number like any other
+        assert_same_bits(xl.to_host(transfer.result(wrong)), source)
 
     def test_a_copy_that_fails_on_the_way_says_so_and_the_next_one_works(self) -> None:
         self.need("streams")
