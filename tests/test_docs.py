@@ -68,6 +68,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_have_a_head_and_rows_of_one_length(page: Path) -> None:
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
+        rows = [re.sub(r"\\\||`[^`]*`", "", row).strip().strip("|").split("|") for row in table.splitlines()]
+        assert len(rows) > 1, table
+        assert all(set(cell.strip()) <= set(":-") and "-" in cell for cell in rows[1]), table
+        assert {len(row) for row in rows} == {len(rows[0])}, table
+
+
 def test_the_reference_is_that_of_the_code() -> None:
     command = [sys.executable, str(ROOT / "tools" / "make_reference.py"), "--check"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
