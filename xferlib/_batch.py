@@ -59,6 +59,11 @@ class Batch:
         return self._way is Way.OWN
 
     @property
+    def is_sent_by_consumer(self) -> bool:
+        """Whether the thread that reads stages it, and the consumer's thread sends it."""
+        return self._way is Way.AHEAD
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it is to be copied on the consumer's stream, and may travel with others."""
         return self._way is Way.TOGETHER and self._sent_on is None

@@ -74,9 +74,10 @@ class ThreadedFeed(Feed):
 
     def _front(self) -> Batch:
         front = self._oldest()
-        for batch in tuple(self._ready):  # what the thread has staged is sent in this one
-            _handover.taken(batch)
-            batch.push()
+        for batch in tuple(self._ready):
+            if batch.is_sent_by_consumer:  # any other begins when the thread that reads has room for it, or in its turn
+                _handover.taken(batch)
+                batch.push()
         return front
 
     def _oldest(self) -> Batch:
