@@ -17,7 +17,7 @@ import numpy as np
 from xferlib import _api, _array, _copying, _inflight, _native, _pinned, _plan, _recording
 from xferlib._convert import copy_into
 from xferlib._layout import address
-from xferlib._native.filling import Filling
+from xferlib._native.filling import Filling, fill
 from xferlib._plan import Path
 from xferlib._recording import Kind
 from xferlib.errors import PinnedMemoryError
@@ -34,19 +34,14 @@ if TYPE_CHECKING:
 class _Buffer:
     """Pinned memory for one array after the other, which goes back to the pool when the last copy has left it."""
 
-    __slots__ = ("_copied", "_lease", "_memory", "nbytes", "pointer")
+    __slots__ = ("_copied", "_lease", "memory", "nbytes", "pointer")
 
     def __init__(self, memory: HostArray, lease: Lease) -> None:
-        self._memory = memory
+        self.memory = memory
         self._lease = lease
         self._copied: RawEvent | None = None
         self.pointer = address(memory)
         self.nbytes = memory.nbytes
-
-    def as_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-        """Its first bytes."""
-        nbytes = math.prod(shape) * dtype.itemsize
-        return self._memory[:nbytes].view(dtype).reshape(shape)
 
     def note(self, copied: RawEvent) -> None:
         """The last copy is over at this event."""
@@ -189,12 +184,11 @@ class Conveyor:
         buffer = self._buffer(host.size * dtype.itemsize)
         if buffer is None:
             return None
-        staged = _Staged(buffer, None, host.shape, dtype)
         if host.dtype == dtype and host.flags.c_contiguous and _native.is_on():
-            Filling(buffer.pointer, address(host), host.nbytes, host).end()
+            fill(buffer.pointer, address(host), host.nbytes)
         else:
-            copy_into(buffer.as_array(host.shape, dtype), host)
-        return Ahead(self, staged)
+            copy_into(np.ndarray(host.shape, dtype, buffer.memory), host)
+        return Ahead(self, _Staged(buffer, None, host.shape, dtype))
 
     def await_buffer(self) -> None:
         """Wait until `stage` need not wait for the device."""
@@ -218,12 +212,11 @@ class Conveyor:
             if buffer.nbytes >= nbytes:
                 return buffer
             self._made -= 1
-        pool = _pinned.pool_of(self.backend)
         try:
-            memory = pool.empty((nbytes,), np.dtype(np.uint8))
+            memory = self._pool.empty((nbytes,), np.dtype(np.uint8))
         except PinnedMemoryError:
             return None
-        lease = pool.find(address(memory))
+        lease = self._pool.find(address(memory))
         if lease is None:
             return None
         self._made += 1
