@@ -268,6 +268,10 @@ def test_strictness_refuses_staging_and_names_the_way_round(fake: Any) -> None:
         for call in (xl.to_device, xl.to_device_async):
             with pytest.raises(e.SlowPathError, match=r"800000 bytes of pageable.*pinned_empty"):
                 call(np.zeros(100_000), device="fake:sim:0")
-        xl.to_device(xl.pinned_zeros(100_000, backend="fake"), device="fake:sim:0")
+        found = xl.to_device(xl.pinned_zeros(100_000, backend="fake"), device="fake:sim:0")
+        for back in (xl.to_host, xl.to_host_async):
+            with pytest.raises(e.SlowPathError, match=r"800000 bytes of pageable.*pinned_empty"):
+                back(found, out=np.zeros(100_000))
+        xl.to_host(found, out=xl.pinned_zeros(100_000, backend="fake"))
     finally:
         xl.configure(strict=before.strict)

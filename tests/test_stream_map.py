@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _progress, _registry
+from xferlib import _progress, _registry, _rows
 from xferlib import errors as e
+from xferlib._results import Results
 from xferlib.testing import assert_same_bits
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -102,6 +104,44 @@ def test_results_go_into_anything_with_rows(kind: str, tmp_path: Path) -> None:
         assert out.written == [(low, min(low + 7, 100)) for low in range(0, 100, 7)]
 
 
+def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = rows(60, 40_000)  # rows of 160 kB
+    file = mapped(tmp_path / "rows", data, "r")
+    page, start = mmap.PAGESIZE, file.ctypes.data
+    asked: list[tuple[int, int]] = []
+    dropped: list[tuple[int, int]] = []
+
+    def advise(name: str, address: int, nbytes: int) -> None:
+        (asked if name == "MADV_WILLNEED" else dropped).append((address - start, address - start + nbytes))
+
+    monkeypatch.setattr(_rows, "_advise", advise)
+    read = _rows._Mapped.read
+
+    def checked(self: Any, low: int, high: int) -> Any:
+        found = read(self, low, high)
+        assert asked[-1][1] >= high * 160_000
+        return found
+
+    monkeypatch.setattr(_rows._Mapped, "read", checked)
+    assert_same_bits(xl.stream_map(same, file, chunk_rows=7), data)
+    assert asked[0][0] <= 0
+    assert asked[-1][1] == data.nbytes
+    assert all(0 <= before[1] - after[0] < page for before, after in itertools.pairwise(asked))
+    assert all(0 < high - low <= 512 << 10 and (start + low) % page == 0 for low, high in asked)
+    assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
+    assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
+
+
+def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rows()
+    stray = data.view(np.memmap)
+    stray._mmap, stray.mode = mapped(tmp_path / "rows", data, "r")._mmap, "r"  # type: ignore[attr-defined]
+    monkeypatch.setattr(_rows, "_advise", lambda *advice: pytest.fail(f"{advice}"))
+    assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
+
+
 def test_a_private_memory_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
     private = mapped(tmp_path / "rows", rows(), "c")
     private[:] += 5
@@ -166,6 +206,29 @@ def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) ->
 
     xl.stream_map(watched, data, chunk_rows=10, depth=depth)
     assert peak <= (2 * depth + 2) * 10 * 5000 * 4
+
+
+def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    changed = threading.Condition()
+    begin = Results.begin
+
+    def noted(self: Results, number: int, value: Any, stream: Any) -> Callable[[], Any]:
+        receive = begin(self, number, value, stream)
+        with changed:
+            begun.append(number)
+            changed.notify_all()
+
+        def receive_late() -> Any:
+            with changed:
+                assert changed.wait_for(lambda: number == 3 or number + 1 in begun, 60)
+            return receive()
+
+        return receive_late
+
+    monkeypatch.setattr(Results, "begin", noted)
+    assert_same_bits(xl.stream_map(same, rows(28), chunk_rows=7), rows(28))
+    assert sorted(begun) == [0, 1, 2, 3]
 
 
 # --- reduction

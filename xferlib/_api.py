@@ -274,13 +274,20 @@ def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArr
     Returns:
         A `Transfer` whose result is the host array.
     """
+    return begin_to_host(d, dtype=dtype, stream=stream, out=out)
+
+
+def begin_to_host(
+    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, is_awaited: bool = False
+) -> Transfer:
+    """`to_host_async`; ``is_awaited`` as in `xferlib._transfer.Transfer.start`."""
     source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host_async")
     if info.device.kind == "cpu":
         done = _to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
         return _complete(done, source.at(info.device), done.nbytes, is_upload=False)
     source = source.at(info.device)
     source.attach(info.device)
-    return _move.device_to_host_async(d, info, source, wanted, order, out)
+    return _move.device_to_host_async(d, info, source, wanted, order, out, is_awaited=is_awaited)
 
 
 def _download_arguments(

@@ -282,10 +282,10 @@ def device_to_host(
     if dtype != info.dtype and _casts_on_device(dtype, info.dtype, info):
         src, info = _narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
-    flat, temporary = _contiguous(src, info, backend, order)
     found = _plan.plan(dst, info.dtype, backend, may_permute=False)
     if out is not None:
         _plan.refuse_slow(found, dst, "to_host")
+    flat, temporary = _contiguous(src, info, backend, order)
     _copying.download(flat, dst, backend, order, found)
     del temporary
     if recorder is not None:
@@ -321,9 +321,16 @@ def _contiguous(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream
 
 
 def device_to_host_async(
-    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
+    src: Array,
+    info: ArrayInfo,
+    backend: Backend,
+    dtype: np.dtype[Any],
+    stream: RawStream | None,
+    out: HostArray | None,
+    *,
+    is_awaited: bool = False,
 ) -> Transfer:
-    """Start a download; the result is handed out only when it is complete."""
+    """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     src, info = _resolved(src, info, backend)
@@ -332,11 +339,14 @@ def device_to_host_async(
         order = _copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
-    flat, temporary = _contiguous(src, info, backend, order)
     found = _plan.plan(dst, info.dtype, backend, may_permute=False)
+    if out is not None:
+        _plan.refuse_slow(found, dst, "to_host_async")
+    flat, temporary = _contiguous(src, info, backend, order)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path in (Path.SMALL, Path.STAGED):
-        transfer.start(_copying.download_job(flat, dst, backend, order, transfer), keep=(src, temporary))
+        job = _copying.download_job(flat, dst, backend, order, transfer)
+        transfer.start(job, keep=(src, temporary), is_awaited=is_awaited)
     else:
         try:
             _copying.enqueue_download(flat, dst, backend, order, found)

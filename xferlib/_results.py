@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from xferlib._progress import Progress
     from xferlib._rows import Sink, Source
     from xferlib._stream import Stream
+
+
+_BEGUN_FROM = 8 << 20
+"""Less is copied in the time that it takes to begin it."""
 
 
 class Results:
@@ -62,30 +67,34 @@ class Results:
         """A chunk of the source."""
         return self._source.read(*self.spans[number])
 
-    def store(self, number: int, value: Any, stream: Stream) -> None:
-        """Take a result, which is computed, to where it belongs."""
+    def begin(self, number: int, value: Any, stream: Stream) -> Callable[[], Any]:
+        """Begin to take a result, which is computed, to the host; what is returned ends that and gives what arrived."""
         start, stop = self.spans[number]
-        host = self._to_host(start, stop, value, stream)
+        if self._sink.is_reduction:
+            for leaf in flatten(value)[0]:
+                _refuse_elsewhere(leaf, stream)
+            return functools.partial(_tree_to_host, value, stream)
+        info = _refuse_elsewhere(value, stream)
+        if info is None:
+            raise UnsupportedArrayError(
+                f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
+            )
+        out = self._sink.target(start, stop, info.shape, info.dtype)
+        if info.device is not stream.device:
+            return functools.partial(_api.to_host, value, out=out)
+        if info.nbytes < _BEGUN_FROM or info.device.kind == "cpu":
+            return functools.partial(_api.to_host, value, stream=stream, out=out)
+        return _api.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
+
+    def store(self, number: int, host: Any) -> None:
+        """Put what has arrived where it belongs."""
+        start, stop = self.spans[number]
         if self._sink.is_ordered:
             self._await_turn(number)
         if not self._sink.is_ordered or self._next == number:
             self._sink.put(start, stop, host)
             self._source.done(start, stop)
             self._note(number)
-
-    def _to_host(self, start: int, stop: int, value: Any, stream: Stream) -> Any:
-        if self._sink.is_reduction:
-            for leaf in flatten(value)[0]:
-                _refuse_elsewhere(leaf, stream)
-            with stream:  # what of the tree is on the host already has no use for it
-                return _tree.to_host(value)
-        info = _refuse_elsewhere(value, stream)
-        if info is None:
-            raise UnsupportedArrayError(
-                f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
-            )
-        order = stream if info.device is stream.device else None
-        return _api.to_host(value, stream=order, out=self._sink.target(start, stop, info.shape, info.dtype))
 
     def _await_turn(self, number: int) -> None:
         """Wait until every chunk before is stored, or will never be."""
@@ -152,3 +161,8 @@ def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
             "the chunk's device, or of the host"
         )
     return info
+
+
+def _tree_to_host(value: Any, stream: Stream) -> Any:
+    with stream:  # what of the tree is on the host already has no use for it
+        return _tree.to_host(value)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import mmap
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -68,12 +71,17 @@ class _Array:
 class _Mapped(_Array):
     """A memory map: asks for rows ahead of time, and lets go of them afterwards, so that they do not pile up."""
 
-    def __init__(self, array: HostArray, memory: mmap.mmap) -> None:
+    def __init__(self, array: HostArray) -> None:
         super().__init__(array)
-        self._pages = Pages(array, memory)
+        self._pages = Pages(array)
+        self._asked = 0
+        """The first row that the disk has not been asked for."""
 
     def read(self, start: int, stop: int) -> HostArray:
-        self._pages.will_need(start, min(2 * stop - start, self.rows))
+        ahead = min(2 * stop - start, self.rows)
+        if ahead > self._asked:
+            self._pages.will_need(max(start, self._asked), ahead)
+            self._asked = ahead
         return self._array[start:stop]
 
     def done(self, start: int, stop: int) -> None:
@@ -163,48 +171,64 @@ def _host_rows(array: Any, what: str) -> _Array:
     _array.check_dtype(info.dtype, what=what)
     if not info.shape:
         raise UnsupportedArrayError(f"stream_map: {what} has no rows: its shape is (); give at least one dimension")
-    memory = _shared_map(array)
     host = owner.host_view(array) if owner.name != "numpy" else array
-    return _Array(host) if memory is None else _Mapped(host, memory)
+    return _Mapped(host) if _is_shared_map(array) else _Array(host)
 
 
-def _shared_map(array: Any) -> mmap.mmap | None:
-    """The map below a ``numpy.memmap`` whose pages may be let go of: private ones hold what was written to them."""
+def _is_shared_map(array: Any) -> bool:
+    """Whether it is a ``numpy.memmap`` whose pages may be let go of: private ones hold what was written to them."""
     memory = getattr(array, "_mmap", None)
-    is_private = getattr(array, "mode", "c") == "c"
-    return memory if isinstance(memory, mmap.mmap) and not is_private else None
+    if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
+        return False
+    return np.may_share_memory(np.frombuffer(memory, np.uint8), array)
+
+
+_ADVISED_NBYTES = 512 << 10
+"""Of what it is told that it will need, Linux reads no more than the disk's largest request or its read-ahead."""
+
+
+@functools.cache
+def _madvise() -> Callable[[Any, Any, int], int] | None:
+    """The system's function, which unlike that of `mmap` does not keep other threads of Python from running."""
+    function = None if os.name == "nt" else getattr(ctypes.CDLL(None), "madvise", None)
+    if function is not None:
+        function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
+    return function
+
+
+def _advise(name: str, address: int, nbytes: int) -> None:
+    """Tell the system about pages; where it will not hear there is less speed, nothing else."""
+    option, madvise = getattr(mmap, name, None), _madvise()
+    if option is not None and madvise is not None:
+        madvise(address, nbytes, option)
 
 
 class Pages:
     """Advice about the pages of an array in a memory map."""
 
-    def __init__(self, array: HostArray, memory: mmap.mmap) -> None:
-        self._memory = memory
-        start = np.frombuffer(memory, np.uint8).ctypes.data
-        self._offset = array.ctypes.data - start
-        self._is_plain = array.flags.c_contiguous
-        self._row_nbytes = array.strides[0] if self._is_plain and len(array) else 0
-
-    def _advise(self, advice: str, start: int, stop: int, *, inside: bool) -> None:
-        option = getattr(mmap, advice, None)
-        if option is None or not self._row_nbytes:
-            return
-        low, high = (self._offset + row * self._row_nbytes for row in (start, stop))
-        page = mmap.PAGESIZE
-        low, high = (-(-low // page) * page, high // page * page) if inside else (low // page * page, high)
-        if high > low:
-            try:
-                self._memory.madvise(option, low, high - low)
-            except (OSError, ValueError):  # advice: without it there is less speed, nothing else
-                return
+    def __init__(self, array: HostArray) -> None:
+        self._array = array  # its memory is mapped as long as it lives
+        self._address = array.ctypes.data
+        self._row_nbytes = array.strides[0] if array.flags.c_contiguous and len(array) else 0
 
     def will_need(self, start: int, stop: int) -> None:
         """Read these rows from the disk, in order."""
-        self._advise("MADV_WILLNEED", start, stop, inside=False)
+        low, high = self._bounds(start, stop)
+        low = low // mmap.PAGESIZE * mmap.PAGESIZE
+        for first in range(low, high, _ADVISED_NBYTES):
+            _advise("MADV_WILLNEED", first, min(_ADVISED_NBYTES, high - first))
 
     def let_go(self, start: int, stop: int) -> None:
         """Unmap these rows; the kernel has them, as long as it has room."""
-        self._advise("MADV_DONTNEED", start, stop, inside=True)
+        low, high = self._bounds(start, stop)
+        page = mmap.PAGESIZE
+        low, high = -(-low // page) * page, high // page * page
+        if high > low:
+            _advise("MADV_DONTNEED", low, high - low)
+
+    def _bounds(self, start: int, stop: int) -> tuple[int, int]:
+        """Addresses of rows that lie together; the same twice of any other."""
+        return self._address + start * self._row_nbytes, self._address + stop * self._row_nbytes
 
 
 # --- sinks
@@ -215,10 +239,10 @@ class _Into:
 
     is_ordered = is_reduction = False
 
-    def __init__(self, value: Any, out: HostArray, memory: mmap.mmap | None = None) -> None:
+    def __init__(self, value: Any, out: HostArray, *, is_shared_map: bool = False) -> None:
         self.value = value
         self.out = out
-        self._pages = None if memory is None else Pages(out, memory)
+        self._pages = Pages(out) if is_shared_map else None
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         into: HostArray = self.out[start:stop]
@@ -309,7 +333,7 @@ def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
     host = _host_rows(out, "out")._array
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
-    return _Into(out, host, _shared_map(out))
+    return _Into(out, host, is_shared_map=_is_shared_map(out))
 
 
 def _misfit(

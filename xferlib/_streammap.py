@@ -1,27 +1,23 @@
 """`stream_map`: a function over data of any size, chunk by chunk, copying in, computing and copying out at once.
 
-On each device a feed brings chunks, the caller's thread gives them to the function, and a thread of the
-device takes results to the host. A chunk holds a place on its device from before it is read until its
-result is stored: that bounds the memory on both sides.
+On each device a station brings chunks and takes results to the host; the caller's thread gives the chunks to the
+function. A chunk holds a place on its device from before it is read until its result is stored: that bounds the memory
+on both sides.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from xferlib import _device, _handover, _registry, _rows, _site
-from xferlib._lane import Lane
+from xferlib import _device, _rows
 from xferlib._progress import Progress
-from xferlib._readahead import ThreadedFeed
 from xferlib._results import Results
-from xferlib._stream import Stream
-from xferlib.errors import ArgumentError, OutOfMemoryError, UnsupportedArrayError
+from xferlib._station import Station
+from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawStream
 
 
 def stream_map(
@@ -61,7 +57,7 @@ def stream_map(
         devices: Specifications of devices; the current one if omitted.
         depth: Chunks on each device, from 1; 3 lets all three steps run at once.
         reduce: ``reduce(value, result)`` folds each result, on the host, into one value, in the order of
-            the chunks and in a thread of xferlib's. The first result is the first value.
+            the chunks, one call at a time, in threads of xferlib's. The first result is the first value.
         initial: The value to begin with instead.
         start: The row to begin at, where a chunk begins.
         progress: True for a bar on standard error; or a function of the rows done and all rows, called in
@@ -112,109 +108,6 @@ def _places(devices: Any) -> list[Device]:
     return places
 
 
-class _Outgoing(NamedTuple):
-    """A result on its way out, and the event after which it is computed."""
-
-    number: int
-    value: Any
-    event: Any
-
-
-class _Station:
-    """One device: what brings chunks to it, and the thread that takes results away."""
-
-    def __init__(self, place: Device, numbers: range, results: Results, depth: int) -> None:
-        self.place = place
-        self._backend: Backend = _registry.get(place.backend).at(place)
-        self._backend.attach(place)
-        self._results = results
-        self._numbers = numbers
-        self._room = threading.Semaphore(depth)
-        self._waiting: list[_Outgoing | None] = []
-        self._leaving = 0
-        """Results on their way out."""
-        self._changed = threading.Condition()
-        self.handover: object = None
-        streams = [self._stream() for _ in range(depth)]
-        lane = Lane(self._backend, place, None)
-        self._down = self._stream()
-        self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
-        self._site = _site.user_site()
-        self._thread = threading.Thread(target=self._run, name="xferlib-drain", daemon=True)
-        self._thread.start()
-
-    def _stream(self) -> RawStream:
-        return self._backend.stream_create(self.place, non_blocking=True, priority=0)
-
-    def _chunks(self) -> Iterator[Any]:
-        for number in self._numbers:
-            self._room.acquire()
-            if self._results.is_stopped:
-                return
-            yield self._results.read(number)
-
-    def next(self) -> Any:
-        """The next chunk on the device; where that is full, after everything before has left it."""
-        try:
-            return self.feed.next()
-        except OutOfMemoryError:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._leaving or self._results.is_stopped)
-            return self.feed.next()
-
-    def give(self, number: int, value: Any) -> None:
-        """A result, to be taken to the host when it is computed."""
-        backend = self._backend
-        event = backend.event_record(backend.stream_current(self.place), timing=False)
-        with self._changed:
-            _handover.given(self)
-            self._waiting.append(_Outgoing(number, value, event))
-            self._leaving += 1
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        _handover.began()
-        _site.inherited.site = self._site
-        try:
-            stream = Stream._of(self._down, self._backend)
-            while (outgoing := self._next()) is not None:
-                number, value, event = outgoing
-                self._backend.attach(self.place)
-                self._backend.event_synchronize(event)
-                self._results.store(number, value, stream)
-                del outgoing, value  # the device's memory, before the next chunk comes for it
-                self._room.release()
-                with self._changed:
-                    self._leaving -= 1
-                    self._changed.notify_all()
-        except BaseException as error:
-            self._results.fail(error)
-            with self._changed:
-                self._changed.notify_all()
-        finally:
-            _handover.ended()
-
-    def _next(self) -> _Outgoing | None:
-        with self._changed:
-            while not self._waiting:
-                self._changed.wait()
-            _handover.taken(self)
-            return self._waiting.pop(0)
-
-    def release(self) -> None:
-        """The source is not to be read any more: whoever waits for room to read finds that out."""
-        self._room.release()
-
-    def close(self) -> None:
-        """End both threads, after what is on its way out."""
-        with self._changed:
-            self._waiting.append(None)
-            self._changed.notify_all()
-        self._thread.join()
-        self._room.release()
-        self.feed.close(waits=True)
-
-
 class _Map:
     """One call."""
 
@@ -223,7 +116,7 @@ class _Map:
         self._results = results
         self._places = places
         self._depth = depth
-        self._stations: list[_Station] = []
+        self._stations: list[Station] = []
 
     def run(self) -> Any:
         """The result, or the error with how far it has come."""
@@ -243,7 +136,7 @@ class _Map:
         try:
             for index, place in enumerate(self._places):
                 numbers = range(index, len(results.spans), count)
-                self._stations.append(_Station(place, numbers, results, self._depth))
+                self._stations.append(Station(place, numbers, results, self._depth))
             for number in range(len(results.spans)):
                 if results.is_stopped:
                     break
@@ -264,7 +157,7 @@ class _Map:
         for station in self._stations:
             station.release()
 
-    def _compute(self, number: int, station: _Station) -> None:
+    def _compute(self, number: int, station: Station) -> None:
         try:
             chunk = station.next()
         except StopIteration:
