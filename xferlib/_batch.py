@@ -218,7 +218,7 @@ def send_together(batches: Sequence[Batch]) -> None:
     lane = batches[0]._lane
     stream = lane.backend.stream_current(lane.place)
     try:
-        values = _tree.to_device([each._host for each in batches], device=lane.place)
+        values = lane.send_together([each._host for each in batches], stream)
     except XferError:
         return
     for each, value in zip(batches, values, strict=True):

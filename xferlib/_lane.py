@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _native, _plan, _registry
+from xferlib import _config, _native, _plan, _registry, _tree
 from xferlib._leaves import flatten
+from xferlib._packing import Alike
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._ahead import Conveyor
     from xferlib._device import Device
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Backend
+    from xferlib.backends.base import Backend, RawStream
 
 _TOGETHER_MOST = 128 << 10
 """To copy so much takes less than to order two streams by events."""
@@ -49,7 +50,7 @@ class Lane:
         conveyor: Carries medium arrays; None where somebody has said which stream carries all of them.
     """
 
-    __slots__ = ("_is_host", "_may_choose", "backend", "conveyor", "place", "transform")
+    __slots__ = ("_alike", "_is_host", "_may_choose", "backend", "conveyor", "place", "transform")
 
     def __init__(
         self,
@@ -64,6 +65,8 @@ class Lane:
         self.conveyor = conveyor
         self._may_choose = conveyor is not None and transform is None
         self._is_host = not backend.capabilities.streams
+        self._alike: Alike | None = None
+        """What small batches have in common, as a rule."""
 
     def way(self, host: Any) -> Way:
         """How a batch travels that is read where it is consumed.
@@ -105,6 +108,18 @@ class Lane:
     def _has_pinned(self, leaves: list[HostArray]) -> bool:
         """Whether the device reads some of a batch by itself."""
         return any(leaf.flags.c_contiguous and _plan.pinned_spans(leaf, self.backend) for leaf in leaves)
+
+    def send_together(self, hosts: list[Any], stream: RawStream) -> list[Any]:
+        """Small batches on the device, copied as one on ``stream``, the current one.
+
+        Raises:
+            As `xferlib.tree.to_device`, before anything is copied.
+        """
+        if self._alike is not None and (values := self._alike.send(hosts, self.backend, stream)) is not None:
+            return values
+        found: list[Any] = _tree.to_device(hosts, device=self.place)
+        self._alike = Alike.of(hosts[0], self.place)
+        return found
 
     def kept(self, host: Any) -> Any:
         """A copy on the host of a batch that is to be copied when it is handed out; None of any other.

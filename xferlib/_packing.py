@@ -104,7 +104,53 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
 
 def send(leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream) -> Array:
     """Copy leaves as one, and put views of it into ``results``; returns what they are views of."""
-    groups, nbytes = _layout_of(kinds)
+    return _send(leaves, results, *_layout_of(kinds), backend, stream)
+
+
+class Alike:
+    """Arrays of one shape and dtype that travel in groups, one after the other: what a group needs is found out once.
+
+    Args:
+        first: One of them.
+    """
+
+    __slots__ = ("_dtype", "_layouts", "_shape")
+
+    def __init__(self, first: HostArray) -> None:
+        self._shape = first.shape
+        self._dtype = first.dtype
+        self._layouts: dict[int, tuple[list[_Group], int]] = {}
+
+    @classmethod
+    def of(cls, array: Any, place: Device) -> Alike | None:
+        """Those that are like ``array``; None where it travels in another way."""
+        if type(array) is not np.ndarray:
+            return None
+        kinds, _ = chosen([array, array], None, place)
+        return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
+
+    def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
+        """The arrays on the device, copied as one; None, and nothing done, where one is different.
+
+        Raises:
+            As `xferlib.to_device`: nothing has been copied.
+        """
+        shape, dtype, count = self._shape, self._dtype, len(arrays)
+        for array in arrays:
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return None
+        layout = self._layouts.get(count)
+        if layout is None:
+            layout = self._layouts[count] = _layout_of([Kind(shape, dtype, dtype, list(range(count)))])
+        backend.attach(stream.device)
+        results: list[Any] = [None] * count
+        _send(arrays, results, *layout, backend, stream)
+        return results
+
+
+def _send(
+    leaves: Sequence[Any], results: list[Any], groups: list[_Group], nbytes: int, backend: Backend, stream: RawStream
+) -> Array:
     slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
 
     def fill(staged: HostArray) -> None:
