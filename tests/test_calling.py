@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xferlib import _native
+from xferlib._layout import address
 from xferlib._native import build, calling
 from xferlib.testing import assert_same_bits, strategies
 from xferlib.testing.strategies import bits_of
@@ -265,6 +266,28 @@ def test_arrays_are_located_where_they_lie() -> None:
     for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
         with pytest.raises(TypeError):
             locate(*wrong)
+
+
+@given(data=st.data(), is_compiled=st.booleans(), is_read_only=st.booleans())
+def test_the_address_of_any_array_is_that_of_its_first_element(
+    data: st.DataObject, is_compiled: bool, is_read_only: bool
+) -> None:
+    layout = data.draw(strategies.layouts(distinct=True))
+    array = layout.over(np.zeros(layout.nbytes, np.uint8))
+    array.flags.writeable = not is_read_only
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_compiled:
+            patch.setattr(calling, "addresser", lambda: None)
+        assert address(array) == array.ctypes.data
+
+
+@compiled
+def test_what_has_no_memory_has_no_address() -> None:
+    find = calling.addresser()
+    assert find is not None
+    assert find(np.arange(6).reshape(2, 3).T) == find(np.arange(6)[::2]) == 0
+    with pytest.raises(TypeError):
+        find(3)
 
 
 def test_nothing_is_located_where_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

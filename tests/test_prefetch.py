@@ -610,6 +610,30 @@ def test_small_batches_of_a_list_travel_as_many_at_once_as_may_be_ahead(fake: An
     assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 3
 
 
+@given(
+    kinds=st.lists(
+        st.sampled_from(["plain", "plain", "plain", "other", "swapped", "strided", "empty", "tree"]), max_size=12
+    ),
+    depth=st.integers(1, 4),
+)
+def test_small_batches_that_differ_from_those_before_arrive_like_any(kinds: list[str], depth: int) -> None:
+    makes: dict[str, Callable[[int], Any]] = {
+        "plain": lambda number: array(number, (3, 5)),
+        "other": lambda number: array(number, (5, 3), "int16"),
+        "swapped": lambda number: array(number, (3, 5)).astype(">f4"),
+        "strided": lambda number: array(number, (3, 10))[:, ::2],
+        "empty": lambda number: array(number, (0, 5)),
+        "tree": lambda number: {"x": array(number, (3, 5)), "y": 7},
+    }
+    batches = [makes[kind](number) for number, kind in enumerate(kinds)]
+    found = [xl.tree.to_host(batch) for batch in xl.prefetch(batches, depth=depth)]
+    assert len(found) == len(batches)
+    for arrived, batch in zip(found, batches, strict=True):
+        pairs = [(arrived, batch)] if not isinstance(batch, dict) else [(arrived["x"], batch["x"])]
+        for there, here in pairs:
+            assert_same_bits(there, here.astype(here.dtype.newbyteorder("=")))
+
+
 def test_small_batches_that_came_together_are_ordered_on_the_stream_that_asks(backend: str) -> None:
     place = xl.get_device()
     batches = [array(number, (1000,)) for number in range(9)]

@@ -55,13 +55,13 @@ def main() -> None:
     xl.use_backend(sys.argv[1] if len(sys.argv) > 1 else "numpy")
     double = xl.elementwise("T x", "T y", "y = x + x", name="double")
 
-    steps = "; ".join(["y = x", *["y = sqrt(y * y + 1)"] * 40])
-    heavy = xl.elementwise("T x", "T y", steps, name="heavy")  # a batch needs about as long as its copy
+    def epoch(batches: list[Any], kernels: int) -> Callable[[], None]:
+        steps = "; ".join(["y = x", *["y = sqrt(y * y + 1)"] * (200 // kernels)])
+        heavy = xl.elementwise("T x", "T y", steps, name=f"heavy{kernels}")  # a batch needs about as long as its copy
 
-    def epoch(batches: list[Any]) -> Callable[[], None]:
         def run() -> None:
             for x in xl.prefetch(batches):
-                for _ in range(5):
+                for _ in range(kernels):
                     heavy(x)
 
         return run
@@ -78,9 +78,10 @@ def main() -> None:
     pinned = [xl.pinned_array(each) for each in large]
     d, tiny = xl.to_device(large[0]), xl.to_device(np.ones(1024, np.float32))
     out = np.empty_like(large[0])
-    compare("prefetch, 24 x 64 MiB pageable", epoch(large * 3), count=24, turns=15)
-    compare("prefetch, 24 x 64 MiB pinned", epoch(pinned * 3), count=24, turns=15)
-    compare("prefetch, 200 x 64 KiB", epoch(small), count=200, turns=15)
+    for kernels in (1, 5):
+        compare(f"prefetch, 24 x 64 MiB pageable, {kernels} a batch", epoch(large * 3, kernels), count=24, turns=15)
+        compare(f"prefetch, 24 x 64 MiB pinned, {kernels} a batch", epoch(pinned * 3, kernels), count=24, turns=15)
+        compare(f"prefetch, 200 x 64 KiB, {kernels} a batch", epoch(small, kernels), count=200, turns=15)
     compare("to_device, 64 MiB pageable", many(4, lambda: xl.to_device(large[1])), count=4, turns=15)
     compare("to_host, 64 MiB into an array", many(4, lambda: xl.to_host(d, out=out)), count=4, turns=15)
     compare("to_device, 4 KiB", many(500, lambda: xl.to_device(small[0][:1024])), count=500, turns=9)

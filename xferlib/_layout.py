@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._native import calling
+
 HostArray = np.ndarray[Any, Any]
 
 
 def address(array: HostArray) -> int:
-    """``array.ctypes.data`` at a third of its cost, where the array may be written."""
+    """``array.ctypes.data`` at a fraction of its cost, where the array lies in C order."""
+    find = calling.addresser()
+    if find is not None and (found := find(array)):
+        return found
     if array.flags.carray and array.nbytes:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return int(array.ctypes.data)

@@ -64,6 +64,13 @@ def locator() -> Callable[[list[Any], int, int, int], bool] | None:
     return None if module is None else module.locate
 
 
+@functools.cache
+def addresser() -> Callable[[Any], int] | None:
+    """A function that tells where an array's bytes lie, 0 if not in C order; None where that is not compiled."""
+    module, _ = _loaded()
+    return None if module is None else module.address
+
+
 def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
     """The C function at an address.
 

@@ -190,6 +190,23 @@ static PyObject *locate(PyObject *module, PyObject *const *given, Py_ssize_t cou
     Py_RETURN_TRUE;
 }
 
+/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order. */
+static PyObject *address(PyObject *module, PyObject *array)
+{
+    Py_buffer host;
+    word found;
+    (void)module;
+    if (PyObject_GetBuffer(array, &host, PyBUF_SIMPLE)) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+            return NULL;
+        PyErr_Clear();
+        return PyLong_FromLong(0);
+    }
+    found = (word)(uintptr_t)host.buf;
+    PyBuffer_Release(&host);
+    return PyLong_FromUnsignedLongLong(found);
+}
+
 /* --- making them */
 
 static void freed(PyObject *capsule)
@@ -288,6 +305,8 @@ static PyMethodDef methods[] = {
      "bind_copy_behind(record, wait, copy): a copy on one stream behind another one's work, and an event after it."},
     {"locate", (PyCFunction)(void (*)(void))locate, METH_FASTCALL,
      "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
+    {"address", address, METH_O,
+     "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {NULL, NULL, 0, NULL},
 };
 
