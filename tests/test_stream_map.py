@@ -121,17 +121,20 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
 
     def checked(self: Any, low: int, high: int) -> Any:
         found = read(self, low, high)
-        assert asked[-1][1] >= high * 160_000
+        assert not asked or asked[-1][1] >= high * 160_000
         return found
 
     monkeypatch.setattr(_rows._Mapped, "read", checked)
     assert_same_bits(xl.stream_map(same, file, chunk_rows=7), data)
+    assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
+    assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
+    if xl.get_device().kind == "cpu":  # where one thread reads them, ahead of which the kernel reads by itself
+        assert not asked
+        return
     assert asked[0][0] <= 0
     assert asked[-1][1] == data.nbytes
     assert all(0 <= before[1] - after[0] < page for before, after in itertools.pairwise(asked))
     assert all(0 < high - low <= 512 << 10 and (start + low) % page == 0 for low, high in asked)
-    assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
-    assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
 
 
 def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

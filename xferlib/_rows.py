@@ -17,6 +17,7 @@ from xferlib.errors import LayoutError, UnsupportedArrayError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._device import Device
     from xferlib._layout import HostArray
 
 
@@ -69,17 +70,24 @@ class _Array:
 
 
 class _Mapped(_Array):
-    """A memory map: asks for rows ahead of time, and lets go of them afterwards, so that they do not pile up."""
+    """A memory map: lets go of rows that are done with, so that they do not pile up.
 
-    def __init__(self, array: HostArray) -> None:
+    Args:
+        array: The rows.
+        is_staged: Threads stage them, in no order: the disk is asked for them in theirs, ahead of time. What one thread
+            reads the kernel reads ahead by itself, with less work.
+    """
+
+    def __init__(self, array: HostArray, *, is_staged: bool) -> None:
         super().__init__(array)
         self._pages = Pages(array)
+        self._is_staged = is_staged
         self._asked = 0
         """The first row that the disk has not been asked for."""
 
     def read(self, start: int, stop: int) -> HostArray:
         ahead = min(2 * stop - start, self.rows)
-        if ahead > self._asked:
+        if self._is_staged and ahead > self._asked:
             self._pages.will_need(max(start, self._asked), ahead)
             self._asked = ahead
         return self._array[start:stop]
@@ -141,15 +149,16 @@ class _Filling:
             self._idle.append(memory)
 
 
-def source_of(source: Any, most_rows: int, backend: str) -> Source:
-    """What reads ``source``.
+def source_of(source: Any, most_rows: int, place: Device) -> Source:
+    """What reads ``source``, in chunks of so many rows at most, for a device.
 
     Raises:
         UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.
     """
     owner = _registry.backend_of(source)
     if owner is not None:
-        return _host_rows(source, "source")
+        host = _host_rows(source, "source")
+        return _Mapped(host, is_staged=place.kind != "cpu") if _is_shared_map(source) else _Array(host)
     shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not shape or not is_readable or getattr(source, "dtype", None) is None:
         raise UnsupportedArrayError(
@@ -157,10 +166,10 @@ def source_of(source: Any, most_rows: int, backend: str) -> Source:
             "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
         )
     _array.check_dtype(source.dtype, what="source")
-    return _Filling(source, most_rows, backend) if hasattr(source, "read_into") else _Sliced(source)
+    return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)
 
 
-def _host_rows(array: Any, what: str) -> _Array:
+def _host_rows(array: Any, what: str) -> HostArray:
     owner = _registry.backend_of(array)
     assert owner is not None
     info = owner.view(array)
@@ -171,8 +180,8 @@ def _host_rows(array: Any, what: str) -> _Array:
     _array.check_dtype(info.dtype, what=what)
     if not info.shape:
         raise UnsupportedArrayError(f"stream_map: {what} has no rows: its shape is (); give at least one dimension")
-    host = owner.host_view(array) if owner.name != "numpy" else array
-    return _Mapped(host) if _is_shared_map(array) else _Array(host)
+    host: HostArray = owner.host_view(array) if owner.name != "numpy" else array
+    return host
 
 
 def _is_shared_map(array: Any) -> bool:
@@ -330,7 +339,7 @@ def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
         raise LayoutError(f"stream_map: out has {shape[0]} rows, but the source has {rows}; make out of that length")
     if _registry.backend_of(out) is None:
         return _Assigned(out)
-    host = _host_rows(out, "out")._array
+    host = _host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
     return _Into(out, host, is_shared_map=_is_shared_map(out))

@@ -83,7 +83,7 @@ def stream_map(
     if reduce is None and initial is not None:
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
     places = _places(devices)
-    rows = _rows.source_of(source, chunk_rows, places[0].backend)
+    rows = _rows.source_of(source, chunk_rows, places[0])
     if type(start) is not int or not 0 <= start <= rows.rows or (start % chunk_rows and start != rows.rows):
         raise ArgumentError(
             f"stream_map: start={start!r} is no row at which a chunk begins; give a multiple of {chunk_rows} up to "
