@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xferlib import _native
+from xferlib import _layout, _native
 from xferlib._layout import address
 from xferlib._native import build, calling
 from xferlib.testing import assert_same_bits, strategies
@@ -277,7 +277,7 @@ def test_the_address_of_any_array_is_that_of_its_first_element(
     array.flags.writeable = not is_read_only
     with pytest.MonkeyPatch.context() as patch:
         if not is_compiled:
-            patch.setattr(calling, "addresser", lambda: None)
+            patch.setattr(_layout, "_addresser", lambda: None)
         assert address(array) == array.ctypes.data
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from xferlib._native import calling
-
 HostArray = np.ndarray[Any, Any]
+
+
+@functools.cache
+def _addresser() -> Callable[[Any], int] | None:
+    """See `xferlib._native.calling.addresser`; what that imports is for the first array."""
+    from xferlib._native import calling
+
+    return calling.addresser()
 
 
 def address(array: HostArray) -> int:
     """``array.ctypes.data`` at a fraction of its cost, where the array lies in C order."""
-    find = calling.addresser()
+    find = _addresser()
     if find is not None and (found := find(array)):
         return found
     if array.flags.carray and array.nbytes:

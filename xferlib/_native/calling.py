@@ -64,10 +64,9 @@ def locator() -> Callable[[list[Any], int, int, int], bool] | None:
     return None if module is None else module.locate
 
 
-@functools.cache
 def addresser() -> Callable[[Any], int] | None:
     """A function that tells where an array's bytes lie, 0 if not in C order; None where that is not compiled."""
-    module, _ = _loaded()
+    module = _module()
     return None if module is None else module.address
 
 
