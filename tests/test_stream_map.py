@@ -302,6 +302,22 @@ def test_several_devices_give_the_same_bits(backend: str) -> None:
     assert_same_bits(folded[0], folded[1])
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint32])
+def test_numbers_that_numpy_computed_are_numbers(kind: Any) -> None:
+    data, depth = rows(20, 5), kind(2)
+    assert_same_bits(xl.stream_map(same, data, chunk_rows=kind(7), depth=depth), data)
+    out = np.zeros_like(data)
+    xl.stream_map(same, data, chunk_rows=kind(7), start=kind(7), out=out)
+    assert_same_bits(out[7:], data[7:])
+    assert not out[:7].any()
+    for found, batch in zip(xl.prefetch(list(data), depth=depth), data, strict=True):
+        assert_same_bits(xl.to_host(found), batch)
+    with xl.trace(keep=depth) as trace:
+        for row in data:
+            xl.to_device(row)
+    assert len(trace.operations) <= 2
+
+
 # --- what ends it early
 
 
@@ -420,6 +436,12 @@ READ_ONLY.flags.writeable = False
 CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "chunk_rows": (lambda: xl.stream_map(same, rows(), chunk_rows=0), e.ArgumentError, "chunk_rows=0"),
     "chunk_rows float": (lambda: xl.stream_map(same, rows(), chunk_rows=2.0), e.ArgumentError, "chunk_rows=2.0"),
+    "chunk_rows bool": (lambda: xl.stream_map(same, rows(), chunk_rows=True), e.ArgumentError, "chunk_rows=True"),
+    "chunk_rows NumPy's float": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=np.float32(2)),  # type: ignore[arg-type]
+        e.ArgumentError,
+        "chunk_rows=np.float32",
+    ),
     "depth": (lambda: xl.stream_map(same, rows(), chunk_rows=1, depth=0), e.ArgumentError, "depth=0"),
     "fn": (lambda: xl.stream_map("double", rows(), chunk_rows=1), e.ArgumentError, "fn is str"),
     "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn is NoneType"),

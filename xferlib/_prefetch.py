@@ -13,6 +13,7 @@ import numpy as np
 from xferlib import _api, _copying, _device, _plan, _registry
 from xferlib._ahead import Conveyor
 from xferlib._arriving import THREADS_FROM
+from xferlib._counts import whole
 from xferlib._lane import Lane
 from xferlib._leaves import flatten
 from xferlib._pipeline import Feed
@@ -70,7 +71,8 @@ def prefetch(
         UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several.
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
     """
-    if type(depth) is not int or depth < 1:
+    ahead = whole(depth)
+    if ahead is None or ahead < 1:
         raise ArgumentError(f"prefetch: depth={depth!r} is not a whole number from 1; 2 suits most loops")
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
@@ -79,8 +81,8 @@ def prefetch(
     backend = _registry.get(place.backend).at(place)
     backend.attach(place)
     given = _api.raw_stream(stream, place) if stream is not None else None
-    streams = [given if given is not None else _copy_stream(backend, place) for _ in range(depth + 1)]
-    conveyor = Conveyor(backend, place, streams[0], depth + 1) if given is None else None
+    streams = [given if given is not None else _copy_stream(backend, place) for _ in range(ahead + 1)]
+    conveyor = Conveyor(backend, place, streams[0], ahead + 1) if given is None else None
     lane = Lane(backend, place, transform, conveyor)
     is_stable = type(batches) in (list, tuple)
     if is_stable and not _needs_thread(batches, backend, place):

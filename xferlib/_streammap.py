@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _device, _rows
+from xferlib._counts import whole
 from xferlib._progress import Progress
 from xferlib._results import Results
 from xferlib._station import Station
@@ -72,9 +73,7 @@ def stream_map(
         LayoutError: ``out`` does not fit the source, or a result does not fit ``out``.
         DeviceNotFoundError: A device does not exist.
     """
-    for name, number in (("chunk_rows", chunk_rows), ("depth", depth)):
-        if type(number) is not int or number < 1:
-            raise ArgumentError(f"stream_map: {name}={number!r} is not a whole number from 1")
+    chunk_rows, depth = (_from_one(name, number) for name, number in (("chunk_rows", chunk_rows), ("depth", depth)))
     for name, function in (("fn", fn), ("reduce", reduce)):
         if not callable(function) and (name == "fn" or function is not None):
             raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
@@ -84,15 +83,23 @@ def stream_map(
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
     places = _places(devices)
     rows = _rows.source_of(source, chunk_rows, places[0])
-    if type(start) is not int or not 0 <= start <= rows.rows or (start % chunk_rows and start != rows.rows):
+    first = whole(start)
+    if first is None or not 0 <= first <= rows.rows or (first % chunk_rows and first != rows.rows):
         raise ArgumentError(
             f"stream_map: start={start!r} is no row at which a chunk begins; give a multiple of {chunk_rows} up to "
             f"{rows.rows}, such as error.rows_done"
         )
     sink = _rows.sink_of(out, rows.rows) if reduce is None else _rows.Reduced(reduce, initial)
-    spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(start, rows.rows, chunk_rows)]
-    results = Results(rows, sink, spans, Progress(progress, rows.rows, start))
+    spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
+    results = Results(rows, sink, spans, Progress(progress, rows.rows, first))
     return _Map(fn, results, places, depth).run()
+
+
+def _from_one(name: str, number: int) -> int:
+    found = whole(number)
+    if found is None or found < 1:
+        raise ArgumentError(f"stream_map: {name}={number!r} is not a whole number from 1")
+    return found
 
 
 def _places(devices: Any) -> list[Device]:

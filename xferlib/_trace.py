@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xferlib import _move, _recorder, _recording, _registry, _stream
+from xferlib._counts import whole
 from xferlib._recording import Kind
 from xferlib._site import site_of
 from xferlib._timeline import Numbers, TraceOperation
@@ -45,11 +46,12 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, keep: int = 100_000) -> None:
         self._path = None if path is None else checked_path(path, (".json", *PICTURES))
-        if type(keep) is not int or keep < 1:
+        number = whole(keep)
+        if number is None or number < 1:
             raise ArgumentError(
                 f"trace(keep={keep!r}): keep must be an int from 1: the number of operations to remember"
             )
-        self._keep = keep
+        self._keep = number
         self._pid = os.getpid()
         self._recorder: EventRecorder | None = None
         self._sink: Sink | None = None

@@ -53,6 +53,16 @@ def test_the_order_matters():
     assert len({float(tree(list(x), lambda a, b: a + b)), float(np.cumsum(x)[-1]), float(x.sum())}) > 1
 
 
+def test_an_axis_that_numpy_computed_is_one(target):
+    x = target.put(np.arange(24, dtype=np.int32).reshape(2, 3, 4))
+    for axis, same in ((np.int64(1), 1), (np.int8(-1), -1), ((np.uint8(2), np.int64(0)), (2, 0))):
+        found, expected = (target.get(reductions.sum(x, axis=each)) for each in (axis, same))
+        assert same_bits(found, expected)
+    for wrong in (True, 1.0, np.float32(1), "1", np.int64(3)):
+        with pytest.raises(KernelTypeError, match="out of range for 3 dimension"):
+            reductions.sum(x, axis=wrong)
+
+
 @pytest.mark.parametrize("name", ["min", "max", "argmin", "argmax", "any", "all", "sum", "prod"])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64"])
 def test_exact_ones_agree_with_numpy(name, dtype):

@@ -9,6 +9,7 @@ import numpy as np
 
 from xferlib import _registry
 from xferlib._array import ArrayInfo
+from xferlib._counts import whole
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.definitions import Definition, Kind, Specialization
@@ -154,9 +155,10 @@ class Caller:
         if size is not None:
             if named:
                 raise KernelTypeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
-            if type(size) is not int or size < 0:
+            count = whole(size)
+            if count is None or count < 0:
                 raise KernelTypeError(f"{self.name}(): size={size!r} must be an int, 0 or more")
-            return (size,)
+            return (count,)
         if not named:
             raise KernelTypeError(f"{self.name}(): no argument has a shape to loop over; pass size=")
         outputs = {self._name(number) for number in special.outputs}

@@ -10,6 +10,7 @@ import numpy as np
 
 from xferlib import _recording
 from xferlib._array import ArrayInfo
+from xferlib._counts import whole
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.layout import Layout, broadcast_strides
@@ -192,9 +193,10 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     given = axis if isinstance(axis, tuple) else (axis,)
     result = set()
     for each in given:
-        if type(each) is not int or not -rank <= each < rank:
+        number = whole(each)
+        if number is None or not -rank <= number < rank:
             raise KernelTypeError(f"{name}(): axis {each!r} is out of range for {rank} dimension(s)")
-        result.add(each % rank)
+        result.add(number % rank)
     if len(result) < len(given):
         raise KernelTypeError(f"{name}(): axis {axis} names an axis twice")
     return tuple(sorted(result))
