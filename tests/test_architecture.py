@@ -14,7 +14,7 @@ BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not 
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
-    {"errors", "_site", "_immortal"},
+    {"errors", "_site", "_immortal", "_counts"},
     {"_recording"},
     {"_config", "_array", "_layout", "_convert", "_handover"},
     {"backends.base"},
@@ -26,13 +26,14 @@ LAYERS = [
     {"_move"},
     {"_packing"},
     {"_api"},
-    {"_create", "_arriving", "_ahead"},
+    {"_create", "_arriving", "_ahead", "_tree"},
     {"_lane"},
     {"_batch"},
     {"_pipeline"},
     {"_readahead"},
     {"_prefetch", "_rows"},
     {"_results"},
+    {"_station"},
     {"_streammap"},
     {"_recorder"},
     {"_trace"},
