@@ -14,7 +14,7 @@ BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not 
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
-    {"errors", "_site", "_immortal", "_counts"},
+    {"errors", "_site", "_immortal", "_counts", "_pages"},
     {"_recording"},
     {"_config", "_array", "_layout", "_convert", "_handover"},
     {"backends.base"},

@@ -6,11 +6,13 @@ import operator
 from typing import Any
 
 
-def whole(value: Any) -> int | None:
-    """The value as an int; None where it is no whole number. What NumPy counts is one; True and 2.0 are none."""
-    if type(value) is int:
-        return value
+def whole(value: Any, *, least: int) -> int | None:
+    """The value as an int; None where it is no whole number from ``least``.
+
+    What NumPy counts is one; True and 2.0 are none.
+    """
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        found = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return None
+    return found if found is not None and found >= least else None

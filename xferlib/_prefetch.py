@@ -71,8 +71,8 @@ def prefetch(
         UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several.
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
     """
-    ahead = whole(depth)
-    if ahead is None or ahead < 1:
+    ahead = whole(depth, least=1)
+    if ahead is None:
         raise ArgumentError(f"prefetch: depth={depth!r} is not a whole number from 1; 2 suits most loops")
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")

@@ -80,10 +80,9 @@ class Results:
                 f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
             )
         out = self._sink.target(start, stop, info.shape, info.dtype)
-        if info.device is not stream.device:
-            return functools.partial(_api.to_host, value, out=out)
-        if info.nbytes < _BEGUN_FROM or info.device.kind == "cpu":
-            return functools.partial(_api.to_host, value, stream=stream, out=out)
+        if info.device.kind == "cpu" or info.nbytes < _BEGUN_FROM:
+            order = stream if info.device is stream.device else None
+            return functools.partial(_api.to_host, value, stream=order, out=out)
         return _api.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
 
     def store(self, number: int, host: Any) -> None:

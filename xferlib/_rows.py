@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import mmap
-import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from xferlib import _array, _create, _registry
+from xferlib._pages import Pages
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -74,13 +71,14 @@ class _Mapped(_Array):
 
     Args:
         array: The rows.
+        pages: Theirs.
         is_staged: Threads stage them, in no order: the disk is asked for them in theirs, ahead of time. What one thread
             reads the kernel reads ahead by itself, with less work.
     """
 
-    def __init__(self, array: HostArray, *, is_staged: bool) -> None:
+    def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
         super().__init__(array)
-        self._pages = Pages(array)
+        self._pages = pages
         self._is_staged = is_staged
         self._asked = 0
         """The first row that the disk has not been asked for."""
@@ -157,8 +155,8 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
     """
     owner = _registry.backend_of(source)
     if owner is not None:
-        host = _host_rows(source, "source")
-        return _Mapped(host, is_staged=place.kind != "cpu") if _is_shared_map(source) else _Array(host)
+        host, pages = _host_rows(source, "source"), Pages.of(source)
+        return _Array(host) if pages is None else _Mapped(host, pages, is_staged=place.kind != "cpu")
     shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not shape or not is_readable or getattr(source, "dtype", None) is None:
         raise UnsupportedArrayError(
@@ -184,62 +182,6 @@ def _host_rows(array: Any, what: str) -> HostArray:
     return host
 
 
-def _is_shared_map(array: Any) -> bool:
-    """Whether it is a ``numpy.memmap`` whose pages may be let go of: private ones hold what was written to them."""
-    memory = getattr(array, "_mmap", None)
-    if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
-        return False
-    return np.may_share_memory(np.frombuffer(memory, np.uint8), array)
-
-
-_ADVISED_NBYTES = 512 << 10
-"""Of what it is told that it will need, Linux reads no more than the disk's largest request or its read-ahead."""
-
-
-@functools.cache
-def _madvise() -> Callable[[Any, Any, int], int] | None:
-    """The system's function, which unlike that of `mmap` does not keep other threads of Python from running."""
-    function = None if os.name == "nt" else getattr(ctypes.CDLL(None), "madvise", None)
-    if function is not None:
-        function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
-    return function
-
-
-def _advise(name: str, address: int, nbytes: int) -> None:
-    """Tell the system about pages; where it will not hear there is less speed, nothing else."""
-    option, madvise = getattr(mmap, name, None), _madvise()
-    if option is not None and madvise is not None:
-        madvise(address, nbytes, option)
-
-
-class Pages:
-    """Advice about the pages of an array in a memory map."""
-
-    def __init__(self, array: HostArray) -> None:
-        self._array = array  # its memory is mapped as long as it lives
-        self._address = array.ctypes.data
-        self._row_nbytes = array.strides[0] if array.flags.c_contiguous and len(array) else 0
-
-    def will_need(self, start: int, stop: int) -> None:
-        """Read these rows from the disk, in order."""
-        low, high = self._bounds(start, stop)
-        low = low // mmap.PAGESIZE * mmap.PAGESIZE
-        for first in range(low, high, _ADVISED_NBYTES):
-            _advise("MADV_WILLNEED", first, min(_ADVISED_NBYTES, high - first))
-
-    def let_go(self, start: int, stop: int) -> None:
-        """Unmap these rows; the kernel has them, as long as it has room."""
-        low, high = self._bounds(start, stop)
-        page = mmap.PAGESIZE
-        low, high = -(-low // page) * page, high // page * page
-        if high > low:
-            _advise("MADV_DONTNEED", low, high - low)
-
-    def _bounds(self, start: int, stop: int) -> tuple[int, int]:
-        """Addresses of rows that lie together; the same twice of any other."""
-        return self._address + start * self._row_nbytes, self._address + stop * self._row_nbytes
-
-
 # --- sinks
 
 
@@ -248,10 +190,10 @@ class _Into:
 
     is_ordered = is_reduction = False
 
-    def __init__(self, value: Any, out: HostArray, *, is_shared_map: bool = False) -> None:
+    def __init__(self, value: Any, out: HostArray, pages: Pages | None = None) -> None:
         self.value = value
         self.out = out
-        self._pages = Pages(out) if is_shared_map else None
+        self._pages = pages
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         into: HostArray = self.out[start:stop]
@@ -342,7 +284,7 @@ def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
     host = _host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
-    return _Into(out, host, is_shared_map=_is_shared_map(out))
+    return _Into(out, host, Pages.of(out))
 
 
 def _misfit(

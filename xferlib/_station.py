@@ -56,8 +56,6 @@ class Station:
         self._waiting: list[_Outgoing | None] = []
         self._given = self._received = self._stored = 0
         """Results on their way out, on the host, and where they belong."""
-        self._has_failed = False
-        """Whether a result will never be on the host: nobody is to wait for it."""
         self._changed = threading.Condition()
         self.handover: object = None
         streams = [self._stream() for _ in range(depth)]
@@ -117,7 +115,6 @@ class Station:
         except BaseException as error:
             self._results.fail(error)
             with self._changed:
-                self._has_failed = True
                 self._changed.notify_all()
         finally:
             _handover.ended()
@@ -128,7 +125,7 @@ class Station:
         self._backend.event_synchronize(event)
         receive = self._results.begin(number, value, stream)  # threads of the library's own may go on with it
         with self._changed:
-            self._changed.wait_for(lambda: self._received == turn or self._has_failed)
+            self._changed.wait_for(lambda: self._received == turn or self._results.is_stopped)
         host = receive()
         with self._changed:
             self._received += 1

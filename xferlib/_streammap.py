@@ -73,7 +73,7 @@ def stream_map(
         LayoutError: ``out`` does not fit the source, or a result does not fit ``out``.
         DeviceNotFoundError: A device does not exist.
     """
-    chunk_rows, depth = (_from_one(name, number) for name, number in (("chunk_rows", chunk_rows), ("depth", depth)))
+    chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     for name, function in (("fn", fn), ("reduce", reduce)):
         if not callable(function) and (name == "fn" or function is not None):
             raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
@@ -83,8 +83,8 @@ def stream_map(
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
     places = _places(devices)
     rows = _rows.source_of(source, chunk_rows, places[0])
-    first = whole(start)
-    if first is None or not 0 <= first <= rows.rows or (first % chunk_rows and first != rows.rows):
+    first = whole(start, least=0)
+    if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):
         raise ArgumentError(
             f"stream_map: start={start!r} is no row at which a chunk begins; give a multiple of {chunk_rows} up to "
             f"{rows.rows}, such as error.rows_done"
@@ -96,8 +96,8 @@ def stream_map(
 
 
 def _from_one(name: str, number: int) -> int:
-    found = whole(number)
-    if found is None or found < 1:
+    found = whole(number, least=1)
+    if found is None:
         raise ArgumentError(f"stream_map: {name}={number!r} is not a whole number from 1")
     return found
 

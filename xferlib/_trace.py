@@ -46,8 +46,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, keep: int = 100_000) -> None:
         self._path = None if path is None else checked_path(path, (".json", *PICTURES))
-        number = whole(keep)
-        if number is None or number < 1:
+        number = whole(keep, least=1)
+        if number is None:
             raise ArgumentError(
                 f"trace(keep={keep!r}): keep must be an int from 1: the number of operations to remember"
             )

@@ -155,8 +155,8 @@ class Caller:
         if size is not None:
             if named:
                 raise KernelTypeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
-            count = whole(size)
-            if count is None or count < 0:
+            count = whole(size, least=0)
+            if count is None:
                 raise KernelTypeError(f"{self.name}(): size={size!r} must be an int, 0 or more")
             return (count,)
         if not named:

@@ -193,8 +193,8 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     given = axis if isinstance(axis, tuple) else (axis,)
     result = set()
     for each in given:
-        number = whole(each)
-        if number is None or not -rank <= number < rank:
+        number = whole(each, least=-rank)
+        if number is None or number >= rank:
             raise KernelTypeError(f"{name}(): axis {each!r} is out of range for {rank} dimension(s)")
         result.add(number % rank)
     if len(result) < len(given):
