@@ -30,7 +30,7 @@ LAYERS = [
     {"_lane"},
     {"_batch"},
     {"_pipeline"},
-    {"_readahead"},
+    {"_readahead", "_inturn"},
     {"_prefetch", "_rows"},
     {"_results"},
     {"_station"},

@@ -10,9 +10,8 @@ import pytest
 
 import xferlib as xl
 from xferlib import _native, _staging
-from xferlib._pipeline import Feed
+from xferlib._inturn import ListFeed
 from xferlib._plan import Path
-from xferlib._readahead import ThreadedFeed
 from xferlib.errors import DeviceLostError, TransferError
 from xferlib.testing import assert_same_bits, forced
 
@@ -133,8 +132,7 @@ def test_whoever_wants_chunks_ends_what_nobody_looks_after(
     batches = _batches()
     with xl.prefetch(batches, device="fake:sim:0") as ahead:
         for number, batch in enumerate(ahead):
-            assert isinstance(ahead._feed, Feed)
-            assert not isinstance(ahead._feed, ThreadedFeed)
+            assert isinstance(ahead._feed, ListFeed)
             with forced(path, chunk_nbytes=8 << 20):
                 sent = xl.to_device(other, backend="fake", stream=xl.current_stream("fake:sim:0"))
             assert_same_bits(xl.to_host(sent), other)

@@ -75,6 +75,7 @@ class _Staged(NamedTuple):
 class _Form(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    nbytes: int
 
 
 class Conveyor:
@@ -87,7 +88,7 @@ class Conveyor:
         count: How many arrays may be under way.
     """
 
-    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "backend")
+    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "_spare", "backend")
 
     def __init__(self, backend: Backend, place: Device, carrier: RawStream, count: int) -> None:
         self.backend = backend
@@ -102,6 +103,8 @@ class Conveyor:
         self._pool = _pinned.pool_of(backend)
         self._last: _Form | None = None
         """Of the pinned array that was sent last."""
+        self._spare: deque[RawEvent] = deque(maxlen=count + 1)
+        """Events after copies that have been waited for. Whoever keeps one waits for a later copy on the same stream."""
 
     def send(self, host: HostArray) -> Ahead:
         """Begin to copy an array into memory of the calling thread's current stream.
@@ -111,9 +114,6 @@ class Conveyor:
         """
         backend = self.backend
         recorder = _recording.active
-        if recorder is None and (last := self._last) is not None and type(host) is np.ndarray:
-            if host.dtype == last.dtype and host.shape == last.shape and (ahead := self._send_like(host, last)):
-                return ahead
         begun = recorder.begin(backend) if recorder is not None else None
         host = _array.as_host_array(host)
         dtype = _api.wanted_dtype(None, host.dtype)
@@ -122,7 +122,7 @@ class Conveyor:
         backend.attach(self._place)
         ahead = self._staging(host, dtype) if _plan.is_plain(found, host, dtype) and _native.is_on() else None
         if ahead is None:
-            ahead = Ahead(self, None)
+            ahead = Ahead(self)
             try:
                 self._begin(ahead, host, dtype, found)
             except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
@@ -132,23 +132,39 @@ class Conveyor:
             recorder.called(begun, backend, host.nbytes)
         return ahead
 
-    def _send_like(self, host: HostArray, last: _Form) -> Ahead | None:
-        """The same for an array that is pinned as the last one was, of its dtype and shape; None where it is not."""
-        if not host.flags.c_contiguous or _plan.forced() is not None:
+    def again(self, host: Any) -> Ahead | None:
+        """`send` for an array that is pinned as the last one was, of its dtype and shape.
+
+        None, and nothing done, where it is not, or where that failed: `send` then says why.
+        """
+        last = self._last
+        if last is None or type(host) is not np.ndarray or host.dtype is not last.dtype or host.shape != last.shape:
+            return None
+        if _recording.active is not None or not host.flags.c_contiguous or _plan.forced() is not None:
             return None
         pointer = address(host)
         lease = self._pool.find(pointer)
         if lease is None:
             return None
-        self.backend.attach(self._place)
-        ahead = Ahead(self, None)
+        ahead, backend, spare = Ahead(self), self.backend, self._spare
         try:
-            copied = self._enqueue(ahead, last.shape, last.dtype, pointer, host.nbytes)
-            lease.hold(copied)
-        except BaseException:
-            _inflight.abandon(self.backend, self._carrier)
+            backend.attach(self._place)
+            array, owner = self._allocate(ahead, last.shape, last.dtype)
+            self._free, ahead.copied = backend.copy_behind(
+                backend.operands((array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
+                event=self._free, copied=spare.popleft() if spare else None,
+            )  # fmt: skip
+            lease.hold(ahead.copied)
+        except BaseException as error:
+            _inflight.abandon(backend, self._carrier)
+            if isinstance(error, Exception):
+                return None
             raise
         return ahead
+
+    def waited(self, copied: RawEvent) -> None:
+        """Whoever uses the array waits for its copy: the event may be recorded for another."""
+        self._spare.append(copied)
 
     def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
         """Plain bytes that threads begin to stage; None where pinned memory is short."""
@@ -168,7 +184,7 @@ class Conveyor:
             copied = self._enqueue(ahead, host.shape, dtype, source, host.nbytes)
         if found.path is Path.PINNED:
             _inflight.hold_pinned(host, found.lease, backend, copied)
-            self._last = _Form(host.shape, dtype) if found.lease is not None else None
+            self._last = _Form(host.shape, host.dtype, host.nbytes) if found.lease is not None else None
 
     def stage(self, host: HostArray) -> Ahead | None:
         """Copy an array of any layout into pinned memory, from which the consumer's thread sends it; any thread may.
@@ -268,7 +284,7 @@ class Conveyor:
 
 
 class Ahead:
-    """One array on its way: see `xferlib._arriving.Arriving`, whose methods these are.
+    """One array on its way: a batch, see `xferlib._batch.AnyBatch`, or what carries one.
 
     Attributes:
         array: On the device; None while it is being staged.
@@ -276,19 +292,28 @@ class Ahead:
         copied: The event after its copy, when that is enqueued.
     """
 
-    __slots__ = ("_conveyor", "_staged", "array", "copied", "owner")
+    __slots__ = ("_conveyor", "_staged", "array", "copied", "handover", "is_sent", "owner")
 
-    has_failed = False
+    has_failed = has_slot = is_stalled = is_waiting = False
+    is_sent_by_consumer = True
 
-    def __init__(self, conveyor: Conveyor, staged: _Staged | None) -> None:
+    def __init__(self, conveyor: Conveyor, staged: _Staged | None = None) -> None:
         self._conveyor = conveyor
         self._staged = staged
+        self.is_sent = staged is None
         self.array: Array | None = None
         self.owner: RawStream | None = None
         self.copied: RawEvent | None = None
+        self.handover: object = None
 
     def push(self) -> None:
-        """Send what has been staged, in the thread that will use it."""
+        """Send what has been staged, in the thread that will use it, if that succeeds."""
+        try:  # at half the cost of contextlib's way
+            self._send()
+        except Exception:  # noqa: S110  whoever wants the batch meets the same, and is told
+            pass
+
+    def _send(self) -> None:
         staged = self._staged
         if staged is not None:
             staged.end()
@@ -296,7 +321,7 @@ class Ahead:
             self._give_back(staged)
 
     def _give_back(self, staged: _Staged) -> None:
-        self._staged = None
+        self._staged, self.is_sent = None, True
         self._conveyor.give_back(staged.buffer)
 
     def is_settled(self, wait_s: float) -> bool:
@@ -319,7 +344,8 @@ class Ahead:
 
     def result(self) -> Array:
         """The array, ordered on the calling thread's current stream."""
-        self.push()
+        if not self.is_sent:
+            self._send()
         backend, owner = self._conveyor.backend, self.owner
         assert owner is not None
         current = backend.stream_current(owner.device)
@@ -328,6 +354,12 @@ class Ahead:
             self.array = backend.guarded(self.array, owner)
             backend.consumed(self.array, current)
         return self.array
+
+    def hand_over(self) -> Array:
+        """`result`, the last time."""
+        array = self.result()
+        self._conveyor.waited(self.copied)
+        return array
 
     def cancel(self) -> None:
         """Nobody wants it: what has been enqueued keeps its memory until it is done."""

@@ -85,6 +85,11 @@ class Arriving:
             return False
         return _copying.stages_alone(leaf, _api.wanted_dtype(None, leaf.dtype), self._backend, place)
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether every copy is enqueued, and no thread has part in one."""
+        return not self._transfers
+
     def push(self) -> None:
         """Let threads begin what there was no room for."""
         for transfer, _ in self._transfers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,12 +18,58 @@ from xferlib.errors import OutOfMemoryError, XferError
 if TYPE_CHECKING:
     from xferlib._ahead import Ahead
     from xferlib._array import Array
-    from xferlib._layout import HostArray
     from xferlib.backends.base import RawEvent, RawStream
 
 
+class AnyBatch(Protocol):
+    """One item of the source on its way: what a feed asks of it.
+
+    Attributes:
+        handover: See `xferlib._handover`.
+        has_slot: It comes in memory of its slot's stream, and not of the consumer's.
+        is_sent: Nothing is left to `push`.
+        is_sent_by_consumer: The thread that reads stages it, and the consumer's thread sends it.
+        is_stalled: It could not be begun when there was room for it.
+        is_waiting: It is to be copied on the consumer's stream, and may travel with others.
+    """
+
+    handover: object
+
+    @property
+    def has_slot(self) -> bool: ...
+    @property
+    def is_sent(self) -> bool: ...
+    @property
+    def is_sent_by_consumer(self) -> bool: ...
+    @property
+    def is_stalled(self) -> bool: ...
+    @property
+    def is_waiting(self) -> bool: ...
+
+    def push(self) -> None:
+        """Let threads begin what they found no room for, and send what they have staged."""
+
+    def is_settled(self, wait_s: float, /) -> bool:
+        """Whether nobody need wait until its copies are enqueued; waits so long at most."""
+
+    def precede(self, stream: RawStream, /) -> None:
+        """Let ``stream`` wait for the copies that are enqueued."""
+
+    def hand_over(self) -> Any:
+        """The batch, ordered on the calling thread's current stream; may be called again after an error."""
+
+    def cancel(self) -> None:
+        """Nobody wants it."""
+
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+
+    def await_end(self) -> None:
+        """After `cancel`: wait until no copy reads the source."""
+
+
 class Batch:
-    """One item of the source, kept until it has been handed out: what failed can be tried again."""
+    """An item that may fail, and be tried again, until it has been handed out: see `AnyBatch`."""
 
     __slots__ = (
         "_arriving",
@@ -36,7 +83,11 @@ class Batch:
         "_value",
         "_way",
         "handover",
+        "is_sent",
+        "is_stalled",
     )
+
+    is_sent_by_consumer = False
 
     def __init__(self, host: Any, lane: Lane, stream: RawStream, way: Way = Way.OWN) -> None:
         self._way = way
@@ -52,57 +103,44 @@ class Batch:
         self._sent_on: RawStream | None = None
         """The stream that carried a small batch, with others, before its turn came."""
         self.handover: object = None
+        self.is_sent = True
+        self.is_stalled = False
 
     @property
     def has_slot(self) -> bool:
-        """Whether it comes in memory of its slot's stream, and not of the consumer's."""
         return self._way is Way.OWN
 
     @property
-    def is_sent_by_consumer(self) -> bool:
-        """Whether the thread that reads stages it, and the consumer's thread sends it."""
-        return self._way is Way.AHEAD
-
-    @property
     def is_waiting(self) -> bool:
-        """Whether it is to be copied on the consumer's stream, and may travel with others."""
         return self._way is Way.TOGETHER and self._sent_on is None
 
-    @classmethod
-    def staged(cls, host: HostArray, lane: Lane, stream: RawStream) -> Batch | None:
-        """A batch that lies in pinned memory already, so that its source may be changed; None where that is short."""
-        assert lane.conveyor is not None
-        ahead = lane.conveyor.stage(host)
-        if ahead is None:
-            return None
-        batch = cls(None, lane, stream, Way.AHEAD)
-        batch._arriving = ahead
-        return batch
-
-    def try_begin(self, before: Batch | None) -> bool:
+    def try_begin(self, before: AnyBatch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
         if self._way is Way.TOGETHER or self._way is Way.DIRECT:
             return True
         try:
-            if self._way is Way.OWN and before is not None and before._arriving is not None:
-                before._arriving.precede(self._stream)
+            if self._way is Way.OWN and before is not None:
+                before.precede(self._stream)
             self._begin()
         except BaseException as error:
-            self._error = error
-            return False
+            return self._stall(error)
         return True
 
-    def try_prepare(self) -> bool:
-        """Begin, wait until the source may be changed, and transform."""
+    def try_prepare(self) -> None:
+        """Begin, wait until the source may be changed, and transform; an error is kept."""
         try:
             self._begin()
             self._transform_ahead()
             assert self._arriving is not None
             self._arriving.release()
         except BaseException as error:
-            self._error = error
-            return False
-        return True
+            self._stall(error)
+
+    def _stall(self, error: BaseException) -> bool:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error  # Ctrl-C, which is not about this batch
+        self._error, self.is_stalled = error, True
+        return False
 
     def _begin(self) -> None:
         lane = self._lane
@@ -113,6 +151,7 @@ class Batch:
             self._arriving = lane.conveyor.send(self._host)
         else:
             self._arriving = Arriving(self._host, lane.backend, lane.place, self._stream)
+        self.is_sent = self._arriving.is_sent
 
     def _transform_ahead(self) -> None:
         lane = self._lane
@@ -133,7 +172,6 @@ class Batch:
         self._made = made
 
     def push(self) -> None:
-        """Let threads begin what they found no room for, and send what they have staged."""
         if self._arriving is not None and self._error is None:
             try:  # at half the cost of contextlib's way, twice for each batch
                 self._arriving.push()
@@ -141,11 +179,13 @@ class Batch:
                 pass
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether nobody need wait until its copies are enqueued; waits so long at most."""
         return self._error is not None or self._arriving is None or self._arriving.is_settled(wait_s)
 
+    def precede(self, stream: RawStream) -> None:
+        if self._arriving is not None:
+            self._arriving.precede(stream)
+
     def hand_over(self) -> Any:
-        """The batch, ordered on the calling thread's current stream; may be called again after an error."""
         if self._way is Way.TOGETHER or self._way is Way.DIRECT:
             return self._sent_directly()
         if self._error is not None:
@@ -195,22 +235,19 @@ class Batch:
         self._arriving = self._made = self._value = None
 
     def cancel(self) -> None:
-        """Nobody wants it."""
         if self._arriving is not None:
             self._arriving.cancel()
 
     def release(self) -> None:
-        """Wait until the source may be changed."""
         if self._arriving is not None:
             self._arriving.release()
 
-    def await_end(self) -> None:
-        """After `cancel`: wait until no copy reads the source; how a copy ended is nobody's concern any more."""
+    def await_end(self) -> None:  # how a copy ended is nobody's concern any more
         if self._arriving is not None:
             self._arriving.await_end()
 
 
-def send_together(batches: Sequence[Batch]) -> None:
+def send_together(batches: Sequence[Any]) -> None:
     """Copy small batches at once, on the calling thread's current stream, for as long as that is current.
 
     Where it fails nothing has happened: each is then copied alone, when its turn comes, or says why it cannot be.

@@ -15,7 +15,7 @@ from xferlib._packing import Alike
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 
 if TYPE_CHECKING:
-    from xferlib._ahead import Conveyor
+    from xferlib._ahead import Ahead, Conveyor
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib.backends.base import Backend, RawStream
@@ -50,7 +50,7 @@ class Lane:
         conveyor: Carries medium arrays; None where somebody has said which stream carries all of them.
     """
 
-    __slots__ = ("_alike", "_is_host", "_may_choose", "backend", "conveyor", "place", "transform")
+    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "place", "transform")
 
     def __init__(
         self,
@@ -65,6 +65,8 @@ class Lane:
         self.conveyor = conveyor
         self._may_choose = conveyor is not None and transform is None
         self._is_host = not backend.capabilities.streams
+        self.again = conveyor.again if conveyor is not None and transform is None else _in_another_way
+        """Begins a batch that is like the one before, if it is and that pays: see `xferlib._ahead.Conveyor.again`."""
         self._alike: Alike | None = None
         """What small batches have in common, as a rule."""
 
@@ -152,6 +154,10 @@ class Lane:
         """Whether the library's operations follow the stream of the copies, so that they need not wait."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+def _in_another_way(host: Any) -> Ahead | None:
+    return None
 
 
 def _nbytes(leaves: list[Any]) -> int | None:

@@ -74,8 +74,13 @@ class Lease:
         self.pid = os.getpid()
 
     def hold(self, event: RawEvent) -> None:
-        """Keep the block out of the pool until an event, whatever becomes of the arrays; any thread may."""
+        """Keep the block out of the pool until an event, whatever becomes of the arrays; any thread may.
+
+        An event that it was kept for already stands for what it has been recorded for since.
+        """
         with self.pool._lock:
+            if event in self.events:
+                return
             self.events.append(event)
             if len(self.events) > self._many:
                 passed = set(map(id, self.pool._passed(self.events[:-1])))

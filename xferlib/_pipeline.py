@@ -3,6 +3,9 @@
 A slot is a stream. Batch n travels on slot n modulo their number, and is copied only when the consumer's
 work on the slot's batch before it has passed: so no more batches than slots are on their way or in use.
 Whatever goes wrong with a batch is raised when its turn comes.
+
+Ctrl-C may strike wherever Python has called something: what belongs together is therefore changed by plain
+assignments, with one call at most, behind them.
 """
 
 from __future__ import annotations
@@ -13,18 +16,16 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib import _handover
-from xferlib._batch import Batch, send_together
-from xferlib._lane import Lane, Way
+from xferlib._batch import send_together
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
+    from xferlib._batch import AnyBatch
+    from xferlib._lane import Lane
     from xferlib.backends.base import RawEvent, RawStream
-
-_POLL_S = 200e-6
 
 
 class Slot:
@@ -38,35 +39,30 @@ class Slot:
 
 
 class Feed:
-    """The batches of a source whose items stay as they are, read where they are consumed.
+    """What every feed of batches does: hand them out in order, and end.
 
     Args:
-        source: Asked for its items one by one, by one thread at a time.
         lane: Where they go.
         streams: One for each slot; the same stream may serve several.
     """
 
-    def __init__(self, source: Iterator[Any], lane: Lane, streams: list[RawStream]) -> None:
+    def __init__(self, lane: Lane, streams: list[RawStream]) -> None:
         self.pid = os.getpid()
+        self._is_forked = False
         self._lane = lane
-        self._source: Iterator[Any] | None = source
         self._slots = [Slot(stream) for stream in streams]
         self._count = len(streams)
         self._started = self._taken = self._returned = 0
-        self._ready: deque[Batch] = deque()
-        self._read_first: tuple[Any] | None = None
-        """An item whose slot is still in use."""
-        self._is_stalled = False
-        """The last of `_ready` could not be begun: it is tried again when its turn comes, and nothing before that."""
+        self._ready: deque[AnyBatch] = deque()
         self._end: BaseException | None = None
         """What the source ended with: StopIteration, or its error."""
         self._is_closed = False
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()
+        self._handing: dict[int, tuple[AnyBatch, Any] | None] = {}
+        """By thread, what it is about to get: Ctrl-C may strike before the caller has it."""
         _feeds.add(self)
-
-    # --- the consumer
 
     def next(self) -> Any:
         """The next batch, ordered on the calling thread's current stream.
@@ -75,19 +71,26 @@ class Feed:
             StopIteration: The source has ended.
             ClosedError, ForkError: There is no more to be had here.
         """
-        if self.pid != os.getpid():
-            raise ForkError(
-                f"a prefetcher is used in process {os.getpid()}, forked from {self.pid}, where its thread and its "
-                "device are; make another one here, or fork first"
-            )
+        if self._is_forked:
+            self._refuse_fork()
+        thread = threading.get_ident()
         with self._turn:
-            if self._returned != self._taken:
-                self._give_back()
-            batch = self._front()
-            if batch.is_waiting:
-                self._send_ahead()
-            value = batch.hand_over()
-            self._pop(batch)
+            handing = self._handing.get(thread)
+            if handing is None:
+                if self._returned != self._taken:
+                    self._give_back()
+                batch = self._front()
+                if batch.is_waiting:
+                    self._send_ahead()
+                value = batch.hand_over()
+                self._release(batch)
+                self._handing[thread] = (batch, value)
+            else:
+                batch, value = handing
+                self._lane.backend.device_synchronize(self._lane.place)  # another stream may be current by now
+            if handing is None or (self._ready and self._ready[0] is batch):
+                self._pop(batch)
+        self._handing[thread] = None  # from here on nothing is called
         return value
 
     def _give_back(self) -> None:
@@ -101,17 +104,9 @@ class Feed:
             slot.gate = backend.event_record(current, timing=False, event=slot.gate)
         self._returned = self._taken
 
-    def _front(self) -> Batch:
+    def _front(self) -> AnyBatch:
         """The oldest batch that has not been handed out."""
-        self._read()
-        ready = self._ready
-        while ready and not ready[0].is_settled(_POLL_S):
-            self._read()  # the consumer's work may have passed another gate meanwhile
-        if self._is_closed:
-            self._refuse_closed()
-        if not ready:
-            raise self._the_end()
-        return ready[0]
+        raise NotImplementedError
 
     def _send_ahead(self) -> None:
         """Copy the front with the small batches behind it: one copy costs little more than one of them alone."""
@@ -121,21 +116,16 @@ class Feed:
                 _handover.taken(batch)
             send_together(waiting)
 
-    def _pop(self, batch: Batch) -> None:
+    def _release(self, batch: AnyBatch) -> None:
+        """The front is about to be handed out."""
+
+    def _pop(self, batch: AnyBatch) -> None:
         """The front has been handed out."""
         if self._is_closed:
             self._refuse_closed()
-        self._ready.popleft()
-        self._is_stalled = self._is_stalled and bool(self._ready)  # the last one is the one that stalled
         self._is_gated = batch.has_slot
         self._taken += 1
-
-    def _refuse_closed(self) -> NoReturn:
-        raise ClosedError(
-            f"the prefetcher was closed after {self._taken} batches; take batches before close(), or make another"
-        )
-
-    # --- reading
+        self._ready.popleft()
 
     @property
     def _next_slot(self) -> Slot:
@@ -143,43 +133,22 @@ class Feed:
 
     @property
     def _has_room(self) -> bool:
-        is_full = self._started - self._count >= self._returned
-        return not (is_full or self._is_stalled or self._is_closed or self._end is not None)
-
-    def _read(self) -> None:
-        """Begin what there is room for without waiting; wait where nothing is on its way."""
-        lane = self._lane
-        for batch in self._ready:
-            batch.push()
-        while self._has_room:
-            if self._read_first is None:
-                try:
-                    self._read_first = (next(self._source or iter(())),)
-                except BaseException as error:
-                    self._note_end(error)
-                    return
-            (host,) = self._read_first
-            way, slot = lane.way(host), self._next_slot
-            if way is Way.OWN and slot.gate is not None and not self._passes(slot, host):
-                return
-            self._read_first = None
-            batch = Batch(host, lane, slot.stream, way)
-            self._is_stalled = not batch.try_begin(self._ready[-1] if self._ready else None)
-            self._started += 1
-            self._ready.append(batch)
-
-    def _passes(self, slot: Slot, host: Any) -> bool:
-        """Whether a batch may be begun in this slot: its stream waits for the consumer's work on the batch before."""
-        backend, gate = self._lane.backend, slot.gate
-        if self._lane.may_wait(host):
-            backend.event_wait(slot.stream, gate)
-        elif not backend.event_done(gate):
-            if self._ready:
-                return False
-            backend.event_synchronize(gate)
-        return True
+        if self._is_closed or self._end is not None or self._started - self._count >= self._returned:
+            return False
+        return not (self._ready and self._ready[-1].is_stalled)  # that is tried again in its turn, and nothing before
 
     # --- the end
+
+    def _refuse_closed(self) -> NoReturn:
+        raise ClosedError(
+            f"the prefetcher was closed after {self._taken} batches; take batches before close(), or make another"
+        )
+
+    def _refuse_fork(self) -> NoReturn:
+        raise ForkError(
+            f"a prefetcher is used in process {os.getpid()}, forked from {self.pid}, where its thread and its "
+            "device are; make another one here, or fork first"
+        )
 
     @property
     def has_ended(self) -> bool:
@@ -201,7 +170,7 @@ class Feed:
         Args:
             waits: Until no copy reads what the source gave, and nothing of the feed runs, unless it is in the source.
         """
-        if self.pid != os.getpid():  # the parent's thread may have held the locks
+        if self._is_forked:  # the parent's thread may have held the locks
             return
         batches = self._drop()
         for batch in batches:
@@ -211,9 +180,9 @@ class Feed:
             for batch in batches:
                 batch.await_end()
 
-    def _drop(self) -> list[Batch]:
+    def _drop(self) -> list[AnyBatch]:
         self._is_closed = True
-        self._source = self._read_first = None
+        self._handing.clear()
         batches, self._ready = list(self._ready), deque()
         return batches
 
@@ -231,5 +200,12 @@ def _close_all() -> None:
         feed.close(waits=True)
 
 
+def _after_fork_in_child() -> None:
+    """The threads of feeds, and whatever held their locks, are the parent's."""
+    for feed in list(_feeds):
+        feed._is_forked = True
+    _feeds.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_feeds.clear)
+    os.register_at_fork(after_in_child=_after_fork_in_child)

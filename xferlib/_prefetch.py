@@ -14,15 +14,16 @@ from xferlib import _api, _copying, _device, _plan, _registry
 from xferlib._ahead import Conveyor
 from xferlib._arriving import THREADS_FROM
 from xferlib._counts import whole
+from xferlib._inturn import ListFeed
 from xferlib._lane import Lane
 from xferlib._leaves import flatten
-from xferlib._pipeline import Feed
 from xferlib._readahead import ThreadedFeed
 from xferlib._stream import Stream
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
+    from xferlib._pipeline import Feed
     from xferlib.backends.base import Backend, RawStream
 
 
@@ -86,7 +87,7 @@ def prefetch(
     lane = Lane(backend, place, transform, conveyor)
     is_stable = type(batches) in (list, tuple)
     if is_stable and not _needs_thread(batches, backend, place):
-        return Prefetcher(Feed(iter(batches), lane, streams))
+        return Prefetcher(ListFeed(batches, lane, streams))
     return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=is_stable))
 
 

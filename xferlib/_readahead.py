@@ -15,6 +15,7 @@ from xferlib._lane import Lane, Way
 from xferlib._pipeline import Feed
 
 if TYPE_CHECKING:
+    from xferlib._batch import AnyBatch
     from xferlib.backends.base import RawStream
 
 _EXIT_S = 10.0
@@ -45,12 +46,14 @@ class ThreadedFeed(Feed):
     """The batches of any source, read ahead.
 
     Args:
-        source, lane, streams: As for `Feed`.
+        source: Asked for its items one by one, by this feed's thread.
+        lane, streams: As for `Feed`.
         is_stable: The items stay as they are while more are read; else each is copied before the next is asked for.
     """
 
     def __init__(self, source: Iterator[Any], lane: Lane, streams: list[RawStream], *, is_stable: bool) -> None:
-        super().__init__(source, lane, streams)
+        super().__init__(lane, streams)
+        self._source: Iterator[Any] | None = source
         self._is_stable = is_stable
         self._trouble: BaseException | None = None
         """What the thread met while it waited for the device; it tries again when somebody has been told."""
@@ -72,7 +75,7 @@ class ThreadedFeed(Feed):
             _handover.given(self._credit)
             self._changed.notify_all()
 
-    def _front(self) -> Batch:
+    def _front(self) -> AnyBatch:
         front = self._oldest()
         for batch in tuple(self._ready):
             if batch.is_sent_by_consumer:  # any other begins when the thread that reads has room for it, or in its turn
@@ -80,7 +83,7 @@ class ThreadedFeed(Feed):
                 batch.push()
         return front
 
-    def _oldest(self) -> Batch:
+    def _oldest(self) -> AnyBatch:
         """The oldest batch that has not been handed out."""
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
@@ -97,9 +100,11 @@ class ThreadedFeed(Feed):
             assert trouble is not None
             raise trouble
 
-    def _pop(self, batch: Batch) -> None:
-        if self._is_stalled and not self._is_stable:
+    def _release(self, batch: AnyBatch) -> None:
+        if batch.is_stalled and not self._is_stable:
             batch.release()  # it may have been begun only now, and the source goes on after this
+
+    def _pop(self, batch: AnyBatch) -> None:
         with self._changed:
             super()._pop(batch)
             self._changed.notify_all()
@@ -162,36 +167,37 @@ class ThreadedFeed(Feed):
                 return False
             self._phase = _Phase.COPYING
             before = self._ready[-1] if self._ready else None
-        batch, is_begun = self._begun(host, before)
+        batch = self._begun(host, before)
         with self._changed:
             if self._is_closed:
                 batch.cancel()
                 return False
             self._started += 1
-            self._is_stalled = not is_begun
             _handover.given(batch)
             self._ready.append(batch)
             self._changed.notify_all()
         return True
 
-    def _begun(self, host: Any, before: Batch | None) -> tuple[Batch, bool]:
-        """The batch of an item, which the source may change from now on, and whether that succeeded."""
+    def _begun(self, host: Any, before: AnyBatch | None) -> AnyBatch:
+        """The batch of an item, which the source may change from now on."""
         stream = self._next_slot.stream
         if not self._is_stable:
             with contextlib.suppress(BaseException):  # what is not copied on the host is tried on the device
                 copied = self._copied(host, stream)
                 if copied is not None:
-                    return copied, True
+                    return copied
         batch = Batch(host, self._lane, stream)
-        return batch, batch.try_begin(before) and (self._is_stable or batch.try_prepare())
+        if batch.try_begin(before) and not self._is_stable:
+            batch.try_prepare()
+        return batch
 
-    def _copied(self, host: Any, stream: RawStream) -> Batch | None:
+    def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
         """The batch of an item that is not so large, copied on the host; None of any other."""
         kept = self._lane.kept(host)
         if kept is not None:
             return Batch(kept, self._lane, stream, Way.TOGETHER)
-        array = self._lane.stageable(host)
-        return Batch.staged(array, self._lane, stream) if array is not None else None
+        array, conveyor = self._lane.stageable(host), self._lane.conveyor
+        return conveyor.stage(array) if array is not None and conveyor is not None else None
 
     def _tell(self, error: BaseException) -> None:
         """Let the consumer know, and wait until it does."""
@@ -205,10 +211,9 @@ class ThreadedFeed(Feed):
 
     # --- the end
 
-    def _drop(self) -> list[Batch]:
+    def _drop(self) -> list[AnyBatch]:
         with self._changed:
-            source, batches = self._source, super()._drop()
-            self._source = source  # the thread may be inside: it lets go of it when it ends
+            batches = super()._drop()  # the thread may be in the source, and lets go of it when it ends
             self._changed.notify_all()
             return batches
 

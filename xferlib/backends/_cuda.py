@@ -289,13 +289,15 @@ class CudaBackend(CudaKernels, Backend):
         return self.event_record(stream, timing=False, event=event)
 
     def copy_behind(
-        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any = None
-    ) -> tuple[CudaEvent, CudaEvent]:
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream,
+        event: Any = None, copied: Any = None,
+    ) -> tuple[CudaEvent, CudaEvent]:  # fmt: skip
         enqueue = calls.copy_behind
         if event is None or enqueue is None or len(self._devices) > 1:
-            return super().copy_behind(dst, src, nbytes, behind=behind, stream=stream, event=event)  # type: ignore[return-value]
+            return super().copy_behind(dst, src, nbytes, behind=behind, stream=stream, event=event, copied=copied)  # type: ignore[return-value]
         refuse_fork("copying")
-        copied = self._event(stream.device, timing=False)
+        if copied is None:
+            copied = self._event(stream.device, timing=False)
         result = enqueue(dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle)
         if result:
             raise failure(result, f"copying {nbytes} bytes behind another stream's work on {stream.device}")

@@ -325,16 +325,17 @@ class Backend(ABC):
         return self.event_record(stream, timing=False, event=event)
 
     def copy_behind(
-        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent | None = None
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream,
+        event: RawEvent | None = None, copied: RawEvent | None = None,
     ) -> tuple[RawEvent, RawEvent]:
         """`copy_recorded` on ``stream``, behind what another stream of the device has been given so far.
 
         Returns:
-            ``event`` or a new one, recorded on that other stream; and the event after the copy.
-        """
+            ``event`` or a new one, recorded on that other stream; and ``copied`` or a new one, after the copy.
+        """  # fmt: skip
         event = self.event_record(behind, timing=False, event=event)
         self.event_wait(stream, event)
-        return event, self.copy_recorded(dst, src, nbytes, stream=stream)
+        return event, self.copy_recorded(dst, src, nbytes, stream=stream, event=copied)
 
     # --- streams and events
 

@@ -1,0 +1,82 @@
+"""The batches of a list, begun by whoever consumes them: no other thread, and nothing to hand between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xferlib._batch import Batch
+from xferlib._lane import Lane, Way
+from xferlib._pipeline import Feed, Slot
+
+if TYPE_CHECKING:
+    from xferlib._batch import AnyBatch
+    from xferlib.backends.base import RawStream
+
+_POLL_S = 200e-6
+
+
+class ListFeed(Feed):
+    """The batches of a sequence whose items stay as they are.
+
+    Args:
+        items: Read by their numbers, so that one whose turn was interrupted is read again.
+        lane, streams: As for `Feed`.
+    """
+
+    def __init__(self, items: Sequence[Any], lane: Lane, streams: list[RawStream]) -> None:
+        super().__init__(lane, streams)
+        self._items = items
+
+    def _front(self) -> AnyBatch:
+        self._read()
+        ready = self._ready
+        while ready and not ready[0].is_settled(_POLL_S):
+            self._read()  # the consumer's work may have passed another gate meanwhile
+        if self._is_closed:
+            self._refuse_closed()
+        if not ready:
+            raise self._the_end()
+        return ready[0]
+
+    def _read(self) -> None:
+        """Begin what there is room for without waiting; wait where nothing is on its way."""
+        ready, lane = self._ready, self._lane
+        for batch in ready:
+            if not batch.is_sent:
+                batch.push()
+        while self._has_room:
+            try:
+                host = self._items[self._started]
+            except IndexError:
+                self._note_end(StopIteration())
+                return
+            batch = lane.again(host) or self._begun(host)
+            if batch is None:
+                return
+            self._started += 1
+            ready.append(batch)
+
+    def _begun(self, host: Any) -> AnyBatch | None:
+        """The batch of an item; None where its slot is in use."""
+        way, slot = self._lane.way(host), self._next_slot
+        if way is Way.OWN and slot.gate is not None and not self._passes(slot, host):
+            return None
+        batch = Batch(host, self._lane, slot.stream, way)
+        batch.try_begin(self._ready[-1] if self._ready else None)
+        return batch
+
+    def _passes(self, slot: Slot, host: Any) -> bool:
+        """Whether a batch may be begun in this slot: its stream waits for the consumer's work on the batch before."""
+        backend, gate = self._lane.backend, slot.gate
+        if self._lane.may_wait(host):
+            backend.event_wait(slot.stream, gate)
+        elif not backend.event_done(gate):
+            if self._ready:
+                return False
+            backend.event_synchronize(gate)
+        return True
+
+    def _drop(self) -> list[AnyBatch]:
+        self._items = ()
+        return super()._drop()
