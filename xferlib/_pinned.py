@@ -11,7 +11,9 @@ import math
 import mmap
 import os
 import threading
+import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,16 +64,15 @@ class PinnedStats:
 class Lease:
     """A pinned block while arrays use it; back to the pool when the last of them dies."""
 
-    __slots__ = ("__weakref__", "_many", "block", "events", "nbytes", "pid", "pool")
+    __slots__ = ("__weakref__", "_many", "block", "events", "nbytes", "pool")
 
-    def __init__(self, pool: PinnedPool, block: PinnedBlock, nbytes: int) -> None:
+    def __init__(self, pool: PinnedPool, nbytes: int) -> None:
         self.pool = pool
-        self.block = block
+        self.block: PinnedBlock | None = None
         self.nbytes = nbytes
         self.events: list[RawEvent] = []
         self._many = 1
         """With more events it is time to ask which of them have passed."""
-        self.pid = os.getpid()
 
     def hold(self, event: RawEvent) -> None:
         """Keep the block out of the pool until an event, whatever becomes of the arrays; any thread may.
@@ -84,19 +85,38 @@ class Lease:
             self.events.append(event)
             if len(self.events) > self._many:
                 passed = set(map(id, self.pool._passed(self.events[:-1])))
-                self.events = [each for each in self.events if id(each) not in passed]
+                self.events[:] = [each for each in self.events if id(each) not in passed]
                 self._many = 2 * len(self.events)
 
-    def __del__(self) -> None:
-        try:
-            if self.pid == os.getpid():
-                self.pool._release(self)
-        except Exception:  # the interpreter is going away
-            return
+
+class _Record(weakref.ref[Lease]):
+    """What the pool keeps of a lease, and of its block when the lease has died.
+
+    Its callback is a function in C, so that Ctrl-C strikes before or after it: raised in a ``__del__`` it would be
+    lost, and the block with it.
+    """
+
+    __slots__ = ("block", "events", "handover", "nbytes")
+
+    block: PinnedBlock | None
+    events: list[RawEvent]
+    handover: object
+    nbytes: int
+
+    def __init__(self, lease: Lease, callback: Callable[[Any], None]) -> None:
+        super().__init__(lease, callback)
+        self.block = None
+        self.events = lease.events
+        self.handover = None
+        self.nbytes = 0
+        """As many as count as in use."""
 
 
 class PinnedPool:
     """Recycles page-locked blocks of one backend family.
+
+    Ctrl-C may strike wherever Python has called something: what belongs together is changed by plain assignments
+    and deletions, with one call at most, behind them.
 
     Args:
         backend: Allocates the blocks and knows their events.
@@ -112,14 +132,14 @@ class PinnedPool:
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
-        self._returned: deque[_Drain] = deque()
-        """Blocks of leases that have died."""
-        self._free: dict[int, list[_Drain]] = {}
-        self._draining: list[_Drain] = []
+        self._returned: deque[_Record] = deque()
+        """Of leases that have died."""
+        self._free: dict[int, list[_Record]] = {}
+        self._draining: list[_Record] = []
         self._in_use = self._free_nbytes = self._draining_nbytes = 0
         self._peak = self._allocations = self._reuses = 0
         self._starts: list[int] = []
-        self._leases: dict[int, Any] = {}
+        self._leases: dict[int, _Record] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array in pinned memory.
@@ -132,41 +152,47 @@ class PinnedPool:
         lease = self._lease(bin_nbytes(nbytes))
         if lease is None:
             return np.empty(shape, dtype)
+        assert lease.block is not None
         return _hostmem.array_over(lease.block.pointer, shape, dtype, nbytes, lease)
 
     def _lease(self, size: int) -> Lease | None:
-        while (block := self._reuse(size)) is None:
-            room = self._make_room(size)
+        lease = Lease(self, size)
+        # Of a lease that dies no lock is taken, and nobody asked, in whatever thread that is. The simulator asks.
+        record = _Record(lease, self._returned.append if _handover.listener is None else self._give_back)
+        while (block := self._reuse(size, record)) is None:
+            room = self._make_room(size, record)
             if room is None:
                 continue  # waited: a block of this size may have come free
             if not room:
                 return None
             try:
-                block = self._backend.pinned_alloc(size)  # outside the lock: it takes milliseconds
+                block = record.block = self._backend.pinned_alloc(size)  # outside the lock: it takes milliseconds
             except BaseException:
                 with self._lock:
-                    self._in_use -= size
+                    self._in_use -= record.nbytes
+                    record.nbytes = 0
                 raise
             self._allocations += 1
             break
-        lease = Lease(self, block, size)
-        self._note(lease)
+        lease.block = block
+        self._note(record, block.pointer)
         return lease
 
-    def _reuse(self, size: int) -> PinnedBlock | None:
+    def _reuse(self, size: int, record: _Record) -> PinnedBlock | None:
         with self._lock:
             self._poll()
             blocks = self._free.get(size)
             if not blocks:
                 return None
+            _handover.taken(blocks[-1])
+            record.block, record.nbytes = blocks[-1].block, size
             self._free_nbytes -= size
             self._in_use += size
             self._reuses += 1
-            drain = blocks.pop()
-            _handover.taken(drain)
-            return drain.block
+            del blocks[-1]
+            return record.block
 
-    def _make_room(self, size: int) -> bool | None:
+    def _make_room(self, size: int, record: _Record) -> bool | None:
         """Count ``size`` as in use if the limit allows; False: stage instead; None: waited, look again."""
         limit = self.max_bytes if self.max_bytes is not None else _config.get().pinned_limit
         with self._lock:
@@ -174,6 +200,7 @@ class PinnedPool:
                 self._drop_free()
             if not limit or self._in_use + self._draining_nbytes + size <= limit:
                 self._in_use += size
+                record.nbytes = size
                 return True
             drain = self._draining[0] if self._draining else None
         if self.when_full == "stage":
@@ -189,30 +216,29 @@ class PinnedPool:
             self._poll()
         return None
 
-    def _note(self, lease: Lease) -> None:
-        import weakref
-
+    def _note(self, record: _Record, pointer: int) -> None:
         with self._lock:
-            bisect.insort(self._starts, lease.block.pointer)
-            self._leases[lease.block.pointer] = weakref.ref(lease)
             self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
+            self._leases[pointer] = record
+            bisect.insort(self._starts, pointer)
 
-    def _release(self, lease: Lease) -> None:
-        """A lease has died, in any thread and whatever that holds: no lock is taken, and nobody asked."""
-        drain = _Drain(lease.block, lease.nbytes, lease.events)
-        _handover.given(drain)
-        self._returned.append(drain)
+    def _give_back(self, record: _Record) -> None:
+        _handover.given(record)
+        self._returned.append(record)
 
     def _take_back(self) -> None:
         """Count what has been released, with the lock held."""
         while self._returned:
-            drain = self._returned.popleft()
-            pointer = drain.block.pointer
-            del self._leases[pointer]
-            del self._starts[bisect.bisect_left(self._starts, pointer)]
-            self._in_use -= drain.nbytes
-            self._draining_nbytes += drain.nbytes
-            self._draining.append(drain)
+            record = self._returned[0]
+            pointer = record.block.pointer if record.block is not None else 0
+            index = bisect.bisect_left(self._starts, pointer)
+            del self._returned[0]  # from here on nothing is called
+            if pointer in self._leases and self._leases[pointer] is record:
+                del self._leases[pointer], self._starts[index]
+            self._in_use -= record.nbytes
+            if record.block is not None:
+                self._draining_nbytes += record.nbytes
+                self._draining += [record]
 
     def _passed(self, events: list[RawEvent]) -> list[RawEvent]:
         return [each for each in events if self._backend.event_done(each)]
@@ -222,25 +248,26 @@ class PinnedPool:
         self._take_back()
         # Taken out first: asking an event may run a finalizer that comes here again.
         unseen, self._draining = self._draining[::-1], []
-        waiting = []
+        waiting: list[_Record] = []
         try:
             while unseen:
-                is_done = all(self._backend.event_done(event) for event in unseen[-1].events)
-                drain = unseen.pop()
-                if is_done:
-                    self._draining_nbytes -= drain.nbytes
-                    self._free_nbytes += drain.nbytes
-                    drain.events = []
-                    _handover.given(drain)
-                    self._free.setdefault(drain.nbytes, []).append(drain)
-                else:
-                    waiting.append(drain)
+                record = unseen[-1]
+                if not all(self._backend.event_done(event) for event in record.events):
+                    del unseen[-1]
+                    waiting += [record]
+                    continue
+                _handover.given(record)
+                blocks = self._free.setdefault(record.nbytes, [])
+                del unseen[-1]  # from here on nothing is called
+                self._draining_nbytes -= record.nbytes
+                self._free_nbytes += record.nbytes
+                record.events = []
+                blocks += [record]
         finally:
             self._draining = waiting + unseen[::-1] + self._draining
 
     def _drop_free(self) -> None:
-        self._free.clear()
-        self._free_nbytes = 0
+        self._free_nbytes, self._free = 0, {}
 
     def find(self, pointer: int) -> Lease | None:
         """The lease whose memory holds the address; views count."""
@@ -250,10 +277,9 @@ class PinnedPool:
             index = bisect.bisect_right(self._starts, pointer) - 1
             if index < 0:
                 return None
-            lease: Lease | None = self._leases[self._starts[index]]()
-            if lease is None or pointer >= lease.block.pointer + lease.nbytes:
-                return None
-            return lease
+            start = self._starts[index]
+            lease = self._leases[start]()
+            return lease if lease is not None and pointer < start + lease.nbytes else None
 
     def stats(self) -> PinnedStats:
         """What the pool holds now."""
@@ -275,14 +301,6 @@ class PinnedPool:
             nbytes = self._free_nbytes
             self._drop_free()
             return nbytes
-
-
-@dataclass(slots=True)
-class _Drain:
-    block: PinnedBlock
-    nbytes: int
-    events: list[RawEvent]
-    handover: object = None
 
 
 _pools: dict[str, PinnedPool] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _handover, _hostmem
+from xferlib._interrupts import deferred
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Ring:
     def _share(self, most: int, is_upward: bool, *, waits: bool) -> int:
         """How many chunks a transfer may have; 0 if it would have to wait for one."""
         while True:
+            deferred.check()
             with self._returned:
                 left = ONE_WAY_CHUNKS - self._lent[is_upward]
                 job = next(iter(self._unattended), None)
@@ -143,7 +145,7 @@ class Ring:
                     self._lent[is_upward] += count
                     return count
                 if job is None:
-                    self._returned.wait()
+                    self._returned.wait(_PATIENCE_S)
                     continue
             job.help()  # nobody may be about to
             job.wait()
@@ -181,6 +183,7 @@ class Ring:
     def _next_free(self) -> Chunk | None:
         """What is given back next. Where nobody may be about to end a job that has chunks, this thread does."""
         while True:
+            deferred.check()
             with self._returned:
                 job = next(iter(self._unattended), None)
             if job is not None:

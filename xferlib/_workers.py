@@ -6,6 +6,7 @@ NumPy releases the GIL while it copies, so that plain threads reach memory speed
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import threading
@@ -13,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from xferlib import _config, _handover, _recording, _site
+from xferlib._interrupts import deferred
 
 
 def _nothing(take: Callable[[], int]) -> None:
@@ -27,13 +29,14 @@ class Job:
 
     Attributes:
         helpers: How many threads are worth waking beside the one that waits for it.
+        is_over: Whether the last step has ended.
         lap: Of a job that has been started so: does a little of it, and returns whether others do what is left.
         start: Begins it without any thread of Python's; False, and nothing done, if that cannot be now. None: never.
     """
 
     __slots__ = (
         "_active", "_finish", "_has_left", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover",
-        "helpers", "lap", "site", "start", "steps",
+        "helpers", "is_over", "lap", "site", "start", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +58,7 @@ class Job:
         self._finish = finish
         self._next = itertools.count().__next__
         self._active = 0
-        self._is_over = False
+        self._is_over = self.is_over = False
         self._has_left = False
         """Whether a thread found nothing more to do, so that the last one to leave ends the job."""
         self._lock = threading.Lock()
@@ -64,6 +67,8 @@ class Job:
 
     def take(self) -> int:
         """The number of a step that nobody has taken; -1 when there is none, or after an error."""
+        if deferred.is_noted and deferred.is_mine():
+            self.error = self.error or KeyboardInterrupt()
         index = self._next()
         return index if index < self.steps and self.error is None else -1
 
@@ -89,14 +94,15 @@ class Job:
         Args:
             ends: Nothing is left to be done then: the last thread to leave ends the job.
         """
-        with self._lock:
-            if self._is_over:
-                return None
-            self._active += 1
-        try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
-            return part()
-        finally:
-            self._leave(ends=ends)
+        with deferred:
+            with self._lock:
+                if self._is_over:
+                    return None
+                self._active += 1
+            try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
+                return part()
+            finally:
+                self._leave(ends=ends)
 
     def _do_steps(self) -> bool:
         try:
@@ -139,6 +145,7 @@ class Job:
         finally:
             self._finish, self._work = None, _nothing  # whose closures hold arrays, and what holds this job
             self.start = self.lap = None
+            self.is_over = True
             self._latch.release()
 
     def cancel(self, error: BaseException) -> None:
@@ -148,17 +155,22 @@ class Job:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until the last step has ended; False when the time ran out first."""
-        if not self._latch.acquire(
-            timeout=-1 if timeout_s is None else min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)
-        ):
-            return False
-        self._latch.release()
+        if timeout_s is None:
+            with self._latch:
+                pass
+        elif not self.is_over:
+            timeout_s = min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)
+            try:
+                if not self._latch.acquire(timeout=timeout_s):
+                    return False
+                self._latch.release()
+            except BaseException:  # Ctrl-C, and nobody knows whether the latch was acquired
+                if self.is_over:
+                    with contextlib.suppress(RuntimeError):
+                        self._latch.release()
+                raise
         self._taken()
         return True
-
-    @property
-    def is_over(self) -> bool:
-        return not self._latch.locked()
 
     def given(self) -> None:
         """Whatever the calling thread has done comes before what the job's threads do."""
@@ -215,17 +227,17 @@ class Workers:
         job.given()
         if helpers <= 0:
             return
-        with self._lock:
+        with deferred, self._lock:
             if self._is_closed:
                 raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
             woken = self._asleep[-helpers:]
             del self._asleep[-helpers:]
+            for worker in woken:
+                worker.job = job
+                worker.wake.release()
             self._wanted.extend([job] * (helpers - len(woken)))
-        for worker in woken:
-            worker.job = job
-            worker.wake.release()
-        if len(woken) < helpers:
-            self._start(max(helpers, _config.staging_threads_in_all()), helpers - len(woken))
+            if len(woken) < helpers:
+                self._start(max(helpers, _config.staging_threads_in_all()), helpers - len(woken))
 
     def run(self, job: Job) -> None:
         """Work on ``job`` in this thread too, and return when it is over; raises its error."""
