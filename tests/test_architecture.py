@@ -14,7 +14,7 @@ BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not 
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
-    {"errors", "_site", "_immortal", "_counts", "_pages"},
+    {"errors", "_site", "_immortal", "_counts", "_pages", "_interrupts"},
     {"_recording"},
     {"_config", "_array", "_layout", "_convert", "_handover"},
     {"backends.base"},
@@ -39,7 +39,7 @@ LAYERS = [
     {"_trace"},
 ]
 FOR_BACKENDS = {
-    "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal",
+    "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal", "_interrupts",
     "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
     "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_cuda",
     "_native", "_native.calling",

@@ -13,6 +13,7 @@ import numpy as np
 
 from xferlib import _copying, _devicecopy, _direct, _hostmem, _inflight, _native, _pinned, _plan, _recording, _staging
 from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._interrupts import deferred
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._transfer import Transfer
@@ -128,11 +129,12 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     if current.handle == stream.handle:
         casting.cast_into(dst, src)
     else:
-        backend.stream_use(stream)
-        try:
-            casting.cast_into(dst, src)
-        finally:
-            backend.stream_use(current)
+        with deferred:  # or Ctrl-C might leave the other stream current
+            backend.stream_use(stream)
+            try:
+                casting.cast_into(dst, src)
+            finally:
+                backend.stream_use(current)
     _inflight.in_flight.hold(backend, _inflight.record(backend, stream), src, dst)
 
 

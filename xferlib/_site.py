@@ -70,5 +70,9 @@ def site_of(place: Place) -> Site:
     if isinstance(place, Site):
         return place
     code, offset = place
-    line = next((line for start, stop, line in code.co_lines() if start <= offset < stop), None)
-    return Site(code.co_filename, line or code.co_firstlineno, code.co_qualname)
+    found = code.co_firstlineno
+    for start, stop, line in code.co_lines():
+        if start <= offset < stop:
+            found = line or found
+            break
+    return Site(code.co_filename, found, code.co_qualname)

@@ -194,17 +194,33 @@ class Stream:
     def __enter__(self) -> Stream:
         stack: list[tuple[Device, RawStream]] = _local.__dict__.setdefault("stack", [])
         before = _device.current_device(self._backend) if self._backend.capabilities.streams else self.device
-        stack.append((before, self._backend.stream_current(self.device)))
-        if before is not self.device:
-            self._backend.device_use(self.device)
-        self._backend.stream_use(self._raw)
+        current = self._backend.stream_current(self.device)
+        stack += [(before, current)]
+        try:
+            if before is not self.device:
+                self._backend.device_use(self.device)
+            self._backend.stream_use(self._raw)
+        except BaseException:
+            self._leave(before, current)
+            del stack[-1]
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        before, stream = _local.stack.pop()
-        self._backend.stream_use(stream)
+        stack: list[tuple[Device, RawStream]] = _local.stack
+        before, current = stack[-1]
+        try:
+            self._leave(before, current)
+        except KeyboardInterrupt:
+            self._leave(before, current)
+            raise
+        finally:
+            del stack[-1]
+
+    def _leave(self, before: Device, current: RawStream) -> None:
+        self._backend.stream_use(current)
         if before is not self.device:
             self._backend.device_use(before)
 

@@ -76,13 +76,17 @@ class Transfer:
         assert self._stream is not None
         self._job = job
         self._keep = keep
-        _stream.add_pending(self._stream, self)
-        _handover.given(job)
-        if is_awaited and self.try_start():
-            return
-        begin = functools.partial(workers.submit, job, job.helpers + 1)
-        host = keep[0] if self.is_upload else self._result
-        self._later = _handover.begun(begin, host, self._backend.pinned_domain, is_source=self.is_upload)
+        try:
+            _stream.add_pending(self._stream, self)
+            _handover.given(job)
+            if is_awaited and self.try_start():
+                return
+            begin = functools.partial(workers.submit, job, job.helpers + 1)
+            host = keep[0] if self.is_upload else self._result
+            self._later = _handover.begun(begin, host, self._backend.pinned_domain, is_source=self.is_upload)
+        except BaseException:  # Ctrl-C: nobody will have this handle, so that nobody could settle it
+            self.abort()
+            raise
 
     def try_start(self) -> bool:
         """Let threads begin that need no lock of Python's; False where only Python's own can.

@@ -18,6 +18,7 @@ from cuda.bindings import driver
 from xferlib import _device, _immortal
 from xferlib._array import Array
 from xferlib._device import Device
+from xferlib._interrupts import deferred
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda_calls import CudaEvent
 from xferlib.backends._cuda_contexts import Current, Inside
@@ -156,11 +157,12 @@ class CudaBackend(CudaKernels, Backend):
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:
-        self.stream_use(stream)
-        try:
-            array = self._empty(shape, dtype, device)
-        finally:
-            self.stream_use(current)
+        with deferred:  # or Ctrl-C might leave the other stream current
+            self.stream_use(stream)
+            try:
+                array = self._empty(shape, dtype, device)
+            finally:
+                self.stream_use(current)
         self.consumed(array, current)
         return array
 

@@ -14,6 +14,7 @@ from cupy.cuda import runtime
 
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
+from xferlib._interrupts import deferred
 from xferlib.backends._cuda import CudaBackend
 from xferlib.backends._cuda_memory import Guard
 from xferlib.backends.base import Capabilities, RawStream, matching
@@ -94,11 +95,12 @@ class CupyBackend(CudaBackend):
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:
-        self.stream_use(stream)
-        try:
-            inner = make(shape, dtype.char)
-        finally:
-            self.stream_use(current)
+        with deferred:  # or Ctrl-C might leave the other stream current
+            self.stream_use(stream)
+            try:
+                inner = make(shape, dtype.char)
+            finally:
+                self.stream_use(current)
         return self.guarded(inner, stream)
 
     def guarded(self, array: Array, stream: RawStream) -> Array:

@@ -1,0 +1,299 @@
+"""Ctrl-C wherever Python looks for it: raised, once, and nothing is lost, half done or kept."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import _interrupts, _pinned, _staging
+from xferlib.testing import assert_same_bits
+
+ROOT = Path(xl.__file__).parent
+OURS = tuple(f"{ROOT / folder}/" for folder in ("backends", "kernels", "_native"))
+STRIKES = 16
+"""Of each program, spread over its length."""
+
+
+class Strike:
+    """Lets SIGINT's handler run at the n-th place where CPython would call it: behind a call, and in a new frame.
+
+    In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__``, and in a generator
+    that is closed, wherever it comes from, and leaves out an ``__exit__`` that it strikes on entering (bpo-29988): there
+    it strikes at the next place.
+    """
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.passed = 0
+        self.struck = ""
+
+    def run(self, program: Callable[[], Any]) -> Any:
+        sys.setprofile(self._look)
+        try:
+            return program()
+        finally:
+            sys.setprofile(None)
+
+    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+        if event not in ("call", "c_return") or not _is_ours(frame.f_code.co_filename):
+            return
+        self.passed += 1
+        if self.passed > self.at and not self.struck and not _is_ignored(frame, event):
+            self.struck = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({event})"
+            handler = signal.getsignal(signal.SIGINT)
+            assert callable(handler)
+            handler(signal.SIGINT, frame)
+
+
+def _is_ours(file: str) -> bool:
+    return (str(Path(file).parent) == str(ROOT) and file != _interrupts.__file__) or file.startswith(OURS)
+
+
+def _is_ignored(frame: FrameType | None, event: str) -> bool:
+    if frame is not None and frame.f_code.co_name == "__exit__" and event == "call":
+        return True
+    while frame is not None:
+        if frame.f_code.co_name in ("__del__", "<genexpr>"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def held() -> list[Any]:
+    """What an operation might keep by mistake."""
+    xl.synchronize()
+    for ring in _staging._rings.values():  # what nobody has a handle of any more goes on by itself
+        with ring._returned:
+            ring._returned.wait_for(lambda ring=ring: not any(ring._lent.values()), 10)
+    pools = [pool.stats().in_use_nbytes for pool in _pinned.pools()]
+    rings = [lent for ring in _staging._rings.values() for lent in ring._lent.values()]
+    return [pools, rings, xl.current_stream().handle, str(xl.get_device())]
+
+
+def struck_everywhere(program: Callable[[Callable[[Callable[[], Any]], Any]], None]) -> None:
+    """Runs a program with a strike here and there.
+
+    Args:
+        program: Calls what it is given with whatever may be struck, and again after each KeyboardInterrupt; it says by
+            an assertion what is wrong.
+    """
+    program(lambda part: part())
+    count, before = Strike(sys.maxsize), held()
+    program(count.run)
+    assert count.passed
+    for at in range(0, count.passed, max(1, count.passed // STRIKES)):
+        strike, interrupts = Strike(at), []
+
+        def run(part: Callable[[], Any], strike: Strike = strike, interrupts: list[str] = interrupts) -> Any:
+            while True:
+                try:
+                    return strike.run(part)
+                except KeyboardInterrupt:
+                    interrupts.append(strike.struck)
+                    assert len(interrupts) == 1
+
+        program(run)
+        assert len(interrupts) == bool(strike.struck), strike.struck
+        if held() != before:
+            gc.collect()  # an error that a job keeps holds the job
+        found = held()
+        assert found[1:] == before[1:], strike.struck
+        assert all(now <= then for now, then in zip(found[0], before[0], strict=True)), strike.struck
+
+
+def batch(number: int, kind: str) -> Any:
+    if kind == "tree":
+        return {"x": np.full(70_000, number, np.float32), "t": np.arange(5) + number}
+    size = {"small": 100, "medium": 70_000, "large": 700_000, "staged": 3 << 20}[kind]
+    return np.full(size, number, np.float32)
+
+
+def listed(items: list[Any]) -> Any:
+    return items
+
+
+def pinned(items: list[Any]) -> Any:
+    return [xl.pinned_array(item) for item in items]
+
+
+def generated(items: list[Any]) -> Iterator[Any]:
+    return (item for item in items)
+
+
+@pytest.mark.parametrize("source", [listed, pinned, generated], ids=lambda source: source.__name__)
+@pytest.mark.parametrize("kind", ["small", "medium", "large", "staged", "tree"])
+def test_prefetch_hands_out_every_batch_once(backend: str, kind: str, source: Any) -> None:
+    if source is pinned and kind == "tree":
+        pytest.skip("pinned_array takes one array")
+    items = [batch(number, kind) for number in range(5)]
+    kept = items if source is generated else source(items)
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        prefetcher, found = xl.prefetch(source(kept) if source is generated else kept), []
+        while (value := run(lambda: next(prefetcher, None))) is not None:
+            found.append(xl.tree.to_host(value))
+        prefetcher.close()
+        assert len(found) == len(items)
+        for item, value in zip(items, found, strict=True):
+            if kind == "tree":
+                assert_same_bits(value["t"], item["t"])
+            assert_same_bits(value["x"] if kind == "tree" else value, item["x"] if kind == "tree" else item)
+
+    struck_everywhere(program)
+
+
+HOSTS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
+    "empty": lambda: np.empty((0, 3), np.float32),
+    "small": lambda: np.full((3, 5), 2.0),
+    "medium": lambda: np.full((300, 500), 2.0),
+    "staged": lambda: np.full((3 << 20), 2.0, np.float32),
+    "strided": lambda: np.full((3000, 2000), 2.0, np.float32)[:, ::2],
+    "swapped": lambda: np.full((700, 900), 2.0, ">f4"),
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("way", ["up", "down", "both ways, async", "into", "pinned"])
+def test_a_transfer_is_made_again(backend: str, way: str, host: str) -> None:
+    array = HOSTS[host]()
+    there = xl.to_device(array)
+    ways: dict[str, Callable[[], Any]] = {
+        "up": lambda: xl.to_device(array),
+        "down": lambda: xl.to_host(there),
+        "both ways, async": lambda: xl.to_host_async(xl.to_device_async(array).result()).result(),
+        "into": lambda: xl.to_device(array, out=there),
+        "pinned": lambda: xl.pinned_array(array),
+    }
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        found = run(ways[way])
+        assert_same_bits(xl.to_host(found), np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+
+    struck_everywhere(program)
+
+
+def test_a_tree_is_sent_again(backend: str) -> None:
+    tree = {"a": [batch(number, "small") for number in range(9)], "b": batch(3, "staged"), "c": 7}
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        found = run(lambda: xl.tree.to_host(run(lambda: xl.tree.to_device(tree))))
+        assert found["c"] == 7
+        for item, value in zip([*tree["a"], tree["b"]], [*found["a"], found["b"]], strict=True):
+            assert_same_bits(value, item)
+
+    struck_everywhere(program)
+
+
+def test_a_map_goes_on_or_begins_again(backend: str) -> None:
+    source = np.arange(40 * 9000, dtype=np.float32).reshape(40, 9000)
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        rest: dict[str, Any] = {}
+
+        def mapped() -> Any:
+            try:
+                return xl.stream_map(lambda chunk: chunk, source, chunk_rows=7, **rest)
+            except KeyboardInterrupt as stopped:
+                if hasattr(stopped, "rows_done"):  # else it had not begun
+                    rest.update(start=stopped.rows_done, out=stopped.out)
+                raise
+
+        assert_same_bits(run(mapped), source)
+
+    struck_everywhere(program)
+
+
+def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> None:
+    array = batch(3, "medium")
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        def within() -> Any:
+            with xl.Stream() as stream:
+                there = xl.to_device(array)
+                stream.synchronize()
+            return there
+
+        assert_same_bits(xl.to_host(run(within)), array)
+
+    struck_everywhere(program)
+
+
+# --- putting it off
+
+
+@pytest.fixture
+def handler() -> Iterator[Any]:
+    before = signal.getsignal(signal.SIGINT)
+    yield before
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_what_is_put_off_is_raised_at_the_end_and_the_handler_is_the_one_before(handler: Any) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), _interrupts.deferred:
+        interrupt()
+        with _interrupts.deferred:
+            interrupt()
+        done.append(1)
+    assert done == [1]
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not _interrupts.deferred.is_noted
+
+
+def test_it_is_raised_where_that_is_asked_for(handler: Any) -> None:
+    with pytest.raises(KeyboardInterrupt), _interrupts.deferred:
+        _interrupts.deferred.check()
+        interrupt()
+        _interrupts.deferred.check()
+        pytest.fail("not raised")
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_handler_of_the_program_is_called_and_may_return(handler: Any) -> None:
+    called = []
+    signal.signal(signal.SIGINT, lambda number, frame: called.append(number))
+    with _interrupts.deferred:
+        interrupt()
+        assert not called
+    assert called == [signal.SIGINT]
+
+
+@pytest.mark.parametrize("fixed", [signal.SIG_IGN, signal.SIG_DFL])
+def test_where_python_raises_nothing_nothing_is_changed(handler: Any, fixed: Any) -> None:
+    signal.signal(signal.SIGINT, fixed)
+    with _interrupts.deferred:
+        assert signal.getsignal(signal.SIGINT) is fixed
+
+
+def test_a_handler_that_is_set_meanwhile_stays(handler: Any) -> None:
+    mine = lambda number, frame: None
+    with _interrupts.deferred:
+        signal.signal(signal.SIGINT, mine)
+    assert signal.getsignal(signal.SIGINT) is mine
+
+
+def test_other_threads_put_off_nothing(handler: Any) -> None:
+    seen = []
+
+    def enter() -> None:
+        with _interrupts.deferred:
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert seen == [handler]
