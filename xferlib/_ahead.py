@@ -104,7 +104,7 @@ class Conveyor:
         self._last: _Form | None = None
         """Of the pinned array that was sent last."""
         self._spare: deque[RawEvent] = deque(maxlen=count + 1)
-        """Events after copies that have been waited for. Whoever keeps one waits for a later copy on the same stream."""
+        """Events after copies that have been waited for. Whoever keeps one waits for a later copy on its stream."""
 
     def send(self, host: HostArray) -> Ahead:
         """Begin to copy an array into memory of the calling thread's current stream.

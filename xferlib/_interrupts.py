@@ -8,9 +8,9 @@ was is called at the end, or by `check` where nothing is half done.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it all, at 20 us
 import contextlib
 import os
-import _signal as signal  # the module `signal` turns every number and handler into an enumeration, at 20 us
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType

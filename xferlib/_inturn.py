@@ -31,7 +31,7 @@ class ListFeed(Feed):
     def _front(self) -> AnyBatch:
         self._read()
         ready = self._ready
-        while ready and not ready[0].is_settled(_POLL_S):
+        while ready and not (ready[0].is_sent or ready[0].is_settled(_POLL_S)):
             self._read()  # the consumer's work may have passed another gate meanwhile
         if self._is_closed:
             self._refuse_closed()
@@ -45,17 +45,17 @@ class ListFeed(Feed):
         for batch in ready:
             if not batch.is_sent:
                 batch.push()
-        while self._has_room:
+        while self._started - self._count < self._returned and self._has_room:
             try:
                 host = self._items[self._started]
             except IndexError:
                 self._note_end(StopIteration())
                 return
-            batch = lane.again(host) or self._begun(host)
-            if batch is None:
+            begun = lane.again(host) or self._begun(host)
+            if begun is None:
                 return
             self._started += 1
-            ready.append(batch)
+            ready.append(begun)
 
     def _begun(self, host: Any) -> AnyBatch | None:
         """The batch of an item; None where its slot is in use."""

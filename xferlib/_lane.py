@@ -156,7 +156,7 @@ class Lane:
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
 
 
-def _in_another_way(host: Any) -> Ahead | None:
+def _in_another_way(_: Any) -> Ahead | None:
     return None
 
 

@@ -89,7 +89,7 @@ class Lease:
                 self._many = 2 * len(self.events)
 
 
-class _Record(weakref.ref[Lease]):
+class _Record(weakref.ReferenceType[Lease]):
     """What the pool keeps of a lease, and of its block when the lease has died.
 
     Its callback is a function in C, so that Ctrl-C strikes before or after it: raised in a ``__del__`` it would be
@@ -104,7 +104,7 @@ class _Record(weakref.ref[Lease]):
     nbytes: int
 
     def __init__(self, lease: Lease, callback: Callable[[Any], None]) -> None:
-        super().__init__(lease, callback)
+        super().__init__(lease, callback)  # type: ignore[call-arg]
         self.block = None
         self.events = lease.events
         self.handover = None
@@ -140,6 +140,9 @@ class PinnedPool:
         self._peak = self._allocations = self._reuses = 0
         self._starts: list[int] = []
         self._leases: dict[int, _Record] = {}
+        """By address."""
+        self._records: dict[int, _Record] = {}
+        """All of them, by ``id``: one that died together with its lease would tell nobody."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array in pinned memory.
@@ -159,6 +162,7 @@ class PinnedPool:
         lease = Lease(self, size)
         # Of a lease that dies no lock is taken, and nobody asked, in whatever thread that is. The simulator asks.
         record = _Record(lease, self._returned.append if _handover.listener is None else self._give_back)
+        self._records[id(record)] = record
         while (block := self._reuse(size, record)) is None:
             room = self._make_room(size, record)
             if room is None:
@@ -231,8 +235,10 @@ class PinnedPool:
         while self._returned:
             record = self._returned[0]
             pointer = record.block.pointer if record.block is not None else 0
-            index = bisect.bisect_left(self._starts, pointer)
+            index, key = bisect.bisect_left(self._starts, pointer), id(record)
             del self._returned[0]  # from here on nothing is called
+            if key in self._records:
+                del self._records[key]
             if pointer in self._leases and self._leases[pointer] is record:
                 del self._leases[pointer], self._starts[index]
             self._in_use -= record.nbytes

@@ -83,7 +83,8 @@ class Feed:
                 if batch.is_waiting:
                     self._send_ahead()
                 value = batch.hand_over()
-                self._release(batch)
+                if batch.is_stalled:
+                    self._release(batch)
                 self._handing[thread] = (batch, value)
             else:
                 batch, value = handing
@@ -117,7 +118,7 @@ class Feed:
             send_together(waiting)
 
     def _release(self, batch: AnyBatch) -> None:
-        """The front is about to be handed out."""
+        """The front, which may have been begun only now, is about to be handed out."""
 
     def _pop(self, batch: AnyBatch) -> None:
         """The front has been handed out."""

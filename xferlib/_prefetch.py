@@ -85,10 +85,10 @@ def prefetch(
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(ahead + 1)]
     conveyor = Conveyor(backend, place, streams[0], ahead + 1) if given is None else None
     lane = Lane(backend, place, transform, conveyor)
-    is_stable = type(batches) in (list, tuple)
-    if is_stable and not _needs_thread(batches, backend, place):
-        return Prefetcher(ListFeed(batches, lane, streams))
-    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=is_stable))
+    items = batches if type(batches) is list or type(batches) is tuple else None
+    if items is not None and not _needs_thread(items, backend, place):
+        return Prefetcher(ListFeed(items, lane, streams))
+    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=items is not None))
 
 
 def _refuse_single(batches: Any) -> None:

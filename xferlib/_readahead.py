@@ -101,8 +101,8 @@ class ThreadedFeed(Feed):
             raise trouble
 
     def _release(self, batch: AnyBatch) -> None:
-        if batch.is_stalled and not self._is_stable:
-            batch.release()  # it may have been begun only now, and the source goes on after this
+        if not self._is_stable:
+            batch.release()  # the source goes on after this
 
     def _pop(self, batch: AnyBatch) -> None:
         with self._changed:

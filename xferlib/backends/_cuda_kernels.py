@@ -6,6 +6,7 @@ The options are the caller's: what they mean for rounding is decided where the s
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -81,8 +82,8 @@ class Library:
         result, self.handle = driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0)
         _check(result, "loading a compiled kernel")
 
-    def __del__(self) -> None:
-        if hasattr(self, "handle") and driver is not None:  # the module's names are gone at exit
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "handle") and not _is_finalizing():  # the driver's functions may be gone by then
             driver.cuLibraryUnload(self.handle)
 
 

@@ -61,6 +61,8 @@ class Guard:
         self.users[stream.device.index, stream.handle] = stream
 
     def __del__(self) -> None:
+        if not hasattr(self, "pid"):  # Ctrl-C struck while it was made
+            return
         # A forked child must not free the parent's memory; at its end the process gives back all of it.
         if self.pid != os.getpid() or sys.is_finalizing():
             _immortal.keep(self.allocation)

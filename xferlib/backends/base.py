@@ -325,8 +325,15 @@ class Backend(ABC):
         return self.event_record(stream, timing=False, event=event)
 
     def copy_behind(
-        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream,
-        event: RawEvent | None = None, copied: RawEvent | None = None,
+        self,
+        dst: int,
+        src: int,
+        nbytes: int,
+        *,
+        behind: RawStream,
+        stream: RawStream,
+        event: RawEvent | None = None,
+        copied: RawEvent | None = None,
     ) -> tuple[RawEvent, RawEvent]:
         """`copy_recorded` on ``stream``, behind what another stream of the device has been given so far.
 
