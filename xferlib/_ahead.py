@@ -16,7 +16,7 @@ import numpy as np
 
 from xferlib import _api, _array, _copying, _inflight, _native, _pinned, _plan, _recording
 from xferlib._convert import copy_into
-from xferlib._layout import address
+from xferlib._layout import address, address_in_order
 from xferlib._native.filling import Filling, fill
 from xferlib._plan import Path
 from xferlib._recording import Kind
@@ -88,7 +88,7 @@ class Conveyor:
         count: How many arrays may be under way.
     """
 
-    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "_spare", "backend")
+    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "backend", "spare")
 
     def __init__(self, backend: Backend, place: Device, carrier: RawStream, count: int) -> None:
         self.backend = backend
@@ -103,7 +103,7 @@ class Conveyor:
         self._pool = _pinned.pool_of(backend)
         self._last: _Form | None = None
         """Of the pinned array that was sent last."""
-        self._spare: deque[RawEvent] = deque(maxlen=count + 1)
+        self.spare: deque[RawEvent] = deque(maxlen=count + 1)
         """Events after copies that have been waited for. Whoever keeps one waits for a later copy on its stream."""
 
     def send(self, host: HostArray) -> Ahead:
@@ -140,18 +140,17 @@ class Conveyor:
         last = self._last
         if last is None or type(host) is not np.ndarray or host.dtype is not last.dtype or host.shape != last.shape:
             return None
-        if _recording.active is not None or not host.flags.c_contiguous or _plan.forced() is not None:
+        pointer = address_in_order(host)
+        lease = self._pool.find(pointer) if pointer else None
+        if lease is None or _recording.active is not None or _plan.forced() is not None:
             return None
-        pointer = address(host)
-        lease = self._pool.find(pointer)
-        if lease is None:
-            return None
-        ahead, backend, spare = Ahead(self), self.backend, self._spare
+        ahead, backend, spare = Ahead(self), self.backend, self.spare
         try:
             backend.attach(self._place)
-            array, owner = self._allocate(ahead, last.shape, last.dtype)
+            ahead.owner = owner = backend.stream_current(self._place)
+            ahead.array = backend.empty(last.shape, last.dtype, device=self._place, stream=owner)
             self._free, ahead.copied = backend.copy_behind(
-                backend.operands((array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
+                backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
                 event=self._free, copied=spare.popleft() if spare else None,
             )  # fmt: skip
             lease.hold(ahead.copied)
@@ -161,10 +160,6 @@ class Conveyor:
                 return None
             raise
         return ahead
-
-    def waited(self, copied: RawEvent) -> None:
-        """Whoever uses the array waits for its copy: the event may be recorded for another."""
-        self._spare.append(copied)
 
     def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
         """Plain bytes that threads begin to stage; None where pinned memory is short."""
@@ -358,7 +353,7 @@ class Ahead:
     def hand_over(self) -> Array:
         """`result`, the last time."""
         array = self.result()
-        self._conveyor.waited(self.copied)
+        self._conveyor.spare.append(self.copied)  # who waits for it has been told to: it may be recorded for another
         return array
 
     def cancel(self) -> None:

@@ -80,10 +80,14 @@ class Lease:
         An event that it was kept for already stands for what it has been recorded for since.
         """
         with self.pool._lock:
-            if event in self.events:
+            events = self.events
+            if event in events:
                 return
-            self.events.append(event)
-            if len(self.events) > self._many:
+            if len(events) == 1 and self.pool._backend.event_done(events[0]) and len(events) == 1:
+                events[0] = event  # most are of a block that is sent again and again
+                return
+            events.append(event)
+            if len(events) > self._many:
                 passed = set(map(id, self.pool._passed(self.events[:-1])))
                 self.events[:] = [each for each in self.events if id(each) not in passed]
                 self._many = 2 * len(self.events)
