@@ -414,6 +414,26 @@ def test_progress_is_told_in_the_calling_thread_and_ends_at_the_end() -> None:
     assert told == sorted(set(told))
 
 
+def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> None:
+    class Moving(Results):
+        """Another thread stores a result whenever it is asked for the number of those."""
+
+        passed = 0
+
+        @property
+        def _next(self) -> int:
+            self.passed += 1
+            return self.passed
+
+        @_next.setter
+        def _next(self, number: int) -> None:
+            self.passed = number
+
+    source: Any = _rows.source_of(rows(), 50, xl.get_device("cpu"))
+    found = Moving(source, None, [(0, 50), (50, 100)], None)  # type: ignore[arg-type]
+    assert [found.rows_done for _ in range(3)] == [50, 100, 100]
+
+
 def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     xl.stream_map(same, rows(), chunk_rows=7, progress=True)
     lines = capsys.readouterr().err.splitlines()

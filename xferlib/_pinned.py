@@ -83,9 +83,11 @@ class Lease:
             events = self.events
             if event in events:
                 return
-            if len(events) == 1 and self.pool._backend.event_done(events[0]) and len(events) == 1:
-                events[0] = event  # most are of a block that is sent again and again
-                return
+            if len(events) == 1:  # as a rule: of a block that is sent again and again
+                first = events[0]
+                if self.pool._backend.event_done(first) and events == [first]:  # which may have run a finalizer
+                    events[0] = event
+                    return
             events.append(event)
             if len(events) > self._many:
                 passed = set(map(id, self.pool._passed(self.events[:-1])))

@@ -59,9 +59,8 @@ class Results:
     @property
     def rows_done(self) -> int:
         """Rows from the beginning whose results are stored."""
-        if self._next < len(self.spans):
-            return self.spans[self._next][0]
-        return self._source.rows
+        number = self._next  # which another thread counts up
+        return self.spans[number][0] if number < len(self.spans) else self._source.rows
 
     def read(self, number: int) -> Any:
         """A chunk of the source."""
