@@ -105,11 +105,12 @@ class HostCache:
         with self._lock:
             self._asked.append(size)
             blocks = self._free.get(size)
-            if blocks:
-                block = blocks.pop()
+            if blocks:  # from here on nothing is called: Ctrl-C cannot come between
+                block = blocks[-1]
+                del blocks[-1]
+                self.nbytes_free -= size
                 if not blocks:
                     del self._free[size]
-                self.nbytes_free -= size
                 return block, False
         try:
             fresh = _map(size)
@@ -127,18 +128,20 @@ class HostCache:
             if not is_loop or size > limit:
                 return  # the last reference dies with the caller's: unmapped
             _advise(block, "MADV_FREE")
-            self._free.setdefault(size, []).append(block)
+            blocks = self._free.setdefault(size, [])
             self._free.move_to_end(size)
             self.nbytes_free += size
+            blocks += [block]
             while self.nbytes_free > limit:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         size, blocks = next(iter(self._free.items()))
-        blocks.pop()
+        if blocks:
+            self.nbytes_free -= size
+            del blocks[-1]
         if not blocks:
             del self._free[size]
-        self.nbytes_free -= size
 
     def trim(self) -> int:
         """Unmap every kept block; returns the bytes given up."""

@@ -6,15 +6,18 @@ NumPy releases the GIL while it copies, so that plain threads reach memory speed
 from __future__ import annotations
 
 import atexit
-import contextlib
 import itertools
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
 from xferlib import _config, _handover, _recording, _site
 from xferlib._interrupts import deferred
+
+_PATIENCE_S = 0.05
+"""How long Ctrl-C may be put off by a wait."""
 
 
 def _nothing(take: Callable[[], int]) -> None:
@@ -158,18 +161,21 @@ class Job:
         if timeout_s is None:
             with self._latch:
                 pass
-        elif not self.is_over:
-            timeout_s = min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)
-            try:
-                if not self._latch.acquire(timeout=timeout_s):
-                    return False
-                self._latch.release()
-            except BaseException:  # Ctrl-C, and nobody knows whether the latch was acquired
-                if self.is_over:
-                    with contextlib.suppress(RuntimeError):
-                        self._latch.release()
-                raise
+        elif not self._is_over_within(timeout_s):
+            return False
         self._taken()
+        return True
+
+    def _is_over_within(self, timeout_s: float) -> bool:
+        until_s = time.monotonic() + timeout_s
+        while not self.is_over:
+            left_s = until_s - time.monotonic()
+            with deferred:  # or nobody would know whether the latch was acquired
+                if self._latch.acquire(timeout=min(max(left_s, 0.0), _PATIENCE_S)):
+                    self._latch.release()
+                    return True
+            if left_s <= 0:
+                return False
         return True
 
     def given(self) -> None:
@@ -227,15 +233,16 @@ class Workers:
         job.given()
         if helpers <= 0:
             return
-        with deferred, self._lock:
-            if self._is_closed:
-                raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
-            woken = self._asleep[-helpers:]
-            del self._asleep[-helpers:]
+        with deferred:
+            with self._lock:
+                if self._is_closed:
+                    raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
+                woken = self._asleep[-helpers:]
+                del self._asleep[-helpers:]
+                self._wanted.extend([job] * (helpers - len(woken)))
             for worker in woken:
                 worker.job = job
                 worker.wake.release()
-            self._wanted.extend([job] * (helpers - len(woken)))
             if len(woken) < helpers:
                 self._start(max(helpers, _config.staging_threads_in_all()), helpers - len(woken))
 
