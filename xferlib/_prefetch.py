@@ -40,7 +40,8 @@ def prefetch(
     Each batch is ordered on the stream that is current where it is asked for: that stream waits for the
     copy, the host does not. The order is the source's. An error of the source is raised after every batch
     that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
-    or because no device holds its dtype) is tried again then, so that none is lost.
+    or because no device holds its dtype) is tried again then, so that none is lost. Ctrl-C is raised at once;
+    asked for more after it, the prefetcher goes on where it was.
 
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
     their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
