@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _config, _native, _pieces
 from xferlib import errors as e
+from xferlib._batch import Batch
 from xferlib._readahead import ThreadedFeed
 from xferlib.testing import assert_same_bits
 
@@ -277,6 +278,27 @@ def test_close_ends_an_endless_source_and_lets_its_clean_up_run() -> None:
     prefetcher.close()
     for _ in range(2):
         with pytest.raises(e.ClosedError, match="closed after 5 batches"):
+            next(prefetcher)
+
+
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_a_batch_that_was_closed_in_the_middle_of_its_turn_is_not_handed_out(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefetcher = xl.prefetch(SOURCES[kind]([array(number) for number in range(9)]))
+    next(prefetcher)
+    hand_over = Batch.hand_over
+
+    def closed_behind(self: Batch) -> Any:
+        value = hand_over(self)
+        closer = threading.Thread(target=prefetcher.close)
+        closer.start()
+        closer.join()
+        return value
+
+    monkeypatch.setattr(Batch, "hand_over", closed_behind)
+    for _ in range(2):
+        with pytest.raises(e.ClosedError, match="closed after 1 batches"):
             next(prefetcher)
 
 

@@ -75,7 +75,7 @@ class Feed:
             self._refuse_fork()
         thread = threading.get_ident()
         with self._turn:
-            handing = self._handing.get(thread)
+            handing = None if self._is_closed else self._handing.get(thread)
             if handing is None:
                 if self._returned != self._taken:
                     self._give_back()
