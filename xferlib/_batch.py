@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from xferlib import _api, _inflight, _registry, _tree
 from xferlib._arriving import Arriving
+from xferlib._interrupts import deferred
 from xferlib._lane import Lane, Way
 from xferlib._leaves import flatten
 from xferlib._stream import Stream
@@ -137,7 +137,7 @@ class Batch:
             self._stall(error)
 
     def _stall(self, error: BaseException) -> bool:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        if isinstance(error, KeyboardInterrupt) and deferred.is_mine():
             raise error  # Ctrl-C, which is not about this batch
         self._error, self.is_stalled = error, True
         return False
