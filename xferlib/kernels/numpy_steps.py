@@ -16,6 +16,8 @@ A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]
 """Function, up to three operand slots (-1: absent), output slot."""
 
+_LEAVES = frozenset({"const", "load", "index", "size", "length"})
+
 _local = threading.local()
 
 
@@ -93,12 +95,14 @@ class Recipe:
     def _compile(self) -> None:
         self._find_uniform()
         uses = self._last_uses()
-        direct = self._direct_outputs(uses)
+        direct = self._direct_outputs()
         for position, node in enumerate(self.program.nodes):
             self._emit(node, position, uses, direct)
             for each in node.args:
                 if uses[id(each)] == position:
                     self._release(each)
+        if self._is_aliased:
+            self._keep_overwritten()
         for store in self.program.stores:
             self._store(store, direct)
 
@@ -113,10 +117,10 @@ class Recipe:
                 uses[id(each)] = len(self.program.nodes)
         return uses
 
-    def _direct_outputs(self, uses: dict[int, int]) -> dict[int, Store]:
+    def _direct_outputs(self) -> dict[int, Store]:
         """The nodes that may be computed in the output's own memory."""
         direct: dict[int, Store] = {}
-        if self._is_aliased:
+        if self._is_aliased and not self._may_overwrite_operands():
             return direct
         for store in self.program.stores:
             node = store.value
@@ -124,6 +128,23 @@ class Recipe:
             if is_computed and self._operands[store.param].size == self._size and not self._is_uniform(node):
                 direct[id(node)] = store
         return direct
+
+    def _may_overwrite_operands(self) -> bool:
+        """Whether the only store takes the last value, by a function that reads each element before it writes it."""
+        stores, last = self.program.stores, self.program.nodes[-1]
+        is_last = len(stores) == 1 and stores[0].value is last and last.op not in _LEAVES
+        return is_last and self._function(last)[1]
+
+    def _keep_overwritten(self) -> None:
+        """Copy the operands that a store takes as they are, and that an output of an earlier store may be."""
+        for number, store in enumerate(self.program.stores):
+            if all(earlier.index is not None for earlier in self.program.stores[:number]):
+                continue  # what is indexed freely overlaps no other operand
+            for node in store.operands():
+                is_operand = node.op == "load" and self._slots[id(node)] == node.attr and not self._is_uniform(node)
+                if is_operand and node.attr != store.param:
+                    self._slots[id(node)] = copy = self._allocate(node)
+                    self.steps.append((_copy, node.attr, -1, -1, copy))
 
     def _is_uniform(self, node: Node) -> bool:
         """Whether the value is the same for all elements."""

@@ -21,13 +21,12 @@ _MAPPED = 8 * LEAF
 
 
 class BlockFunction:
-    """A program on arrays of one shape, given anew at each call."""
+    """A program on arrays of one shape, given anew at each call; ``is_aliased``: results may be operands."""
 
-    def __init__(self, program: Program, size: int) -> None:
+    def __init__(self, program: Program, size: int, *, is_aliased: bool = False) -> None:
         whole = np.broadcast_to(np.empty((), np.uint8), (max(size, 1),))
         operands = [np.empty(()) if param.is_scalar else whole for param in program.params]
-        is_single = len([node for node in program.nodes if node.op not in ("load", "const")]) <= 1
-        self.recipe = Recipe(program, operands, whole.size, is_aliased=not is_single, keeps_strides=True)
+        self.recipe = Recipe(program, operands, whole.size, is_aliased=is_aliased, keeps_strides=True)
         self._arrays = [number for number, param in enumerate(program.params) if not param.is_scalar]
         steps = self.recipe.all_steps
         is_plain = len(steps) == 1 and max(steps[0][1:]) < len(program.params)
@@ -83,7 +82,7 @@ class NumpyReduction:
         self._count = count
         self._threads = _config.get().threads or _config.usable_cores()
         self._map = BlockFunction(spec.map_program, count)
-        self._combine = BlockFunction(spec.combine, 1)
+        self._combine = BlockFunction(spec.combine, 1, is_aliased=True)
         self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
         self._post = BlockFunction(spec.post, 1)
 
