@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits
 from xferlib import _config
-from xferlib.kernels import elementwise, reduction
+from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels import elementwise, reduction, reductions
 
 INPUTS = ("a", "b", "c", "d")
 LAYOUTS = {
@@ -250,3 +251,10 @@ def _leaf(leaf, merge):
         lanes = np.concatenate([merge(lanes[: other.size], other), lanes[other.size : step]]) if other.size else lanes
         step //= 2
     return lanes
+
+
+def test_a_reduction_to_its_input_is_refused(target):
+    x = target.put(np.ones((1, 5), np.float32))
+    for out in (x, x[:, :3]):
+        with pytest.raises((KernelTypeError, LayoutError)):
+            reductions.max(x, axis=0, keepdims=True, out=out)

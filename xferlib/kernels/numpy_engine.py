@@ -67,7 +67,7 @@ class NumpyPlan:
             self._run_blocks(operands)
             return
         recipe = self._recipe
-        env, quiet = self._idle.pop() if self._idle else (recipe.environment(self._shape), _quiet())
+        env, quiet = self._idle.pop() if self._idle else (recipe.environment(self._shape), quiet_context())
         count = len(operands)
         env[:count] = operands  # the first slots are the parameters
         if self._raw:
@@ -108,12 +108,12 @@ class NumpyPlan:
                 while (number := take()) >= 0:
                     placed = self._run_block(env, views, *blocks[number], placed)
 
-        workers.run(Computation(len(blocks), work, helpers=min(len(blocks), _threads()) - 1))
+        workers.run(Computation(len(blocks), work, helpers=min(len(blocks), most_threads()) - 1))
 
     def _block_size(self) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)
         size = max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))
-        return size * max(1, _threads() // 4)  # many threads hand the GIL over too often with small blocks
+        return size * max(1, most_threads() // 4)  # many threads hand the GIL over too often with small blocks
 
     def _run_block(
         self, env: list[A], views: list[A], first: int, region: tuple[Any, ...], placed: tuple[int, ...] | None
@@ -132,14 +132,15 @@ class NumpyPlan:
         return shape
 
 
-def _quiet() -> Context:
+def quiet_context() -> Context:
     """A context in which NumPy does not warn: entering it costs a tenth of ``np.errstate``."""
     context = Context()
     context.run(np.seterr, all="ignore")
     return context
 
 
-def _threads() -> int:
+def most_threads() -> int:
+    """How many threads may compute at a time."""
     return _config.get().threads or _config.usable_cores()
 
 

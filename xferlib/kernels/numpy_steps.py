@@ -71,10 +71,11 @@ class Recipe:
                 env[self.first_slot] = np.zeros((), INT64)
         return env
 
-    def bind_scratch(self, env: list[A], shape: tuple[int, ...]) -> None:
-        """Put this thread's buffers, seen in ``shape``, into ``env``."""
+    def bind_scratch(self, env: list[A], shape: tuple[int, ...], raws: list[A] | None = None) -> None:
+        """Put buffers, seen in ``shape``, into ``env``: those of ``raws``, which grows, or this thread's."""
         count = int(np.prod(shape, dtype=np.int64))
-        raws: list[A] = _local.__dict__.setdefault("raws", [])
+        if raws is None:
+            raws = _local.__dict__.setdefault("raws", [])
         for number, width in enumerate(self._widths):
             if number == len(raws):
                 raws.append(np.empty(count * width, np.uint8))
