@@ -105,9 +105,29 @@ def _order_zeros(x: A, y: A, out: A, sign: np.ufunc) -> None:
     out[zeros] = sign(x[zeros].view(bits), y[zeros].view(bits)).view(out.dtype)
 
 
+_BLENDED_FROM = 1024
+_RARE = 32
+
+
 def _select(condition: A, yes: A, no: A, out: A) -> None:
+    size = condition.size
+    if size >= _BLENDED_FROM:
+        count = int(np.count_nonzero(condition))
+        if size < _RARE * count < (_RARE - 1) * size:
+            _blend(condition, yes, no, out)
+            return
     np.copyto(out, no)
     np.copyto(out, yes, where=condition)
+
+
+def _blend(condition: A, yes: A, no: A, out: A) -> None:
+    """``no ^ (no ^ yes) & mask``: a copy under a mixed condition guesses each element, and is wrong in half of them."""
+    bits = np.dtype(f"i{out.dtype.itemsize}")
+    mask = np.negative(condition.view(np.int8), scratch(out, bits, "mask"))
+    yes, no, out = yes.view(bits), no.view(bits), out.view(bits)
+    np.bitwise_xor(no, yes, out)
+    np.bitwise_and(out, mask, out)
+    np.bitwise_xor(out, no, out)
 
 
 # --- conversions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -73,7 +74,9 @@ class Recipe:
 
     def bind_scratch(self, env: list[A], shape: tuple[int, ...], raws: list[A] | None = None) -> None:
         """Put buffers, seen in ``shape``, into ``env``: those of ``raws``, which grows, or this thread's."""
-        count = int(np.prod(shape, dtype=np.int64))
+        if not self._widths:
+            return
+        count = math.prod(shape)
         if raws is None:
             raws = _local.__dict__.setdefault("raws", [])
         for number, width in enumerate(self._widths):
@@ -84,7 +87,7 @@ class Recipe:
         self._place(env, shape, raws)
 
     def _place(self, env: list[A], shape: tuple[int, ...], raws: list[A]) -> None:
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         for (number, dtype), slot in self._buffer_slots.items():
             env[slot] = raws[number][: count * dtype.itemsize].view(dtype).reshape(shape)
 

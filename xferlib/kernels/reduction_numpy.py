@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import order_free, reduction_tree
+from xferlib.kernels import numpy_costs, order_free, reduction_tree
 from xferlib.kernels.block_function import BlockFunction
 from xferlib.kernels.ir import INT64
 from xferlib.kernels.numpy_engine import most_threads, quiet_context
@@ -43,6 +43,8 @@ class NumpyReduction:
         # The number of an element counts along its own row.
         self._is_by_row = self._map.recipe.uses_index and rows > 1
         self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
+        nodes = [*spec.map_program.nodes, *spec.combine.nodes]
+        self._work_ns = rows * count * numpy_costs.ns_per_element(nodes)
         self._idle: list[_Small] = []
         self._quiet: list[Context] = []
 
@@ -53,7 +55,10 @@ class NumpyReduction:
             operands: The inputs seen in shape (rows, count); scalars zero-dimensional.
             outputs: Arrays of shape (rows,).
         """
-        quiet = self._quiet.pop() if self._quiet else quiet_context()
+        try:
+            quiet = self._quiet.pop()
+        except IndexError:  # the first call, or one beside others
+            quiet = quiet_context()
         quiet.run(self._run, operands, outputs)
         self._quiet.append(quiet)
 
@@ -68,7 +73,10 @@ class NumpyReduction:
         elif spec.shortcut is not None:
             outputs[0][...] = spec.shortcut(operands[0])
         elif self._is_small:
-            small = self._idle.pop() if self._idle else self._small()
+            try:
+                small = self._idle.pop()
+            except IndexError:
+                small = self._small()
             small.run(operands, outputs)
             self._idle.append(small)
         else:
@@ -88,8 +96,8 @@ class NumpyReduction:
         pieces = self._pieces()
         columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF)
         partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
-        helpers = min(len(pieces), most_threads()) - 1
-        if helpers < 1:
+        helpers = numpy_costs.helpers(self._work_ns, len(pieces), most_threads())
+        if not helpers:
             for piece in pieces:
                 self._fold(operands, partial, *piece)
         else:
