@@ -147,9 +147,10 @@ def test_elementwise(op, dtype, target):
         assert same_bits(target.get(kernel(one, two)), expected)
         kernel(one, two, out=one)
         assert same_bits(target.get(one), expected)
-        assert same_bits(
-            target.get(kernel(two, -0.0)), np.array([ORDERS[op](value, -0.0) for value in y.tolist()], dtype)
-        )
+        for scalar in (0.0, -0.0, 1.0, math.nan):
+            beside = np.array([ORDERS[op](value, scalar) for value in y.tolist()], dtype)
+            assert same_bits(target.get(kernel(two, scalar)), beside)
+            assert same_bits(target.get(kernel(scalar, two)), beside)
 
     run()
 

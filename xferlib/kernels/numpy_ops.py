@@ -88,6 +88,10 @@ def _float_min(x: A, y: A, out: A) -> None:
 
 def _float_max(x: A, y: A, out: A) -> None:
     np.maximum(x, y, out=out)
+    for each in (x, y):
+        if each.ndim == 0 and each == 0 and not np.signbit(each):
+            np.add(out, each, out)  # -0 + +0 is +0; anything else stays what it is
+            return
     _order_zeros(x, y, out, np.bitwise_and)
 
 
