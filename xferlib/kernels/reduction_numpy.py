@@ -144,13 +144,21 @@ class NumpyReduction:
         """The accumulators of a block of elements; the elements themselves where those are it."""
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]
-        mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
         if self._is_by_row:
+            mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
             for row in range(shape[0]):
                 parts = [each if each.ndim == 0 else each[row] for each in blocks]
                 self._map([*parts, *(each[row] for each in mapped)], start)
-        else:
+            return mapped
+        # Columns that lie side by side are mapped and stay so: a transposition would cost more than the arithmetic.
+        strides = next(each.strides for each in blocks if each.ndim)
+        if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
+            blocks, shape = [each.T for each in blocks], shape[::-1]
+            mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
             self._map([*blocks, *mapped], start)
+            return [each.T for each in mapped]
+        mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
+        self._map([*blocks, *mapped], start)
         return mapped
 
     def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
@@ -168,12 +176,16 @@ class NumpyReduction:
     def _leaf(self, values: list[A]) -> list[A]:
         """The last axis, of at most `LEAF` elements, reduced."""
         lanes = self._lanes(values)
+        ufunc = self._ufunc
         for mine, other in reduction_tree.halves(lanes):
-            self._combine([*mine, *other, *mine])
+            if ufunc is not None:
+                ufunc(mine[0], other[0], mine[0])
+            else:
+                self._combine([*mine, *other, *mine])
         return [each[..., 0] for each in lanes]
 
     def _lanes(self, values: list[A]) -> list[A]:
-        """Rows of lanes, one after the other."""
+        """Rows of lanes, one after the other; in memory as the values are."""
         count = values[0].shape[-1]
         rows = count // LANES
         # NumPy folds an outer axis in its order, unless it walks backwards through memory.
@@ -182,7 +194,7 @@ class NumpyReduction:
             lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
             start = rows * LANES
         else:
-            lanes = [each[..., :LANES].copy() for each in values]
+            lanes = [each[..., :LANES].copy(order="K") for each in values]
             start = LANES
         for first in range(start, count, LANES):
             width = min(LANES, count - first)
