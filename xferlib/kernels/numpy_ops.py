@@ -6,6 +6,7 @@ run with floating-point warnings off. Operands are arrays or zero-dimensional ar
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -31,15 +32,20 @@ _local = threading.local()
 
 def scratch(like: A, dtype: DType, name: str) -> A:
     """This thread's temporary of the shape of ``like``, contiguous; valid until asked for again by that name."""
+    return scratch_of(like.shape, dtype, name)
+
+
+def scratch_of(shape: tuple[int, ...], dtype: DType, name: str) -> A:
+    """As `scratch`, of a shape: new memory of this size would be cleared by the system, page by page."""
     buffers: dict[str, A] = _local.__dict__.setdefault("buffers", {})
-    nbytes = like.size * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     buffer = buffers.get(name)
     if buffer is None or buffer.nbytes < nbytes:
         buffer = buffers[name] = np.empty(nbytes, np.uint8)
-    return buffer[:nbytes].view(dtype).reshape(like.shape)
+    return buffer[:nbytes].view(dtype).reshape(shape)
 
 
-def operation(node: Node, math: str) -> tuple[Operation, bool]:
+def operation(node: Node, mode: str) -> tuple[Operation, bool]:
     """The function that computes ``node``, and whether it may write over an operand."""
     op, dtype = node.op, node.dtype
     if op in ("min", "max") and is_float(dtype):
@@ -49,18 +55,18 @@ def operation(node: Node, math: str) -> tuple[Operation, bool]:
     if op in _UFUNCS:
         return _UFUNCS[op], True
     if op == "call":
-        return _call(node, math), False
+        return _call(node, mode), False
     if op == "cast":
         return _cast(node.args[0].dtype, dtype), False
     return _OTHERS[op], False
 
 
-def _call(node: Node, math: str) -> Operation:
+def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
-        return _rsqrt if node.dtype == FLOAT64 or math == "fast" else rounding.rounded("rsqrt", _rsqrt)
+        return _rsqrt if node.dtype == FLOAT64 or mode == "fast" else rounding.rounded("rsqrt", _rsqrt)
     function: np.ufunc = getattr(np, name)
-    if len(node.args) == 1 and node.dtype == FLOAT32 and math == "exact":
+    if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return rounding.rounded(name, function)
     return function
 

@@ -12,6 +12,7 @@ from xferlib.kernels import numpy_costs, order_free, reduction_tree
 from xferlib.kernels.block_function import BlockFunction
 from xferlib.kernels.ir import INT64
 from xferlib.kernels.numpy_engine import most_threads, quiet_context
+from xferlib.kernels.numpy_ops import scratch_of
 from xferlib.kernels.numpy_steps import execute
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
@@ -23,8 +24,9 @@ SMALL = 4 * LEAF
 """Reductions of at most so many elements run in memory that the plan keeps."""
 _BLOCK = 64 * LEAF
 """Elements that are reduced at a time."""
-_MAPPED = 8 * LEAF
-"""The same where they are computed first, in temporaries that should stay in cache."""
+_LEAST_MAPPED, _MOST_MAPPED = 8, 32
+_CACHE_NBYTES = 1 << 21
+"""Where elements are computed first, as many leaves at a time as stay in cache with their temporaries."""
 
 
 class NumpyReduction:
@@ -121,7 +123,7 @@ class NumpyReduction:
     def _pieces(self) -> list[Piece]:
         """Blocks of rows and of elements; the latter start at leaves."""
         # Many threads spend their time handing the GIL over, unless each holds it seldom.
-        block = (_BLOCK if self._map.is_copy else _MAPPED) * max(1, most_threads() // 4)
+        block = self._block() * max(1, most_threads() // 4)
         step = min(-(-self._count // LEAF) * LEAF, block)
         rows = max(1, block // min(step, self._count))
         return [
@@ -129,6 +131,12 @@ class NumpyReduction:
             for row in range(0, self._rows, rows)
             for number, start in enumerate(range(0, self._count, step))
         ]
+
+    def _block(self) -> int:
+        if self._map.is_copy:
+            return _BLOCK
+        nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
+        return LEAF * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF))
 
     def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
         """Map a block and reduce it, or each of its leaves, into ``partial``."""
@@ -145,7 +153,7 @@ class NumpyReduction:
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]
         if self._is_by_row:
-            mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
+            mapped = self._temporaries(shape)
             for row in range(shape[0]):
                 parts = [each if each.ndim == 0 else each[row] for each in blocks]
                 self._map([*parts, *(each[row] for each in mapped)], start)
@@ -153,13 +161,16 @@ class NumpyReduction:
         # Columns that lie side by side are mapped and stay so: a transposition would cost more than the arithmetic.
         strides = next(each.strides for each in blocks if each.ndim)
         if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
-            blocks, shape = [each.T for each in blocks], shape[::-1]
-            mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
-            self._map([*blocks, *mapped], start)
+            mapped = self._temporaries(shape[::-1])
+            self._map([*(each.T for each in blocks), *mapped], start)
             return [each.T for each in mapped]
-        mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
+        mapped = self._temporaries(shape)
         self._map([*blocks, *mapped], start)
         return mapped
+
+    def _temporaries(self, shape: tuple[int, ...]) -> list[A]:
+        """Memory for the accumulators of a block, of this thread, until the next block."""
+        return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
 
     def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
         shape = mapped[0].shape
@@ -194,13 +205,22 @@ class NumpyReduction:
             lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
             start = rows * LANES
         else:
-            lanes = [each[..., :LANES].copy(order="K") for each in values]
+            lanes = [_copied(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
             start = LANES
         for first in range(start, count, LANES):
             width = min(LANES, count - first)
             mine = [each[..., :width] for each in lanes]
             self._combine([*mine, *(each[..., first : first + width] for each in values), *mine])
         return lanes
+
+
+def _copied(values: A, name: str) -> A:
+    """A copy in this thread's memory, which lies as the values do: rows side by side, or their elements."""
+    is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
+    shape = values.shape
+    copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)
+    np.copyto(copy, values)
+    return copy
 
 
 class _Small:
