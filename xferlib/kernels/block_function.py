@@ -24,6 +24,11 @@ class BlockFunction:
         steps = self.recipe.all_steps
         is_plain = len(steps) == 1 and max(steps[0][1:]) < len(program.params)
         self._only = steps[0] if is_plain else None
+        loads = [store.value for store in program.stores if store.value.op == "load"]
+        self.is_copy = len(loads) == len(program.stores) and not any(
+            program.params[each.attr].is_scalar for each in loads
+        )
+        """Whether the results are the operands as they are."""
 
     @property
     def ufunc(self) -> np.ufunc | None:
@@ -31,14 +36,6 @@ class BlockFunction:
         if self._only is None or self._only[1:3] != (0, 1) or not isinstance(self._only[0], np.ufunc):
             return None
         return self._only[0]
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether the results are the operands as they are."""
-        program = self.recipe.program
-        return all(
-            store.value.op == "load" and not program.params[store.value.attr].is_scalar for store in program.stores
-        )
 
     def __call__(self, operands: Sequence[A], first: int = 0) -> None:
         """Run; all arrays that are not scalars have one shape. ``first`` is the number of the first element."""

@@ -13,7 +13,7 @@ from xferlib.kernels.block_function import BlockFunction
 from xferlib.kernels.ir import INT64
 from xferlib.kernels.numpy_engine import most_threads, quiet_context
 from xferlib.kernels.numpy_ops import scratch_of
-from xferlib.kernels.numpy_steps import execute
+from xferlib.kernels.reduction_small import SmallReduction
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 A = np.ndarray[Any, Any]
@@ -47,7 +47,7 @@ class NumpyReduction:
         self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
         self._work_ns = rows * count * numpy_costs.ns_per_element(nodes)
-        self._idle: list[_Small] = []
+        self._idle: list[SmallReduction] = []
         self._quiet: list[Context] = []
 
     def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
@@ -87,10 +87,9 @@ class NumpyReduction:
     def _finish(self, accumulators: Sequence[A], outputs: Sequence[A]) -> None:
         self._post([*accumulators, *self._sizes, *outputs])
 
-    def _small(self) -> _Small:
-        accumulators = self._spec.accumulators
-        return _Small((self._rows, self._count), accumulators, self._map, self._combine, self._post,
-                      self._sizes, self._free)  # fmt: skip
+    def _small(self) -> SmallReduction:
+        shape = (self._rows, self._count)
+        return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
 
     # --- large ones
     def _reduced(self, operands: Sequence[A]) -> list[A]:
@@ -221,63 +220,3 @@ def _copied(values: A, name: str) -> A:
     copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)
     np.copyto(copy, values)
     return copy
-
-
-class _Small:
-    """A small reduction with its own memory, on which all but the ends of a call is prepared."""
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        dtypes: Sequence[np.dtype[Any]],
-        mapping: BlockFunction,
-        combine: BlockFunction,
-        post: BlockFunction,
-        sizes: list[A],
-        free: order_free.Fold | None,
-    ) -> None:
-        rows, count = shape
-        raws: list[A] = []
-        nothing = mapping.recipe.nothing
-        self._inputs = len(mapping.recipe.program.params) - len(dtypes)
-        # Lanes of many short rows lie better side by side.
-        order: Any = "F" if rows > count and mapping.is_copy else "C"
-        whole = [np.empty(shape, dtype, order) for dtype in dtypes]
-        self._map_steps = mapping.recipe.all_steps
-        self._map_slots = mapping.environment([nothing] * self._inputs + whole, raws)
-        self._nothing = [nothing] * self._inputs
-        self._free = free
-        self._whole = whole[0]
-        self._is_direct = free is not None and mapping.is_copy
-        self._source = mapping.recipe.program.stores[0].value.attr if mapping.is_copy else 0
-        if free is None:
-            pairs = reduction_tree.whole(whole)
-            self._calls = [call for mine, other in pairs for call in combine.calls([*mine, *other, *mine], raws)]
-            self._accumulators = [each[:, 0] for each in whole]
-        else:
-            self._calls = []
-            self._accumulators = [nothing]
-        outputs = [np.empty(rows, param.dtype) for param in post.recipe.program.params[len(dtypes) + 2 :]]
-        accumulators = [np.empty(rows, dtype) for dtype in dtypes] if free else self._accumulators
-        self._post_slots = post.environment([*accumulators, *sizes, *outputs], raws)
-        execute(post.recipe.uniform, self._post_slots)
-        self._post_steps = post.recipe.steps
-        self._first_output = len(dtypes) + 2
-
-    def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
-        post = self._post_slots
-        if self._is_direct and self._free is not None:
-            post[0] = self._free(operands[self._source])
-        else:
-            slots = self._map_slots
-            slots[: self._inputs] = operands
-            execute(self._map_steps, slots)
-            slots[: self._inputs] = self._nothing  # or the plan would keep the caller's arrays alive
-            if self._free is not None:
-                post[0] = self._free(self._whole)
-            else:
-                for function, *arguments in self._calls:
-                    function(*arguments)
-        post[self._first_output : self._first_output + len(outputs)] = outputs
-        execute(self._post_steps, post)
-        post[self._first_output : self._first_output + len(outputs)] = self._nothing[:1] * len(outputs)
