@@ -36,5 +36,5 @@ def _ns(node: Node) -> float:
 
 
 def helpers(nanoseconds: float, blocks: int, threads: int) -> int:
-    """How many threads to wake for this much work in so many blocks, beside the calling one."""
+    """The number of threads to wake, beside the calling one, for this much work in that number of blocks."""
     return max(0, min(blocks, threads, int(nanoseconds / THREAD_NS)) - 1)

@@ -21,7 +21,7 @@ Piece = tuple[slice, slice, int]
 """Rows, columns, and the number of the piece among those of its rows."""
 
 SMALL = 4 * LEAF
-"""Reductions of at most so many elements run in memory that the plan keeps."""
+"""The most elements of a reduction that runs in memory kept by its plan."""
 _BLOCK = 64 * LEAF
 """Elements that are reduced at a time."""
 _LEAST_MAPPED, _MOST_MAPPED = 8, 32
