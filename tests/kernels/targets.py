@@ -47,14 +47,25 @@ def _pycuda() -> Target:
     return Target("pycuda", put, lambda y: y.get())
 
 
+def _sim() -> Target:
+    import xferlib as xl
+
+    return Target("sim", lambda x: xl.to_device(x, backend="sim"), xl.to_host)
+
+
 _CHOICES = {
+    "numpy": ("numpy", "cpu", lambda: Target("numpy", lambda x: np.array(x, order="C"), np.asarray)),
+    "sim": ("sim", "sim", _sim),
     "torch-cpu": ("torch", "cpu", lambda: _torch("cpu")),
     "torch-cuda": ("torch", "cuda", lambda: _torch("cuda")),
     "cupy": ("cupy", "cuda", _cupy),
     "pycuda": ("pycuda", "cuda", _pycuda),
 }
 
-NAMES = tuple(_CHOICES)
+ENGINES = tuple(_CHOICES)
+"""Every engine: for tests whose reference is none of them."""
+NAMES = ENGINES[2:]
+"""Those that are compared with NumPy arrays."""
 
 
 def target(name: str) -> Target:

@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.kernels import targets
-from tests.kernels.bits import same_bits
+from tests.kernels.bits import FLOATS, same_bits
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import elementwise
+from xferlib.kernels import arguments, elementwise
 
 add = elementwise(lambda x, y: x + y, name="add")
 
@@ -129,3 +131,55 @@ def test_a_kernel_can_be_copied_and_inspected():
         assert kernel(x).tolist() == [0, 2, 4]
         assert repr(kernel) == "<ElementwiseKernel double(x, z)>"
     assert list(inspect.signature(snippet).parameters) == ["args", "out", "size", "keywords"]
+
+
+SCALARS = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.integers(-300, 300),
+    st.floats(),
+    st.sampled_from(
+        [0.0, -0.0, 65504.0, 65520.0, 65519.99, 3.4028235677973366e38, 2.0**128, 2**53 + 1, 2**63, -(2**63)]
+    ),
+    st.booleans(),
+)
+
+
+@given(SCALARS, st.sampled_from(["int8", "uint8", "int64", "uint64", *FLOATS]), st.booleans())
+def test_a_scalar_of_a_repeated_call_converts_as_in_a_first_one(value, dtype, is_ranged):
+    """By the short way and by the long one: the same bits, or the same error."""
+
+    def outcome(convert):
+        try:
+            return convert()
+        except KernelTypeError as error:
+            return str(error)
+
+    dtype = np.dtype(dtype)
+    ranges = (np.dtype("int16"),) if is_ranged and type(value) is int else ()
+
+    def at_length():
+        if ranges:
+            arguments.check_range(value, ranges, "x")
+        return np.array(arguments.convert_scalar(value, dtype, "x"))
+
+    short = arguments.scalar_converter(type(value), dtype, ranges, "x")
+    found, expected = outcome(lambda: short(value)), outcome(at_length)
+    assert found == expected if isinstance(expected, str) else same_bits(found, expected)
+
+
+def test_scalars_of_a_repeated_call(target):
+    kernel = elementwise(lambda x, y, z: x * y + z)
+    x = np.arange(6, dtype=np.float32)
+    d = target.put(x)
+    for y, z in ((2.0, 1), (3.0, 2), (2, 1.0), (2.0, 3), (True, 1.5), (2.0, d), (2.0, 4)):
+        host = x if z is d else z
+        for _ in range(3):
+            assert same_bits(target.get(kernel(d, y, z)), x * np.float32(y) + np.float32(host))
+    small = elementwise(lambda x, y: x + y)
+    e = target.put(np.arange(3, dtype=np.int8))
+    for _ in range(3):
+        assert same_bits(target.get(small(e, 100)), np.arange(100, 103, dtype=np.int8))
+        with pytest.raises(KernelTypeError, match="out of range for int8"):
+            small(e, 300)
+        with pytest.raises(KernelTypeError, match="lacks argument 'y'"):
+            small(e)

@@ -1,10 +1,13 @@
 """Reductions: the fixed tree against its definition, every library, and what is refused."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
@@ -239,8 +242,63 @@ def test_numpys_own_fold_gives_the_bits_of_the_definition_in_every_layout(name, 
         for has_fold in (True, False):
             plan = NumpyReduction(spec, *x.shape)
             if not has_fold:
-                plan._ufunc = None
+                plan._ufunc = plan._free = None
             out = np.empty(x.shape[0], spec.output_dtypes[0])
             plan.run([x], [out])
             results.append(out)
         assert same_bits(*results)
+
+
+@st.composite
+def small_inputs(draw):
+    """A reduction's name, and an input in shape (rows, count), of any layout, whose values are finite."""
+    name = draw(st.sampled_from(["sum", "prod", "min", "max", "argmin", "argmax", "any", "mean", "norm"]))
+    dtype = draw(st.sampled_from(["int8", "uint16", "int64", "bool", *FLOATS, "complex64"]))
+    if dtype == "complex64" and name in ("min", "max", "argmin", "argmax"):
+        dtype = "float32"
+    count = draw(st.sampled_from([1, 2, 3, 8, 31, 255, 256, 257, 512, 513, 1024, 1500, 4096, 4097, 8192, 9000]))
+    rows = draw(st.integers(1, max(1, min(40, 16_384 // count))))
+    x = random_bits(dtype, 2 * rows * count, seed=draw(st.integers(0, 99))).reshape(rows, 2 * count)
+    if x.dtype.kind in "fc":
+        with np.errstate(all="ignore"):
+            x = np.where(np.isfinite(x), x, -0.0).astype(dtype)
+    layouts = (x[:, :count], x[:, ::2], x[:, : count - 1 : -1], np.asfortranarray(x[:, :count]))
+    return name, draw(st.sampled_from(layouts))
+
+
+@settings(max_examples=60)
+@given(small_inputs())
+def test_every_way_of_the_cpu_gives_the_same_bits(example):
+    """In memory of its own, in blocks, by whole blocks where the order is free, and by NumPy's own functions."""
+    name, x = example
+    spec = getattr(reductions, name).definition.specialize((x.dtype,), frozenset())
+    results = []
+    for has_shortcut, is_small, is_free in itertools.product((True, False), repeat=3):
+        plan = NumpyReduction(spec if has_shortcut else dataclasses.replace(spec, shortcut=None), *x.shape)
+        plan._is_small &= is_small
+        plan._free = plan._free if is_free else None
+        out = np.empty(x.shape[0], spec.output_dtypes[0])
+        for _ in range(2):  # the memory that a call leaves is taken by the next
+            plan.run([x], [out])
+        results.append(out)
+    assert all(same_bits(results[0], each) for each in results[1:])
+
+
+def test_small_reductions_of_several_inputs_and_numbers():
+    weighted = reduction("T x, T y, T w", "T z", map_expr="x * y + w", reduce_expr="a + b", post_map_expr="z = a / 2",
+                         identity="0")  # fmt: skip
+    counted = reduction("float *x", map_expr="x[i] * i", reduce_expr="a + b", identity="0", dtype="float")
+    x, y = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    for _ in range(3):
+        for w in (1.0, 2.0, 3):
+            assert weighted(x, y, w, axis=1).tolist() == ((x * y + w).sum(axis=1) / 2).tolist()
+            assert weighted(x.T, y[:, None], w, axis=(0, 1)) == (x.T * y[:, None] + w).sum() / 2
+        assert counted(y.astype(np.float32)) == 14
+
+
+def test_an_input_of_another_byte_order_and_an_output_with_gaps():
+    x = np.arange(12, dtype=">f4").reshape(3, 4)
+    out = np.zeros((3, 2), np.float32)
+    for _ in range(2):
+        reductions.sum(x, axis=1, out=out[:, 0])
+        assert out.tolist() == [[6, 0], [22, 0], [38, 0]]

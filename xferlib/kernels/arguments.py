@@ -132,6 +132,41 @@ def check_range(value: int, dtypes: tuple[DType, ...], name: str) -> None:
             raise KernelTypeError(f"argument {name!r} is {value}, out of range for {dtype} of the array beside it")
 
 
+def scalar_converter(
+    kind: type, dtype: DType, ranges: tuple[DType, ...], name: str
+) -> Callable[[Any], np.ndarray[Any, Any]]:
+    """A function from scalars of one type to zero-dimensional arrays of ``dtype``, which checks as the others do.
+
+    Args:
+        kind: The type of the scalars.
+        dtype: What they become.
+        ranges: As for `check_range`.
+        name: The parameter's.
+    """
+
+    def checked(value: Any) -> np.ndarray[Any, Any]:
+        if ranges:
+            check_range(value, ranges, name)
+        return np.array(convert_scalar(value, dtype, name))
+
+    bounds = _plain_bounds(kind, dtype, ranges)
+    if bounds is None:
+        return checked
+    low, high = bounds
+    return lambda value: np.array(value, dtype) if low <= value <= high else checked(value)
+
+
+def _plain_bounds(kind: type, dtype: DType, ranges: tuple[DType, ...]) -> tuple[float, float] | None:
+    """Between which values NumPy converts without an error, a warning or a rounding in two steps."""
+    if kind is int and all(each.kind in "iu" for each in (dtype, *ranges)):
+        infos = [np.iinfo(each) for each in (dtype, *ranges)]
+        return max(int(info.min) for info in infos), min(int(info.max) for info in infos)
+    if not is_float(dtype) or ranges or kind not in (int, float):
+        return None
+    most = float(np.finfo(dtype).max)
+    return (-most, most) if kind is float else (-min(most, 2.0**53), min(most, 2.0**53))
+
+
 def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], dtype: DType) -> None:
     """Refuse an output that cannot take the result.
 

@@ -14,7 +14,7 @@ Run = Callable[[Any, list[Any]], Any]
 
 
 class _Last(NamedTuple):
-    """The last call, if its arguments were arrays of one type: to compare is faster than to look up."""
+    """The last call, if its arrays were of one type: to compare is faster than to look up."""
 
     positional: int
     matches: Callable[..., bool]
@@ -64,10 +64,23 @@ class Dispatch:
         run = self._runs.get(key)
         if run is None:
             return self._first_call(args, out, size, keywords, key)
+        if size is None:
+            self._remember(len(args), readers, given, run)
         pairs = zip(readers, given, strict=True)
-        if size is None and len({*map(type, given)}) == 1 and (matcher := readers[0].matcher) is not None:
-            self._last = _Last(len(args), matcher(given), readers[0].operands, run)
         return run(given, [value if each.operands is None else each.operands((value,))[0] for each, value in pairs])
+
+    def _remember(self, positional: int, readers: Sequence[checks.Reader], given: Sequence[Any], run: Run) -> None:
+        """Let calls like this one be recognised at once: of arrays of one type, and scalars."""
+        arrays = [number for number, each in enumerate(readers) if each.matcher is not None]
+        if len({type(given[number]) for number in arrays}) != 1:
+            return
+        matcher, operands = readers[arrays[0]].matcher, readers[arrays[0]].operands
+        assert matcher is not None
+        matches = matcher([given[number] for number in arrays])
+        if len(arrays) < len(given):
+            matches = _with_scalars(matches, arrays, given)
+            operands = None if operands is None else _beside_scalars(operands, arrays)
+        self._last = _Last(positional, matches, operands, run)
 
     def _first_call(
         self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], key: tuple[Any, ...] | None
@@ -103,3 +116,31 @@ class Dispatch:
         missing = [None] * (len(self._names) - len(arguments))
         _, run, values = self._caller.prepare([*arguments, *missing], None)
         return run(arguments, values)
+
+
+def _with_scalars(matches: Callable[..., bool], arrays: Sequence[int], given: Sequence[Any]) -> Callable[..., bool]:
+    """A function that says of other arguments whether the arrays match, and the scalars are of the same types."""
+    count = len(given)
+    kinds = [(number, type(each)) for number, each in enumerate(given) if number not in arrays]
+
+    def matches_all(*others: Any) -> bool:
+        if len(others) != count:
+            return False
+        for number, kind in kinds:
+            if type(others[number]) is not kind:
+                return False
+        return matches(*[others[number] for number in arrays])
+
+    return matches_all
+
+
+def _beside_scalars(operands: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[int]) -> Callable[..., list[Any]]:
+    """The operands of the arrays, and the scalars as they are."""
+
+    def all_operands(given: Sequence[Any]) -> list[Any]:
+        result = list(given)
+        for number, each in zip(arrays, operands([given[number] for number in arrays]), strict=True):
+            result[number] = each
+        return result
+
+    return all_operands

@@ -1,7 +1,8 @@
 """Runs programs on NumPy arrays, block by block: the reference, and the engine of every CPU backend.
 
-A block is small enough for its temporaries to stay in cache; blocks go to threads, which run in
-parallel because NumPy releases the GIL. A small call is one block of the operands' own shape.
+A block is small enough for its temporaries to stay in cache. Blocks go to threads, which run in parallel
+because NumPy releases the GIL, where the work is worth waking them. A small call is one block of the
+operands' own shape.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xferlib import _config
+from xferlib.kernels import numpy_costs
 from xferlib.kernels.ir import INT64, Program
 from xferlib.kernels.layout import Layout, broadcast_strides, collapse
 from xferlib.kernels.numpy_steps import Recipe, execute
@@ -23,6 +25,8 @@ A = np.ndarray[Any, Any]
 
 SMALL = 16384
 """Calls of at most so many elements run as one block, in memory that the plan keeps."""
+Block = tuple[int, tuple[Any, ...]]
+"""The number of its first element, and its index."""
 _MOST, _LEAST = 65536, 16384
 _CACHE_NBYTES = 1 << 21
 
@@ -50,7 +54,10 @@ class NumpyPlan:
         self._recipe = Recipe(program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small)
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
+        self._work_ns = self._size * numpy_costs.ns_per_element(program.nodes)
         self._layout = None if self._is_small else self._collapsed(operands)
+        self._flat = self._contiguous(operands)
+        self._divided: tuple[int, list[Block], int] = (0, [], 0)
 
     def _collapsed(self, operands: Sequence[A]) -> Layout:
         strides = tuple(
@@ -59,20 +66,32 @@ class NumpyPlan:
         )
         return collapse(Layout(self._shape, strides), keep_order=self._recipe.uses_index)
 
+    def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
+        """The operands that lie flat, where all are seen so: a view of them is made in no time."""
+        if self._layout is None or len(self._layout.shape) != 1:
+            return frozenset()
+        return frozenset(
+            number
+            for number in self._elementwise
+            if operands[number].shape == self._shape and operands[number].flags.c_contiguous
+        )
+
     def run(self, operands: Sequence[A]) -> None:
         """Execute for arrays of the planned shapes, strides and dtypes."""
         if self._size == 0:
             return
-        if not self._is_small:
-            self._run_blocks(operands)
-            return
-        recipe = self._recipe
-        env, quiet = self._idle.pop() if self._idle else (recipe.environment(self._shape), _quiet())
+        try:
+            env, quiet = self._idle.pop()
+        except IndexError:  # the first call, or one beside others
+            env, quiet = self._recipe.environment(self._shape if self._is_small else None), quiet_context()
         count = len(operands)
         env[:count] = operands  # the first slots are the parameters
         if self._raw:
             self._bind_raw(env, operands)
-        quiet.run(execute, recipe.all_steps, env)
+        if self._is_small:
+            quiet.run(execute, self._recipe.all_steps, env)
+        else:
+            quiet.run(self._run_blocks, env)
         env[:count] = self._nothing  # or the plan would keep the caller's arrays alive
         self._idle.append((env, quiet))
 
@@ -84,22 +103,24 @@ class NumpyPlan:
         self._recipe.bind_lengths(env, operands)
 
     # --- large calls
-    def _run_blocks(self, operands: Sequence[A]) -> None:
-        from xferlib._workers import Computation, workers
-
+    def _run_blocks(self, env: list[A]) -> None:
+        """Cut the operands in ``env`` into blocks and run them, here or in threads too; NumPy must be quiet."""
         assert self._layout is not None
-        layout = self._layout
         views = [
-            np.lib.stride_tricks.as_strided(operands[number], layout.shape, strides)
-            for number, strides in zip(self._elementwise, layout.strides, strict=True)
+            self._view(number, env[number], strides)
+            for number, strides in zip(self._elementwise, self._layout.strides, strict=True)
         ]
-        blocks = list(_blocks(layout.shape, self._block_size()))
-        base = self._recipe.environment(None)
-        with np.errstate(all="ignore"):
-            base[: len(operands)] = operands
-            if self._raw:
-                self._bind_raw(base, operands)
-            execute(self._recipe.uniform, base)
+        blocks, helpers = self._division(most_threads())
+        execute(self._recipe.uniform, env)
+        if helpers:
+            self._run_in_threads(env, views, blocks, helpers)
+            return
+        placed: tuple[int, ...] | None = None
+        for block in blocks:
+            placed = self._run_block(env, views, *block, placed)
+
+    def _run_in_threads(self, base: list[A], views: list[A], blocks: list[Block], helpers: int) -> None:
+        from xferlib._workers import Computation, workers
 
         def work(take: Callable[[], int]) -> None:
             env = list(base)
@@ -108,12 +129,27 @@ class NumpyPlan:
                 while (number := take()) >= 0:
                     placed = self._run_block(env, views, *blocks[number], placed)
 
-        workers.run(Computation(len(blocks), work, helpers=min(len(blocks), _threads()) - 1))
+        workers.run(Computation(len(blocks), work, helpers=helpers))
 
-    def _block_size(self) -> int:
+    def _view(self, number: int, operand: A, strides: tuple[int, ...]) -> A:
+        assert self._layout is not None
+        if number in self._flat:
+            return operand.reshape(-1)
+        return np.lib.stride_tricks.as_strided(operand, self._layout.shape, strides)
+
+    def _division(self, threads: int) -> tuple[list[Block], int]:
+        """The blocks, and how many threads to wake, where there may be ``threads``."""
+        if self._divided[0] != threads:
+            assert self._layout is not None
+            size = self._block_size(threads)
+            helpers = numpy_costs.helpers(self._work_ns, -(-self._size // size), threads)
+            self._divided = threads, list(_blocks(self._layout.shape, size)), helpers
+        return self._divided[1:]
+
+    def _block_size(self, threads: int) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)
         size = max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))
-        return size * max(1, _threads() // 4)  # many threads hand the GIL over too often with small blocks
+        return size * max(1, threads // 4)  # many threads hand the GIL over too often with small blocks
 
     def _run_block(
         self, env: list[A], views: list[A], first: int, region: tuple[Any, ...], placed: tuple[int, ...] | None
@@ -132,19 +168,20 @@ class NumpyPlan:
         return shape
 
 
-def _quiet() -> Context:
+def quiet_context() -> Context:
     """A context in which NumPy does not warn: entering it costs a tenth of ``np.errstate``."""
     context = Context()
     context.run(np.seterr, all="ignore")
     return context
 
 
-def _threads() -> int:
+def most_threads() -> int:
+    """How many threads may compute at a time."""
     return _config.get().threads or _config.usable_cores()
 
 
-def _blocks(shape: tuple[int, ...], size: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Pieces of at most ``size`` elements in C order: the number of the first element, and the index."""
+def _blocks(shape: tuple[int, ...], size: int) -> Iterator[Block]:
+    """Pieces of at most ``size`` elements in C order."""
     axis, inner = len(shape), 1
     while axis and inner * shape[axis - 1] <= size:
         axis -= 1

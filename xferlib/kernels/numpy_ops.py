@@ -6,6 +6,7 @@ run with floating-point warnings off. Operands are arrays or zero-dimensional ar
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -31,15 +32,20 @@ _local = threading.local()
 
 def scratch(like: A, dtype: DType, name: str) -> A:
     """This thread's temporary of the shape of ``like``, contiguous; valid until asked for again by that name."""
+    return scratch_of(like.shape, dtype, name)
+
+
+def scratch_of(shape: tuple[int, ...], dtype: DType, name: str) -> A:
+    """As `scratch`, of a shape: new memory of this size would be cleared by the system, page by page."""
     buffers: dict[str, A] = _local.__dict__.setdefault("buffers", {})
-    nbytes = like.size * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     buffer = buffers.get(name)
     if buffer is None or buffer.nbytes < nbytes:
         buffer = buffers[name] = np.empty(nbytes, np.uint8)
-    return buffer[:nbytes].view(dtype).reshape(like.shape)
+    return buffer[:nbytes].view(dtype).reshape(shape)
 
 
-def operation(node: Node, math: str) -> tuple[Operation, bool]:
+def operation(node: Node, mode: str) -> tuple[Operation, bool]:
     """The function that computes ``node``, and whether it may write over an operand."""
     op, dtype = node.op, node.dtype
     if op in ("min", "max") and is_float(dtype):
@@ -49,18 +55,18 @@ def operation(node: Node, math: str) -> tuple[Operation, bool]:
     if op in _UFUNCS:
         return _UFUNCS[op], True
     if op == "call":
-        return _call(node, math), False
+        return _call(node, mode), False
     if op == "cast":
         return _cast(node.args[0].dtype, dtype), False
     return _OTHERS[op], False
 
 
-def _call(node: Node, math: str) -> Operation:
+def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
-        return _rsqrt if node.dtype == FLOAT64 or math == "fast" else rounding.rounded("rsqrt", _rsqrt)
+        return _rsqrt if node.dtype == FLOAT64 or mode == "fast" else rounding.rounded("rsqrt", _rsqrt)
     function: np.ufunc = getattr(np, name)
-    if len(node.args) == 1 and node.dtype == FLOAT32 and math == "exact":
+    if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return rounding.rounded(name, function)
     return function
 
@@ -88,6 +94,10 @@ def _float_min(x: A, y: A, out: A) -> None:
 
 def _float_max(x: A, y: A, out: A) -> None:
     np.maximum(x, y, out=out)
+    for each in (x, y):
+        if each.ndim == 0 and each == 0 and not np.signbit(each):
+            np.add(out, each, out)  # -0 + +0 is +0; anything else stays what it is
+            return
     _order_zeros(x, y, out, np.bitwise_and)
 
 
@@ -105,9 +115,29 @@ def _order_zeros(x: A, y: A, out: A, sign: np.ufunc) -> None:
     out[zeros] = sign(x[zeros].view(bits), y[zeros].view(bits)).view(out.dtype)
 
 
+_BLENDED_FROM = 1024
+_RARE = 32
+
+
 def _select(condition: A, yes: A, no: A, out: A) -> None:
+    size = condition.size
+    if size >= _BLENDED_FROM:
+        count = int(np.count_nonzero(condition))
+        if size < _RARE * count < (_RARE - 1) * size:
+            _blend(condition, yes, no, out)
+            return
     np.copyto(out, no)
     np.copyto(out, yes, where=condition)
+
+
+def _blend(condition: A, yes: A, no: A, out: A) -> None:
+    """``no ^ (no ^ yes) & mask``: a copy under a mixed condition guesses each element, and is wrong in half of them."""
+    bits = np.dtype(f"i{out.dtype.itemsize}")
+    mask = np.negative(condition.view(np.int8), scratch(out, bits, "mask"))
+    yes, no, out = yes.view(bits), no.view(bits), out.view(bits)
+    np.bitwise_xor(no, yes, out)
+    np.bitwise_and(out, mask, out)
+    np.bitwise_xor(out, no, out)
 
 
 # --- conversions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from xferlib.kernels.numpy_ops import operation
 A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]
 """Function, up to three operand slots (-1: absent), output slot."""
+
+_LEAVES = frozenset({"const", "load", "index", "size", "length"})
 
 _local = threading.local()
 
@@ -69,10 +72,13 @@ class Recipe:
                 env[self.first_slot] = np.zeros((), INT64)
         return env
 
-    def bind_scratch(self, env: list[A], shape: tuple[int, ...]) -> None:
-        """Put this thread's buffers, seen in ``shape``, into ``env``."""
-        count = int(np.prod(shape, dtype=np.int64))
-        raws: list[A] = _local.__dict__.setdefault("raws", [])
+    def bind_scratch(self, env: list[A], shape: tuple[int, ...], raws: list[A] | None = None) -> None:
+        """Put buffers, seen in ``shape``, into ``env``: those of ``raws``, which grows, or this thread's."""
+        if not self._widths:
+            return
+        count = math.prod(shape)
+        if raws is None:
+            raws = _local.__dict__.setdefault("raws", [])
         for number, width in enumerate(self._widths):
             if number == len(raws):
                 raws.append(np.empty(count * width, np.uint8))
@@ -81,7 +87,7 @@ class Recipe:
         self._place(env, shape, raws)
 
     def _place(self, env: list[A], shape: tuple[int, ...], raws: list[A]) -> None:
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         for (number, dtype), slot in self._buffer_slots.items():
             env[slot] = raws[number][: count * dtype.itemsize].view(dtype).reshape(shape)
 
@@ -93,12 +99,14 @@ class Recipe:
     def _compile(self) -> None:
         self._find_uniform()
         uses = self._last_uses()
-        direct = self._direct_outputs(uses)
+        direct = self._direct_outputs()
         for position, node in enumerate(self.program.nodes):
             self._emit(node, position, uses, direct)
             for each in node.args:
                 if uses[id(each)] == position:
                     self._release(each)
+        if self._is_aliased:
+            self._keep_overwritten()
         for store in self.program.stores:
             self._store(store, direct)
 
@@ -113,10 +121,10 @@ class Recipe:
                 uses[id(each)] = len(self.program.nodes)
         return uses
 
-    def _direct_outputs(self, uses: dict[int, int]) -> dict[int, Store]:
+    def _direct_outputs(self) -> dict[int, Store]:
         """The nodes that may be computed in the output's own memory."""
         direct: dict[int, Store] = {}
-        if self._is_aliased:
+        if self._is_aliased and not self._may_overwrite_operands():
             return direct
         for store in self.program.stores:
             node = store.value
@@ -124,6 +132,23 @@ class Recipe:
             if is_computed and self._operands[store.param].size == self._size and not self._is_uniform(node):
                 direct[id(node)] = store
         return direct
+
+    def _may_overwrite_operands(self) -> bool:
+        """Whether the only store takes the last value, by a function that reads each element before it writes it."""
+        stores, last = self.program.stores, self.program.nodes[-1]
+        is_last = len(stores) == 1 and stores[0].value is last and last.op not in _LEAVES
+        return is_last and self._function(last)[1]
+
+    def _keep_overwritten(self) -> None:
+        """Copy the operands that a store takes as they are, and that an output of an earlier store may be."""
+        for number, store in enumerate(self.program.stores):
+            if all(earlier.index is not None for earlier in self.program.stores[:number]):
+                continue  # what is indexed freely overlaps no other operand
+            for node in store.operands():
+                is_operand = node.op == "load" and self._slots[id(node)] == node.attr and not self._is_uniform(node)
+                if is_operand and node.attr != store.param:
+                    self._slots[id(node)] = copy = self._allocate(node)
+                    self.steps.append((_copy, node.attr, -1, -1, copy))
 
     def _is_uniform(self, node: Node) -> bool:
         """Whether the value is the same for all elements."""

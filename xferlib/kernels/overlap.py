@@ -35,7 +35,12 @@ class _Memory:
 def share_memory(
     one: tuple[int, tuple[int, ...], tuple[int, ...], int], two: tuple[int, tuple[int, ...], tuple[int, ...], int]
 ) -> bool:
-    """Whether two arrays, each (pointer, shape, strides, itemsize), have a byte in common; True if too hard to say."""
+    """Whether two arrays, each (pointer, shape, strides, itemsize), have a byte in common; True if too hard to say.
+
+    Empty arrays share nothing.
+    """
+    if 0 in one[1] or 0 in two[1]:
+        return False
     low_one, high_one = bounds(*one)
     low_two, high_two = bounds(*two)
     if high_one <= low_two or high_two <= low_one:
@@ -52,6 +57,8 @@ def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
 
 def is_self_overlapping(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     """Whether two elements of an array may share memory, as after broadcasting."""
+    if 0 in shape:
+        return False  # whatever its strides: NumPy's are often 0
     steps = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1)
     reach = itemsize
     for stride, extent in steps:

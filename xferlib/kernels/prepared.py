@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.cuda_engine import CudaPlan
 
 A = np.ndarray[Any, Any]
+Converter = Callable[[Any], A]
 
 
 class Prepared:
@@ -124,27 +125,23 @@ class HostCall(Prepared):
         self._is_numpy = self.backend.name == "numpy"
         self._plans: dict[bool, NumpyPlan] = {}
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
+        self._converters: list[tuple[int, Converter]] = []  # made at the first call: its scalars have the same types
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
-        self._apart = [(number, [two for one, two in self._pairs if one == number]) for number in self._written]
+        self._apart = [
+            (number, [(two, self._may_be_one(infos, number, two)) for one, two in self._pairs if one == number])
+            for number in self._written
+        ]
+
+    def _may_be_one(self, infos: dict[int, ArrayInfo], written: int, other: int) -> bool:
+        """Whether these arrays may be the same memory, which is so if they start at one address."""
+        is_free = not self._raw & {written, other} and other not in self.program.writes
+        return is_free and checks.is_same_memory(infos[written], infos[other]._replace(pointer=infos[written].pointer))
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
         if not self._is_numpy:
             values = [self.backend.host_view(each) if n in self._arrays else each for n, each in enumerate(given)]
-        is_aliased = self._is_in_place
-        for number, others in self._apart:
-            one = values[number]
-            flags = one.flags
-            if not flags.writeable:
-                self._check_written(number, _info(one, self.device))
-            owns = flags.owndata
-            for other in others:
-                two = values[other]
-                if owns and two.base is None and one is not two:
-                    continue
-                if np.may_share_memory(one, two):
-                    is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
-                    break
+        is_aliased = self._is_aliased(values) or self._is_in_place
         if not self._is_plain:
             return self._run_converted(given, values, is_aliased=is_aliased)
         if _recording.active is None and (plan := self._plans.get(is_aliased)) is not None:
@@ -153,11 +150,37 @@ class HostCall(Prepared):
             self._compute(is_aliased, values)
         return self._returned(given) if self._only is None else given[self._only]
 
+    def _is_aliased(self, values: Sequence[A]) -> bool:
+        """Whether an output is an input; an error if it overlaps one in part, or cannot be written."""
+        is_aliased = False
+        for number, others in self._apart:
+            one = values[number]
+            flags = one.flags
+            if not flags.writeable:
+                self._check_written(number, _info(one, self.device))
+            owns = flags.owndata
+            for other, may_be_one in others:
+                two = values[other]
+                if one is two and may_be_one:
+                    is_aliased = True
+                    continue
+                if owns and two.base is None and one is not two:
+                    continue
+                if np.may_share_memory(one, two):
+                    if may_be_one and _pointer(one) == _pointer(two):
+                        is_aliased = True
+                        continue
+                    is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
+                    break
+        return is_aliased
+
     def _run_converted(self, given: Sequence[Any], values: list[Any], *, is_aliased: bool) -> Any:
         missing = [None] * (len(self._names) - len(given))
         operands, results = [*values, *missing], [*given, *missing]
-        for number in self._scalars:
-            operands[number] = np.array(self._scalar(number, given[number]))
+        if len(self._converters) < len(self._scalars):
+            self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
+        for number, converter in self._converters:
+            operands[number] = converter(given[number])
         for number in self._omitted:
             operands[number], results[number] = self._new_output(number)
         for number in self._swapped:
@@ -168,8 +191,12 @@ class HostCall(Prepared):
                 values[number][...] = operands[number]
         return self._returned(results)
 
+    def _converter(self, number: int, kind: type) -> Converter:
+        ranges = self._ranges.get(number, ())
+        return checks.scalar_converter(kind, self.program.params[number].dtype, ranges, self._names[number])
+
     def _compute(self, is_aliased: bool, operands: list[Any]) -> None:
-        plan = self._plan(is_aliased, operands)
+        plan = self._plans.get(is_aliased) or self._plan(is_aliased, operands)
         if (recorder := _recording.active) is None:
             plan.run(operands)
         else:
@@ -278,5 +305,9 @@ class CudaCall(Prepared):
 
 
 def _info(array: A, device: Device) -> ArrayInfo:
-    pointer = array.__array_interface__["data"][0]
-    return ArrayInfo(pointer, array.shape, array.strides, array.dtype, device, array.flags.writeable)
+    return ArrayInfo(_pointer(array), array.shape, array.strides, array.dtype, device, array.flags.writeable)
+
+
+def _pointer(array: A) -> int:
+    pointer: int = array.__array_interface__["data"][0]
+    return pointer

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math as _math
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _recording
 from xferlib._array import ArrayInfo
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
@@ -20,9 +18,8 @@ from xferlib.kernels.reduction_calls import (
     CudaReductionCall,
     ReductionCall,
     check_axes,
-    run_host,
 )
-from xferlib.kernels.reduction_numpy import NumpyReduction
+from xferlib.kernels.reduction_host import HostReductionCall
 from xferlib.kernels.reduction_spec import ReductionDefinition, ReductionSpec, SnippetReduction
 
 if TYPE_CHECKING:
@@ -37,8 +34,7 @@ class ReductionKernel:
         self.name = definition.name
         self._specs: dict[Any, ReductionSpec] = {}
         self._plans: dict[Any, CudaReduction] = {}
-        self._host_plans: dict[tuple[int, int, int], NumpyReduction] = {}
-        self._ready: dict[Hashable, CudaReductionCall] = {}
+        self._ready: dict[Hashable, HostReductionCall | CudaReductionCall] = {}
 
     def __repr__(self) -> str:
         return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
@@ -60,25 +56,31 @@ class ReductionKernel:
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
-        key = self._key(args, axis, keepdims) if out is None else None
-        ready = self._ready.get(key)
-        return ready.run(args) if ready is not None else self._first_call(args, axis, out, key, keepdims=keepdims)
+        key = self._key(args, axis, keepdims)
+        call = self._ready.get(key)
+        if call is None:
+            call = self._prepare(args, axis, keepdims=keepdims)
+            if key is not None:
+                if len(self._ready) >= MOST_PLANS:
+                    self._ready.clear()
+                self._ready[key] = call
+        return call.run(args) if out is None else call.run_into(args, out)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """What a prepared call depends on; None where the checks must say what is wrong."""
-        if type(axis) is tuple:
-            kinds: Any = tuple(map(type, axis))  # True is no axis, but equal to 1
-        elif axis is None or type(axis) is int:
-            kinds = None
-        else:
-            return None
+        if axis is None or type(axis) is int:
+            kinds: Any = None
+        else:  # True is no axis, but equal to 1
+            kinds = tuple(map(type, axis)) if type(axis) is tuple else (type(axis),)
+            if not all(issubclass(kind, (int, np.integer)) for kind in kinds):
+                return None
         try:
             return (axis, kinds, keepdims, *[checks.reader(each).signature(each) for each in args])
         except Exception:  # no array, or one that cannot be used
             return None
 
-    def _first_call(self, args: Sequence[Any], axis: Axis, out: Any, key: Hashable, *, keepdims: bool) -> Any:
-        """A call of a kind not seen before, or one to given arrays: check it, run it."""
+    def _prepare(self, args: Sequence[Any], axis: Axis, *, keepdims: bool) -> HostReductionCall | CudaReductionCall:
+        """A call of a kind not seen before: check all but its output."""
         names = self.definition.names
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
@@ -86,33 +88,15 @@ class ReductionKernel:
         spec = self._spec(args, infos)
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
-        count = _math.prod(shape[each] for each in axes)
-        if count == 0 and spec.identity is None:
+        if spec.identity is None and 0 in [shape[each] for each in axes]:
             raise KernelTypeError(
                 f"{self.name}(): axis {axis} of shape {shape} has no elements, and the reduction no identity; give one"
             )
-        call = ReductionCall(self.name, backend, device, spec, shape, axes, self._host_plans, keepdims=keepdims)
+        labels = [names[number] for number in infos]
+        call = ReductionCall(self.name, backend, device, spec, shape, axes, labels, keepdims=keepdims)
         if device.kind == "cuda":
-            prepared = CudaReductionCall(call, infos, self._cuda_plan)
-            if out is not None:
-                return prepared.run_into(names, args, call.outputs(out))
-            if key is not None:
-                if len(self._ready) >= MOST_PLANS:
-                    self._ready.clear()
-                self._ready[key] = prepared
-            return prepared.run(args)
-        results = call.outputs(out)
-        if device.kind == "sim":
-            from xferlib.sim.calls import reduce
-
-            reduce(self.name, lambda given, into: run_host(call, given, infos, into, count), args, results)
-        elif (recorder := _recording.active) is None:
-            run_host(call, args, infos, results, count)
-        else:
-            nbytes = sum(info.nbytes for info in infos.values())
-            run = lambda: run_host(call, args, infos, results, count)
-            recorder.on_host(_recording.Kind.KERNEL, self.name, nbytes, backend.at(device), device, run)
-        return call.returned(results)
+            return CudaReductionCall(call, infos, self._cuda_plan)
+        return HostReductionCall(call, infos)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
         kinds: list[Kind] = []

@@ -1,8 +1,7 @@
-"""One call of a reduction: what its arguments decide, its results, and its run on a CPU or a CUDA device."""
+"""One call of a reduction: what its arguments decide, its results, and its run on a CUDA device."""
 
 from __future__ import annotations
 
-import math as _math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from xferlib._counts import whole
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.layout import Layout, broadcast_strides
-from xferlib.kernels.reduction_numpy import NumpyReduction
 from xferlib.kernels.reduction_spec import ReductionSpec
 
 if TYPE_CHECKING:
@@ -38,11 +36,11 @@ class ReductionCall:
         spec: ReductionSpec,
         shape: tuple[int, ...],
         axes: tuple[int, ...],
-        host_plans: dict[tuple[int, int, int], NumpyReduction],
+        labels: Sequence[str],
         *,
         keepdims: bool,
     ) -> None:
-        self._host_plans = host_plans
+        self._labels = labels
         self.name = name
         self.backend = backend
         self.device = device
@@ -82,23 +80,14 @@ class ReductionCall:
     def returned(self, results: list[Any]) -> Any:
         return results[0] if len(results) == 1 else tuple(results)
 
-    def host_plan(self, rows: int, count: int) -> NumpyReduction:
-        """The reduction on a CPU, remembered: to build it takes longer than to run a small one."""
-        key = (id(self.spec), rows, count)
-        plan = self._host_plans.get(key)
-        if plan is None:
-            if len(self._host_plans) >= MOST_PLANS:
-                self._host_plans.clear()
-            plan = self._host_plans[key] = NumpyReduction(self.spec, rows, count)
-        return plan
-
     def scalars(self, args: Sequence[Any]) -> list[np.generic]:
         return [checks.convert_scalar(args[number], param.dtype, param.name) for number, param in self._scalar_params]
 
-    def check_overlap(self, names: Sequence[str], arrays: Sequence[ArrayInfo], outputs: Sequence[ArrayInfo]) -> None:
+    def check_overlap(self, arrays: Sequence[ArrayInfo], outputs: Sequence[ArrayInfo]) -> None:
+        """Refuse outputs that share memory with an input or with each other."""
         infos = dict(enumerate([*arrays, *outputs]))
         written = frozenset(range(len(arrays), len(infos)))
-        labels = [*names[: len(arrays)], *(f"out{number}" for number in range(len(outputs)))]
+        labels = [*self._labels, *(f"out{number}" for number in range(len(outputs)))]
         if checks.check_overlap(self.name, labels, infos, written, written):
             raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
 
@@ -155,14 +144,15 @@ class CudaReductionCall:
         self._keep_alive(args, results, stream)
         return call.returned(results)
 
-    def run_into(self, names: Sequence[str], args: Sequence[Any], results: list[Any]) -> Any:
-        """Reduce to given arrays, of the right shape and dtype."""
-        call = self._call
-        outputs = [self._owner.view(each) for each in results]
-        call.check_overlap(names, self._infos, outputs)
-        stream = self._owner.stream_current(call.device)
-        plan = self._plan(self._infos, results)
-        self._launch(plan, [info.pointer for info in (*self._infos, *outputs)], args, results, stream)
+    def run_into(self, args: Sequence[Any], out: Any) -> Any:
+        """Reduce to given arrays, which are checked."""
+        call, owner = self._call, self._owner
+        results = call.outputs(out)
+        arrays, outputs = ([*map(owner.view, each)] for each in ([args[number] for number in self._arrays], results))
+        call.check_overlap(arrays, outputs)
+        stream = owner.stream_current(call.device)
+        plan = self._plan(arrays, results)
+        self._launch(plan, [info.pointer for info in (*arrays, *outputs)], args, results, stream)
         self._keep_alive(args, results, stream)
         return call.returned(results)
 
@@ -200,29 +190,3 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     if len(result) < len(given):
         raise KernelTypeError(f"{name}(): axis {axis} names an axis twice")
     return tuple(sorted(result))
-
-
-def run_host(
-    call: ReductionCall, args: Sequence[Any], infos: dict[int, ArrayInfo], results: list[Any], count: int
-) -> None:
-    owner = call.backend.at(call.device)
-    order = (*call.kept, *call.axes)
-    rows = _math.prod(call.kept_shape)
-    scalars = iter(call.scalars(args))
-    operands: list[np.ndarray[Any, Any]] = []
-    arrays = []
-    for number, each in enumerate(args):
-        if number not in infos:
-            operands.append(np.array(next(scalars)))
-            continue
-        host = owner.host_view(each)
-        arrays.append(infos[number])
-        native = host.astype(host.dtype.newbyteorder("=")) if not host.dtype.isnative else host
-        operands.append(np.broadcast_to(native, call.shape).transpose(order).reshape(rows, count))
-    targets = [owner.host_view(each) for each in results]
-    call.check_overlap([f"argument {n}" for n in infos], arrays, [owner.view(each) for each in results])
-    buffers = [np.empty(rows, dtype) for dtype in call.spec.output_dtypes]
-    if rows:
-        call.host_plan(rows, count).run(operands, buffers)
-    for target, buffer in zip(targets, buffers, strict=True):
-        target[...] = buffer.reshape(call.result_shape)

@@ -3,75 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Any
 
 import numpy as np
 
-from xferlib import _config
-from xferlib.kernels.ir import INT64, Program
-from xferlib.kernels.numpy_steps import Recipe, execute
+from xferlib.kernels import numpy_costs, order_free, reduction_tree
+from xferlib.kernels.block_function import BlockFunction
+from xferlib.kernels.ir import INT64
+from xferlib.kernels.numpy_engine import most_threads, quiet_context
+from xferlib.kernels.numpy_ops import scratch_of
+from xferlib.kernels.reduction_small import SmallReduction
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 A = np.ndarray[Any, Any]
+Piece = tuple[slice, slice, int]
+"""Rows, columns, and the number of the piece among those of its rows."""
 
+SMALL = 4 * LEAF
+"""The most elements of a reduction that runs in memory kept by its plan."""
 _BLOCK = 64 * LEAF
 """Elements that are reduced at a time."""
-_MAPPED = 8 * LEAF
-"""The same where they are computed first, in temporaries that should stay in cache."""
-
-
-class BlockFunction:
-    """A program on arrays of one shape, given anew at each call."""
-
-    def __init__(self, program: Program, size: int) -> None:
-        whole = np.broadcast_to(np.empty((), np.uint8), (max(size, 1),))
-        operands = [np.empty(()) if param.is_scalar else whole for param in program.params]
-        is_single = len([node for node in program.nodes if node.op not in ("load", "const")]) <= 1
-        self.recipe = Recipe(program, operands, whole.size, is_aliased=not is_single, keeps_strides=True)
-        self._arrays = [number for number, param in enumerate(program.params) if not param.is_scalar]
-        steps = self.recipe.all_steps
-        is_plain = len(steps) == 1 and max(steps[0][1:]) < len(program.params)
-        self._only = steps[0] if is_plain else None
-
-    @property
-    def ufunc(self) -> np.ufunc | None:
-        """What it is on two operands, if that is a function of NumPy's; None for anything else."""
-        if self._only is None or self._only[1:3] != (0, 1) or not isinstance(self._only[0], np.ufunc):
-            return None
-        return self._only[0]
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether the results are the operands as they are."""
-        program = self.recipe.program
-        return all(
-            store.value.op == "load" and not program.params[store.value.attr].is_scalar for store in program.stores
-        )
-
-    def __call__(self, operands: Sequence[A], first: int = 0) -> None:
-        """Run; all arrays that are not scalars have one shape."""
-        if self._only is not None:
-            execute([self._only], operands)
-            return
-        recipe = self.recipe
-        env = recipe.environment(None)
-        for number, operand in enumerate(operands):
-            env[number] = operand
-        recipe.bind_scratch(env, operands[self._arrays[-1]].shape)
-        if recipe.uses_index:
-            env[recipe.first_slot] = np.array(first, INT64)
-        execute(recipe.all_steps, env)
-
-
-def _folded(ufunc: np.ufunc, leaves: A) -> A:
-    """The last axis, `LEAF` elements that lie forwards in memory, as `_leaf` does it, in half the time."""
-    rows = leaves.reshape(*leaves.shape[:-1], LEAF // LANES, LANES)
-    total: A = ufunc.reduce(rows, axis=-2, dtype=leaves.dtype)
-    step = LANES // 2
-    while step:
-        total = ufunc(total[..., :step], total[..., step : 2 * step])
-        step //= 2
-    return total[..., 0]
+_LEAST_MAPPED, _MOST_MAPPED = 8, 32
+_CACHE_NBYTES = 1 << 21
+"""Where elements are computed first, as many leaves at a time as stay in cache with their temporaries."""
 
 
 class NumpyReduction:
@@ -81,11 +36,19 @@ class NumpyReduction:
         self._spec = spec
         self._rows = rows
         self._count = count
-        self._threads = _config.get().threads or _config.usable_cores()
+        self._sizes = [np.array(rows * count, INT64), np.array(rows, INT64)]
         self._map = BlockFunction(spec.map_program, count)
-        self._combine = BlockFunction(spec.combine, 1)
+        self._combine = BlockFunction(spec.combine, 1, is_aliased=True)
         self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
+        self._free = order_free.fold_of(spec.combine)
         self._post = BlockFunction(spec.post, 1)
+        # The number of an element counts along its own row.
+        self._is_by_row = self._map.recipe.uses_index and rows > 1
+        self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
+        nodes = [*spec.map_program.nodes, *spec.combine.nodes]
+        self._work_ns = rows * count * numpy_costs.ns_per_element(nodes)
+        self._idle: list[SmallReduction] = []
+        self._quiet: list[Context] = []
 
     def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
         """Reduce.
@@ -94,65 +57,119 @@ class NumpyReduction:
             operands: The inputs seen in shape (rows, count); scalars zero-dimensional.
             outputs: Arrays of shape (rows,).
         """
-        from xferlib._workers import Computation, workers
+        try:
+            quiet = self._quiet.pop()
+        except IndexError:  # the first call, or one beside others
+            quiet = quiet_context()
+        quiet.run(self._run, operands, outputs)
+        self._quiet.append(quiet)
 
+    def _run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
         spec = self._spec
-        sizes = [np.array(self._rows * self._count, INT64), np.array(self._rows, INT64)]
-        with np.errstate(all="ignore"):
-            if self._count == 0:
-                assert spec.identity is not None
-                pairs = zip(spec.identity, spec.accumulators, strict=True)
-                empty = [np.full(self._rows, value, dtype) for value, dtype in pairs]
-                self._post([*empty, *sizes, *outputs])
-                return
-        if spec.shortcut is not None:
-            with np.errstate(all="ignore"):
-                outputs[0][...] = spec.shortcut(operands[0])
+        if self._rows == 0:
             return
-        leaves = -(-self._count // LEAF)
-        partial = [np.empty((self._rows, leaves), dtype) for dtype in spec.accumulators]
+        if self._count == 0:
+            assert spec.identity is not None
+            pairs = zip(spec.identity, spec.accumulators, strict=True)
+            self._finish([np.full(self._rows, value, dtype) for value, dtype in pairs], outputs)
+        elif spec.shortcut is not None:
+            outputs[0][...] = spec.shortcut(operands[0])
+        elif self._is_small:
+            try:
+                small = self._idle.pop()
+            except IndexError:
+                small = self._small()
+            small.run(operands, outputs)
+            self._idle.append(small)
+        else:
+            self._finish(self._reduced(operands), outputs)
+
+    def _finish(self, accumulators: Sequence[A], outputs: Sequence[A]) -> None:
+        self._post([*accumulators, *self._sizes, *outputs])
+
+    def _small(self) -> SmallReduction:
+        shape = (self._rows, self._count)
+        return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
+
+    # --- large ones
+    def _reduced(self, operands: Sequence[A]) -> list[A]:
+        """The accumulators of all rows."""
         pieces = self._pieces()
+        columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF)
+        partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
+        helpers = numpy_costs.helpers(self._work_ns, len(pieces), most_threads())
+        if not helpers:
+            for piece in pieces:
+                self._fold(operands, partial, *piece)
+        else:
+            self._fold_in_threads(operands, partial, pieces, helpers)
+        if self._free is not None:
+            return [self._free(partial[0])]
+        for mine, other in reduction_tree.pairs(partial):
+            self._combine([*mine, *other, *mine])
+        return [each[:, 0] for each in partial]
+
+    def _fold_in_threads(self, operands: Sequence[A], partial: list[A], pieces: list[Piece], helpers: int) -> None:
+        from xferlib._workers import Computation, workers
 
         def work(take: Callable[[], int]) -> None:
             with np.errstate(all="ignore"):
                 while (number := take()) >= 0:
                     self._fold(operands, partial, *pieces[number])
 
-        workers.run(Computation(len(pieces), work, helpers=min(len(pieces), self._threads) - 1))
-        with np.errstate(all="ignore"):
-            accumulators = self._pairs(partial)
-            self._post([*(each[:, 0] for each in accumulators), *sizes, *outputs])
+        workers.run(Computation(len(pieces), work, helpers=helpers))
 
-    def _pieces(self) -> list[tuple[slice, slice]]:
+    def _pieces(self) -> list[Piece]:
         """Blocks of rows and of elements; the latter start at leaves."""
         # Many threads spend their time handing the GIL over, unless each holds it seldom.
-        block = (_BLOCK if self._map.is_copy else _MAPPED) * max(1, self._threads // 4)
+        block = self._block() * max(1, most_threads() // 4)
         step = min(-(-self._count // LEAF) * LEAF, block)
         rows = max(1, block // min(step, self._count))
         return [
-            (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)))
+            (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)), number)
             for row in range(0, self._rows, rows)
-            for start in range(0, self._count, step)
+            for number, start in enumerate(range(0, self._count, step))
         ]
 
-    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice) -> None:
-        """Map a block and reduce each of its leaves into ``partial``."""
+    def _block(self) -> int:
+        if self._map.is_copy:
+            return _BLOCK
+        nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
+        return LEAF * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF))
+
+    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
+        """Map a block and reduce it, or each of its leaves, into ``partial``."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
-        self._reduce_leaves(self._mapped(blocks, shape, columns.start), partial, rows, columns.start // LEAF)
+        mapped = self._mapped(blocks, shape, columns.start)
+        if self._free is not None:
+            partial[0][rows, number] = self._free(mapped[0])
+        else:
+            self._reduce_leaves(mapped, partial, rows, columns.start // LEAF)
 
     def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
         """The accumulators of a block of elements; the elements themselves where those are it."""
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]
-        mapped = [np.empty(shape, dtype) for dtype in self._spec.accumulators]
-        if self._map.recipe.uses_index:  # the number counts along the row alone
+        if self._is_by_row:
+            mapped = self._temporaries(shape)
             for row in range(shape[0]):
                 parts = [each if each.ndim == 0 else each[row] for each in blocks]
                 self._map([*parts, *(each[row] for each in mapped)], start)
-        else:
-            self._map([*blocks, *mapped])
+            return mapped
+        # Columns that lie side by side are mapped and stay so: a transposition would cost more than the arithmetic.
+        strides = next(each.strides for each in blocks if each.ndim)
+        if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
+            mapped = self._temporaries(shape[::-1])
+            self._map([*(each.T for each in blocks), *mapped], start)
+            return [each.T for each in mapped]
+        mapped = self._temporaries(shape)
+        self._map([*blocks, *mapped], start)
         return mapped
+
+    def _temporaries(self, shape: tuple[int, ...]) -> list[A]:
+        """Memory for the accumulators of a block, of this thread, until the next block."""
+        return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
 
     def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
         shape = mapped[0].shape
@@ -167,38 +184,39 @@ class NumpyReduction:
                 target[rows, leaf + whole : leaf + whole + 1] = value
 
     def _leaf(self, values: list[A]) -> list[A]:
-        """The last axis, of at most `LEAF` elements, reduced: rows of lanes one after the other, then halves."""
+        """The last axis, of at most `LEAF` elements, reduced."""
+        lanes = self._lanes(values)
+        ufunc = self._ufunc
+        for mine, other in reduction_tree.halves(lanes):
+            if ufunc is not None:
+                ufunc(mine[0], other[0], mine[0])
+            else:
+                self._combine([*mine, *other, *mine])
+        return [each[..., 0] for each in lanes]
+
+    def _lanes(self, values: list[A]) -> list[A]:
+        """Rows of lanes, one after the other; in memory as the values are."""
         count = values[0].shape[-1]
+        rows = count // LANES
         # NumPy folds an outer axis in its order, unless it walks backwards through memory.
-        if self._ufunc is not None and count == LEAF and values[0].strides[-1] > 0:
-            return [_folded(self._ufunc, values[0])]
-        lanes = min(count, LANES)
-        total = [each[..., :lanes].copy() for each in values]
-        for start in range(LANES, count, LANES):
-            width = min(LANES, count - start)
-            self._take_in(total, [each[..., start : start + width] for each in values], width)
-        step = LANES // 2
-        while step:
-            width = min(step, max(lanes - step, 0))
-            if width:
-                self._take_in(total, [each[..., step : step + width] for each in total], width)
-                lanes = step
-            step //= 2
-        return [each[..., 0] for each in total]
+        if self._ufunc is not None and rows > 1 and values[0].strides[-1] > 0:
+            split = values[0][..., : rows * LANES].reshape(*values[0].shape[:-1], rows, LANES)
+            lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
+            start = rows * LANES
+        else:
+            lanes = [_copied(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
+            start = LANES
+        for first in range(start, count, LANES):
+            width = min(LANES, count - first)
+            mine = [each[..., :width] for each in lanes]
+            self._combine([*mine, *(each[..., first : first + width] for each in values), *mine])
+        return lanes
 
-    def _take_in(self, total: list[A], other: list[A], width: int) -> None:
-        mine = [each[..., :width] for each in total]
-        self._combine([*mine, *other, *mine])
 
-    def _pairs(self, partial: list[A]) -> list[A]:
-        """Neighbours combined, level by level."""
-        while (count := partial[0].shape[1]) > 1:
-            even = count - count % 2
-            left, right = [each[:, 0:even:2] for each in partial], [each[:, 1:even:2] for each in partial]
-            merged = [np.empty((self._rows, (count + 1) // 2), each.dtype) for each in partial]
-            self._combine([*left, *right, *(each[:, : even // 2] for each in merged)])
-            if count % 2:
-                for target, each in zip(merged, partial, strict=True):
-                    target[:, -1] = each[:, -1]
-            partial = merged
-        return partial
+def _copied(values: A, name: str) -> A:
+    """A copy in this thread's memory, which lies as the values do: rows side by side, or their elements."""
+    is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
+    shape = values.shape
+    copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)
+    np.copyto(copy, values)
+    return copy
