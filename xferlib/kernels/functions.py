@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import complex_functions, lower, lower_complex
+from xferlib.kernels import complex_division, complex_functions, lower, lower_complex
 from xferlib.kernels.ir import FLOAT16, FLOAT32, DType
 from xferlib.kernels.lower import Lowering, by_kind, call, call_wide, core, logical
 
@@ -89,7 +89,7 @@ def _define_arithmetic() -> None:
         product = lower_complex.complex_multiply if op == "mul" else lower_complex.each_part(op)
         kinds = "biufc" if logic else "iufc"
         _add(name, 2, kinds, by_kind(b=core(logic or "and"), i=core(op), f=core(op), c=product), guarantee=ROUNDED)
-    _add("divide", 2, "fc", by_kind(f=core("div"), c=lower_complex.complex_divide), guarantee=ROUNDED)
+    _add("divide", 2, "fc", by_kind(f=core("div"), c=complex_division.divide), guarantee=ROUNDED)
     _add("floor_divide", 2, "iuf", by_kind(i=core("floordiv"), f=lower.floor_divide), guarantee=FORMULA)
     _add("remainder", 2, "iuf", by_kind(i=core("floormod"), f=lower.remainder), guarantee=FORMULA)
     _add("fmod", 2, "iuf", by_kind(i=core("imod"), f=core("fmod")))

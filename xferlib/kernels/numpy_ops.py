@@ -14,6 +14,7 @@ import numpy as np
 
 from xferlib.kernels import fma, rounding
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, DType, Node, is_float, is_integer
+from xferlib.kernels.steady import steady
 
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -58,11 +59,11 @@ def operation(node: Node, math: str) -> tuple[Operation, bool]:
 def _call(node: Node, math: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
-        return _rsqrt if node.dtype == FLOAT64 or math == "fast" else rounding.rounded("rsqrt", _rsqrt)
+        return _rsqrt if math == "fast" else rounding.rounded("rsqrt", _rsqrt)
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and math == "exact":
         return rounding.rounded(name, function)
-    return function
+    return steady(function) if node.dtype == FLOAT64 else function
 
 
 def _rsqrt(x: A, out: A) -> None:
