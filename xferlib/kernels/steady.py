@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels.circular import mended
+
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
 
@@ -21,10 +23,13 @@ _local = threading.local()
 
 def steady(function: np.ufunc) -> Operation:
     """``function(*operands, out)`` of float64, the same bits for a value wherever it lies."""
-    return _steady_one(function) if function.nin == 1 else _steady_two(function)
+    if function.nin == 2:
+        return _steady_two(function)
+    name = function.__name__
+    return _steady_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
 
 
-def _steady_one(function: np.ufunc) -> Operation:
+def _steady_one(function: Operation) -> Operation:
     def compute(x: A, out: A) -> None:
         if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
             function(x, out)
