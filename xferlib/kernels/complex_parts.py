@@ -136,6 +136,15 @@ class Functions:
         result = (result + result.of(64 * LN2).with_sign_of(x)).where(is_large, result)
         return x.where(self.unlike(x.is_finite()), result)
 
+    def arcsinh_of_cross(self, p: Real, c: Real, q: Real, a: Real) -> Real:
+        """Of ``p * c - q * a``, which may be beyond the range of float64."""
+        cross = self.arcsinh(p * c - q * a)
+        if self.is_single:
+            return cross
+        quarter = (p * 0.25) * c - (q * 0.25) * a
+        far = (self.log(abs(quarter)) + 3 * LN2).with_sign_of(quarter)  # arcsinh v: log 2v
+        return far.where(abs(quarter).compared("gt", 2.0**1000), cross)
+
     def root(self, x: Real, y: Real) -> Pair:
         """The square root of x + iy."""
         if self.is_single:
