@@ -25,8 +25,7 @@ def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """Function ``name`` on contiguous arrays, from NumPy's."""
 
     def compute(x: A, out: A) -> None:
-        least, most = np.minimum.reduce(x, axis=None), np.maximum.reduce(x, axis=None)
-        if least >= -_LARGE and most <= _LARGE:
+        if _are_moderate(x):
             function(x, out)
             return
         source = x.copy()  # the output may be the operand
@@ -34,6 +33,13 @@ def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
         _mend(name, source, out)
 
     return compute
+
+
+def _are_moderate(x: A) -> bool:
+    """Whether no argument is large; never wrongly so, and false beside NaN."""
+    if x.size <= 1024:  # the sum of squares: a third of the time of two reductions
+        return bool(np.vdot(x, x) <= _LARGE * _LARGE)
+    return bool(np.minimum.reduce(x, axis=None) >= -_LARGE and np.maximum.reduce(x, axis=None) <= _LARGE)
 
 
 def _mend(name: str, x: A, out: A) -> None:
