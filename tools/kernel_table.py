@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.functions import ALIASES, TABLE, guarantee
+from xferlib.kernels.functions import ALIASES, TABLE, guarantee, measurable
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "kernels.md"
+FIGURES = Path(__file__).with_name("kernel_ulps.json")
 BEGIN, END = "<!-- guarantees -->", "<!-- end of guarantees -->"
+BEGIN_FIGURES, END_FIGURES = "<!-- figures -->", "<!-- end of figures -->"
 COLUMNS = ("bool and integers", "float16", "float32", "float64", "complex64", "complex128")
 _DTYPES = ("int32", "float16", "float32", "float64", "complex64", "complex128")
 
@@ -39,11 +43,33 @@ def _cell(name: str, dtype: str) -> str:
     return ("rounded" if found.bound_ulp == 0.5 else f"{found.bound_ulp:g} ulp") + mark
 
 
+def figures() -> str:
+    """The largest distances found, beside the published bounds: "found of bound", a column for each machine."""
+    found: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    dtypes = ("float64", "complex64", "complex128")
+    columns = [(dtype, machine) for dtype in dtypes for machine in sorted(found, reverse=True)]
+    lines = [f"| function | {' | '.join(f'{dtype}, {machine}' for dtype, machine in columns)} |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    for name in sorted({name for dtype in dtypes for name in measurable(dtype)}):
+        cells = [_figure(found[machine].get(dtype, {}).get(name), name, dtype) for dtype, machine in columns]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _figure(found: dict[str, Any] | None, name: str, dtype: str) -> str:
+    return "" if found is None else f"{found['ulp']:.2f} of {guarantee(name, dtype).bound_ulp:g}"
+
+
 def updated(page: str) -> str:
-    """The page with the table in its place."""
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
+    """The page with the tables in their places."""
+    page = _replaced(page, BEGIN, table(), END)
+    return _replaced(page, BEGIN_FIGURES, figures(), END_FIGURES)
+
+
+def _replaced(page: str, begin: str, text: str, end: str) -> str:
+    head, _, rest = page.partition(begin)
+    _, _, tail = rest.partition(end)
+    return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
 if __name__ == "__main__":

@@ -51,16 +51,27 @@ class Functions:
     def exp_factors(self, x: Real) -> Pair:
         """Two factors of e^x, neither of which overflows before their product with something small does."""
         is_big = abs(x).compared("gt", self.big)
-        half = self.of_part("exp", x * 0.5)
-        return half.where(is_big, self.of_part("exp", x)), half.where(is_big, 1.0)
+        one, two = self._big_factors(x)
+        return one.where(is_big, self.of_part("exp", x)), two.where(is_big, 1.0)
+
+    def _big_factors(self, x: Real) -> Pair:
+        """The same where ``x`` is big: a power of two apart, or where that is not enough two halves."""
+        if not self.is_single:
+            half = self.of_part("exp", x * 0.5)
+            return half, half
+        is_negative = x.compared("lt", 0.0)
+        moved = x + x.of(160 * LN2).where(is_negative, -160 * LN2)
+        power = x.of(2.0**-160).where(is_negative, 2.0**160)
+        moved = moved.minimum(88.0).maximum(-200.0)  # beyond, every product is infinite or 0 in complex64
+        return self.at("exp", moved, lambda value: self.of_part("exp", value)), power
 
     def hyperbolic_factors(self, x: Real) -> tuple[Real, Real, Real]:
         """sinh and cosh of ``x``, both without the third value as a factor."""
         is_big = abs(x).compared("gt", self.big)
-        half = self.of_part("exp", abs(x) * 0.5)
-        sinh = (half * 0.5).with_sign_of(x).where(is_big, self.of_part("sinh", x))
-        cosh = (half * 0.5).where(is_big, self.of_part("cosh", x))
-        return sinh, cosh, half.where(is_big, 1.0)
+        one, two = self._big_factors(abs(x))
+        sinh = (one * 0.5).with_sign_of(x).where(is_big, self.of_part("sinh", x))
+        cosh = (one * 0.5).where(is_big, self.of_part("cosh", x))
+        return sinh, cosh, two.where(is_big, 1.0)
 
     def angle(self, y: Real, x: Real) -> Real:
         """The angle of the point (x, y)."""
@@ -83,9 +94,10 @@ class Functions:
         """The logarithm of a positive value, given that value less one too: accurate where the value is near 1."""
         is_near = self.both(less_one.compared("gt", -0.5), less_one.compared("lt", 1.0))
         near = self.at("log1p", less_one.of(0.0).where(self.unlike(is_near), less_one), lambda v: 1.0 / (1.0 + v))
-        return near.where(is_near, self._log_far(value))
+        return near.where(is_near, self.log(value))
 
-    def _log_far(self, value: Real) -> Real:
+    def log(self, value: Real) -> Real:
+        """The logarithm of a positive value, not near 1."""
         if not self.is_single:
             return self._call("log", value)
         b = self.b
@@ -98,17 +110,18 @@ class Functions:
         return value.where(self.unlike(value.is_finite()), result)
 
     def log_size(self, x: Real, y: Real, less_one: Real) -> Real:
-        """The logarithm of |x + iy|, given x² + y² - 1 accurate where that is near 0."""
+        """The logarithm of |x + iy|, given x² + y² - 1, which is accurate where it is not near -1."""
         if self.is_single:
             size = x * x + y * y
             result = self.log_of(size, less_one) * 0.5
         else:
             large = abs(x).maximum(abs(y))
-            is_large = large.compared("gt", 2.0**1000)
-            scale = large.of(0.25).where(is_large, 1.0)
+            is_large, is_small = large.compared("gt", 2.0**1000), large.compared("lt", 2.0**-900)
+            scale = large.of(0.25).where(is_large, large.of(2.0**128).where(is_small, 1.0))
+            rest = large.of(2 * LN2).where(is_large, large.of(-128 * LN2).where(is_small, 0.0))
             size = Real(self.b, lower.hypot(self.b, (x * scale).node, (y * scale).node))
-            far = self._call("log", size) + large.of(2 * LN2).where(is_large, 0.0)
-            is_near = self.both(less_one.compared("gt", -0.5), less_one.compared("lt", 1.0))
+            far = self._call("log", size) + rest
+            is_near = self.both(less_one.compared("gt", -0.75), less_one.compared("lt", 2.0**900))
             result = (self._call("log1p", less_one) * 0.5).where(is_near, far)
         is_infinite = self.b.op("or", x.is_infinite(), y.is_infinite())
         return result.of(np.inf).where(is_infinite, result)
@@ -122,6 +135,15 @@ class Functions:
         result = self.at("arcsinh", scaled, lambda v: 1.0 / (1.0 + v * v).sqrt())
         result = (result + result.of(64 * LN2).with_sign_of(x)).where(is_large, result)
         return x.where(self.unlike(x.is_finite()), result)
+
+    def arcsinh_of_cross(self, p: Real, c: Real, q: Real, a: Real) -> Real:
+        """Of ``p * c - q * a``, which may be beyond the range of float64."""
+        cross = self.arcsinh(p * c - q * a)
+        if self.is_single:
+            return cross
+        quarter = (p * 0.25) * c - (q * 0.25) * a
+        far = (self.log(abs(quarter)) + 3 * LN2).with_sign_of(quarter)  # arcsinh v: log 2v
+        return far.where(abs(quarter).compared("gt", 2.0**1000), cross)
 
     def root(self, x: Real, y: Real) -> Pair:
         """The square root of x + iy."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import cfunctions
+from xferlib.kernels import cfunctions, complex_division
 from xferlib.kernels.cscope import Scope
 from xferlib.kernels.cstatements import Statements
 from xferlib.kernels.ctext import SnippetText
@@ -31,13 +31,13 @@ from xferlib.kernels.ir import (
     is_complex,
     is_float,
 )
-from xferlib.kernels.lower_complex import complex_divide, complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.preamble import MOST_DEPTH, Function, Inliner
 from xferlib.kernels.types import C_TYPES, c_common, c_promoted, fits
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 _COMPLEX = {
-    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_divide,
+    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_division.divide,
     "==": complex_equal, "!=": complex_not_equal,
 }  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}

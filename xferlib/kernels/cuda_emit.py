@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xferlib.kernels.cuda_ops import c_type, constant, expression, loaded, stored
 from xferlib.kernels.ir import Program
+from xferlib.kernels.own_functions import expanded
 
 
 def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str = "0") -> tuple[list[str], list[str]]:
@@ -18,6 +19,7 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     Returns:
         The statements, and the names of the stored values in the order of the stores.
     """
+    program = expanded(program)
     names: dict[int, str] = {}
     lines = []
     for number, node in enumerate(program.nodes):

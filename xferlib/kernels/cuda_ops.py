@@ -189,7 +189,6 @@ def _call(node: Node, args: list[str], math: str) -> str:
     if node.dtype == FLOAT32 and math == "exact":
         return f"xf_exact_{name}({args[0]})"
     if name == "rsqrt":
-        is_double = node.dtype == FLOAT64
-        return f"__ddiv_rn(1.0, __dsqrt_rn({args[0]}))" if is_double else f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
+        return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from xferlib.kernels.cuda_ops import CALL_NAMES
 from xferlib.kernels.hard_cases import MARGIN_ULP, TABLES
 from xferlib.kernels.ir import FLOAT32, Node, Program
+from xferlib.kernels.own_functions import expanded
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """IEEE arithmetic. The generated code does not rely on them, what NVRTC's own functions do might."""
@@ -97,6 +98,7 @@ __device__ __noinline__ float xf_lookup(const unsigned int* table, int count, fl
 
 def prelude(programs: Iterable[Program]) -> str:
     """What the programs need, in an order that compiles."""
+    programs = list(map(expanded, programs))
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
     parts = [_TYPES] if names & {"complex64", "complex128"} else []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xferlib.kernels.cuda_ops import c_type, constant, expression, loaded, storage_type, stored
 from xferlib.kernels.cuda_prelude import prelude
 from xferlib.kernels.ir import DType, Node, Program
+from xferlib.kernels.own_functions import expanded
 
 ENTRY = "xf_kernel"
 
@@ -43,6 +44,7 @@ class Shape:
 
 def elementwise_source(program: Program, shape: Shape) -> str:
     """The whole source of the kernel, named `ENTRY`."""
+    program = expanded(program)
     writer = _Writer(program, shape)
     return prelude([program]) + writer.kernel()
 

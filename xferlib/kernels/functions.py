@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import complex_functions, lower, lower_complex
+from xferlib.kernels import bounds, complex_division, complex_functions, lower, lower_complex, own_functions
 from xferlib.kernels.ir import FLOAT16, FLOAT32, DType
 from xferlib.kernels.lower import Lowering, by_kind, call, call_wide, core, logical
 
@@ -89,7 +89,7 @@ def _define_arithmetic() -> None:
         product = lower_complex.complex_multiply if op == "mul" else lower_complex.each_part(op)
         kinds = "biufc" if logic else "iufc"
         _add(name, 2, kinds, by_kind(b=core(logic or "and"), i=core(op), f=core(op), c=product), guarantee=ROUNDED)
-    _add("divide", 2, "fc", by_kind(f=core("div"), c=lower_complex.complex_divide), guarantee=ROUNDED)
+    _add("divide", 2, "fc", by_kind(f=core("div"), c=complex_division.divide), guarantee=ROUNDED)
     _add("floor_divide", 2, "iuf", by_kind(i=core("floordiv"), f=lower.floor_divide), guarantee=FORMULA)
     _add("remainder", 2, "iuf", by_kind(i=core("floormod"), f=lower.remainder), guarantee=FORMULA)
     _add("fmod", 2, "iuf", by_kind(i=core("imod"), f=core("fmod")))
@@ -155,24 +155,17 @@ def _define_bits() -> None:
     _add("right_shift", 2, "iu", core("shr"))
 
 
-ULP64 = {
-    "exp": 1, "exp2": 1, "expm1": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1, "sin": 2, "cos": 2, "tan": 2,
-    "arcsin": 2, "arccos": 2, "arctan": 2, "sinh": 2, "cosh": 1, "tanh": 1, "arcsinh": 3, "arccosh": 3,
-    "arctanh": 2, "cbrt": 1, "rsqrt": 1,
-}  # fmt: skip
-"""float64 bounds in ulp: the larger of CUDA's table (CUDA C++ Programming Guide, Mathematical Functions) and 1."""
-
-
 def _define_functions() -> None:
-    for name, ulp in ULP64.items():
+    for name, ulp in bounds.FLOAT64.items():
         kinds = "fc" if name in complex_functions.FORMULAS else "f"
         _add(name, 1, kinds, call(name), guarantee=ROUNDED, ulp64=ulp, ufunc="sqrt" if name == "rsqrt" else None)
     near = Guarantee(bound_ulp=0.5001, is_identical=False)
     powers = by_kind(i=lower.integer_power, f=call_wide("power"), c=complex_functions.power)
-    _add("power", 2, "iufc", powers, guarantee=near, ulp64=2)
-    _add("arctan2", 2, "f", call_wide("arctan2"), guarantee=near, ulp64=2)
-    _add("hypot", 2, "f", lower.hypot, guarantee=FORMULA, ulp64=2)
-    _add("logaddexp", 2, "f", lower.logaddexp, guarantee=FORMULA, ulp64=math.inf)  # the sum may cancel
+    pairs = bounds.FLOAT64_PAIRS
+    _add("power", 2, "iufc", powers, guarantee=near, ulp64=pairs["power"])
+    _add("arctan2", 2, "f", call_wide("arctan2"), guarantee=near, ulp64=pairs["arctan2"])
+    _add("hypot", 2, "f", lower.hypot, guarantee=FORMULA, ulp64=pairs["hypot"])
+    _add("logaddexp", 2, "f", lower.logaddexp, guarantee=FORMULA, ulp64=pairs["logaddexp"])
 
 
 _define_arithmetic()
@@ -181,7 +174,7 @@ _define_predicates()
 _define_bits()
 _define_functions()
 
-CALLS = tuple(ULP64)
+CALLS = tuple(bounds.FLOAT64)
 """The functions of one float argument: correctly rounded in float32."""
 
 
@@ -214,13 +207,20 @@ def guarantee(name: str, dtype: Any) -> Guarantee:
         return function.guarantee
     if function.ulp64 == math.inf:
         return LOOSE
-    return Guarantee(bound_ulp=function.ulp64, is_identical=function.name in ("hypot", "rsqrt"))
+    is_own = function.name in own_functions.IDENTICAL or function.name == "hypot"
+    return Guarantee(bound_ulp=function.ulp64, is_identical=is_own)
+
+
+def measurable(dtype: Any) -> list[str]:
+    """The functions whose guarantee for a float or complex dtype is a bound beyond that of correct rounding."""
+    takers = [name for name, function in TABLE.items() if accepts(function, np.dtype(dtype))]
+    return [name for name in takers if (guarantee(name, dtype).bound_ulp or 0) > 0.5]
 
 
 def _complex_guarantee(function: Function, dtype: DType) -> Guarantee:
     is_single = dtype != np.complex128
-    if function.name in complex_functions.BOUNDS:
-        bound = complex_functions.BOUNDS[function.name][0 if is_single else 1]
+    if function.name in bounds.COMPLEX:
+        bound = bounds.COMPLEX[function.name][0 if is_single else 1]
         return Guarantee(bound_ulp=bound, is_identical=is_single or function.name in complex_functions.IDENTICAL)
     if function.ulp64 is not None:
         return FORMULA if is_single else LOOSE

@@ -15,6 +15,7 @@ import numpy as np
 
 from xferlib.kernels import fma, rounding
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, DType, Node, is_float, is_integer
+from xferlib.kernels.steady import steady
 
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -64,11 +65,11 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
 def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
-        return _rsqrt if node.dtype == FLOAT64 or mode == "fast" else rounding.rounded("rsqrt", _rsqrt)
+        return _rsqrt if mode == "fast" else rounding.rounded("rsqrt", _rsqrt)
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return rounding.rounded(name, function)
-    return function
+    return steady(function) if node.dtype == FLOAT64 else function
 
 
 def _rsqrt(x: A, out: A) -> None:

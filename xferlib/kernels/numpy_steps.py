@@ -12,6 +12,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.ir import INT64, Node, Program, Store
 from xferlib.kernels.numpy_ops import operation
+from xferlib.kernels.own_functions import expanded
 
 A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]
@@ -32,7 +33,7 @@ class Recipe:
     def __init__(
         self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool
     ) -> None:
-        self.program = program
+        self.program = program = expanded(program)
         self._size = size
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
