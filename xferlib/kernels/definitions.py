@@ -14,8 +14,10 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import csnippet, signature, tracing, types
+from xferlib.kernels.carrays import indexed_otherwise
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
+from xferlib.kernels.indices import conflict
 from xferlib.kernels.ir import Builder, DType, Param, Program, is_integer
 from xferlib.kernels.preamble import functions_of
 from xferlib.kernels.signature import CParam
@@ -120,7 +122,7 @@ class SnippetDefinition:
         self._functions = functions_of(preamble, generics)
         self._text = SnippetText(operation, generics, "operation")
         self._statements = csnippet.parse(self._text)
-        self._raw = _indexed_otherwise(self._statements)
+        self._raw = indexed_otherwise(self._statements)
 
     def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
         bound = bind_generics(self.params, kinds)
@@ -152,6 +154,12 @@ class SnippetDefinition:
         )
 
     def _check_outputs(self, program: Program) -> None:
+        plain = [(store.param, store.index) for store in program.stores if store.index is not None and not store.mask]
+        if (number := conflict(plain, list(program.params))) is not None:
+            raise KernelSyntaxError(
+                f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
+                "result would depend on their order; write each element once"
+            )
         if not program.stores:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
         for number in range(self._inputs, len(self.params)):
@@ -196,16 +204,3 @@ def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, 
                 "name its type"
             )
     return result
-
-
-def _indexed_otherwise(statements: Any) -> frozenset[str]:
-    """The names that are indexed by anything but ``i``."""
-    found: set[str] = set()
-    stack = list(statements)
-    while stack:
-        node = stack.pop()
-        is_element = type(node).__name__ == "ArrayRef" and type(node.name).__name__ == "ID"
-        if is_element and not (type(node.subscript).__name__ == "ID" and node.subscript.name == "i"):
-            found.add(node.name.name)
-        stack.extend(child for _, child in node.children())
-    return frozenset(found)
