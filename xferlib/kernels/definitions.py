@@ -115,9 +115,7 @@ class SnippetDefinition:
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
         self._inputs = len(inputs)
-        if len(set(self.names)) < len(self.names):
-            twice = next(each for each in self.names if self.names.count(each) > 1)
-            raise KernelSyntaxError(f"{self.name}: parameter {twice!r} is declared twice; rename one")
+        check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._functions = functions_of(preamble, generics)
         self._text = SnippetText(operation, generics, "operation")
@@ -167,6 +165,13 @@ class SnippetDefinition:
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
                 )
+
+
+def check_names(kernel: str, names: Sequence[str]) -> None:
+    """Refuse a parameter name that stands twice."""
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")
 
 
 def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, DType]:

@@ -27,6 +27,7 @@ from xferlib.kernels.reduction_spec import ReductionDefinition, ReductionSpec, S
 
 if TYPE_CHECKING:
     from xferlib.kernels.reduction_cuda import CudaReduction
+    from xferlib.kernels.reduction_indexed import IndexedReduction
 
 
 class ReductionKernel:
@@ -38,6 +39,7 @@ class ReductionKernel:
         self._specs: dict[Any, ReductionSpec] = {}
         self._plans: dict[Any, CudaReduction] = {}
         self._host_plans: dict[tuple[int, int, int], NumpyReduction] = {}
+        self._two_kernels: dict[int, IndexedReduction] = {}
         self._ready: dict[Hashable, CudaReductionCall] = {}
 
     def __repr__(self) -> str:
@@ -84,6 +86,8 @@ class ReductionKernel:
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
         spec = self._spec(args, infos)
+        if spec.premap is not None:
+            return self._indexed(spec).run(args, (backend, device, infos), axis, out, keepdims=keepdims)
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
         count = _math.prod(shape[each] for each in axes)
@@ -126,9 +130,18 @@ class ReductionKernel:
         spec = self._specs.get(key)
         if spec is None:
             spec = self._specs[key] = self.definition.specialize(tuple(kinds), scalars)
-        if len(args) != spec.inputs:
-            raise KernelTypeError(f"{self.name}() takes {spec.inputs} argument(s), {len(args)} were given")
+        if len(args) != spec.arguments:
+            raise KernelTypeError(f"{self.name}() takes {spec.arguments} argument(s), {len(args)} were given")
         return spec
+
+    def _indexed(self, spec: ReductionSpec) -> IndexedReduction:
+        """The two kernels of a reduction whose map reads arrays at computed indices."""
+        from xferlib.kernels.reduction_indexed import IndexedReduction
+
+        found = self._two_kernels.get(id(spec))
+        if found is None:
+            found = self._two_kernels[id(spec)] = IndexedReduction(self.name, spec, ReductionKernel)
+        return found
 
     def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:
         """The plan for ``arrays`` inputs and then outputs that are laid out like these."""
