@@ -125,13 +125,6 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
     return converted
 
 
-def check_range(value: int, dtypes: tuple[DType, ...], name: str) -> None:
-    """Refuse a Python integer that NumPy, too, would refuse beside operands of ``dtypes``."""
-    for dtype in dtypes:
-        if not types.fits(value, dtype):
-            raise KernelTypeError(f"argument {name!r} is {value}, out of range for {dtype} of the array beside it")
-
-
 def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], dtype: DType) -> None:
     """Refuse an output that cannot take the result.
 

@@ -17,8 +17,9 @@ from xferlib.kernels import csnippet, signature, tracing, types
 from xferlib.kernels.carrays import indexed_otherwise
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
+from xferlib.kernels.host_numbers import HostNumbers
 from xferlib.kernels.indices import conflict
-from xferlib.kernels.ir import Builder, DType, Param, Program, is_integer
+from xferlib.kernels.ir import Builder, DType, Param, Program
 from xferlib.kernels.preamble import functions_of
 from xferlib.kernels.signature import CParam
 
@@ -33,8 +34,8 @@ class Specialization:
     program: Program
     outputs: tuple[int, ...]
     """The parameters that are allocated when omitted, and returned."""
-    ranges: dict[int, tuple[DType, ...]]
-    """For an integer scalar without a dtype of its own: the dtypes in whose range it must be."""
+    numbers: HostNumbers | None = None
+    """What becomes of the Python numbers of a traced kernel; None where the arguments are the parameters."""
 
 
 class Definition(Protocol):
@@ -46,7 +47,11 @@ class Definition(Protocol):
     first_output: int | None
     """Where the omissible outputs begin among ``names``; None if they depend on the dtypes."""
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization: ...
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        """The program for these dtypes and types; ``arguments`` are those of the call, for the values of numbers."""
+        ...
 
 
 class TracedDefinition:
@@ -71,29 +76,22 @@ class TracedDefinition:
         self.names = (*self.positional, *self.keywords)
         self.first_output: int | None = None
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
         names = frozenset(self.names[number] for number in scalars if number < len(self.names))
-        program, outputs = tracing.trace(
-            self.function, given[:count], given[count : len(self.names)], scalars=names, math=self.math
+        program, outputs, numbers = tracing.trace(
+            self.function,
+            given[:count],
+            given[count : len(self.names)],
+            scalars=names,
+            numbers=dict(zip(self.names, arguments, strict=False)),
+            math=self.math,
         )
         first = len(program.params) - outputs
-        weak = {number: kind for number, kind in enumerate(kinds[:first]) if kind is int}
-        return Specialization(
-            program=program,
-            outputs=tuple(range(first, len(program.params))),
-            ranges={number: _cast_targets(program, number) for number in weak},
-        )
-
-
-def _cast_targets(program: Program, param: int) -> tuple[DType, ...]:
-    """The integer dtypes to which a scalar parameter is converted."""
-    return tuple(
-        node.dtype
-        for node in program.nodes
-        if node.op == "cast" and is_integer(node.dtype) and node.args[0].op == "load" and node.args[0].attr == param
-    )
+        return Specialization(program=program, outputs=tuple(range(first, len(program.params))), numbers=numbers)
 
 
 class SnippetDefinition:
@@ -122,7 +120,9 @@ class SnippetDefinition:
         self._statements = csnippet.parse(self._text)
         self._raw = indexed_otherwise(self._statements)
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
         bound = bind_generics(self.params, kinds)
         b = Builder(math=self.math)
         scope = Scope(b)
@@ -138,7 +138,7 @@ class SnippetDefinition:
         program = b.program(scope.stores(variables))
         self._check_outputs(program)
         outputs = tuple(range(self._inputs, len(self.params)))
-        return Specialization(program=program, outputs=outputs, ranges={})
+        return Specialization(program=program, outputs=outputs)
 
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
         is_output = number >= self._inputs

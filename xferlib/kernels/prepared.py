@@ -57,7 +57,6 @@ class Prepared:
         self.device = device
         self.shape = shape
         self.program = special.program
-        self._ranges = special.ranges
         self._outputs = special.outputs
         self._scalars = sorted(scalars)
         self._names = [param.name for param in self.program.params]
@@ -101,8 +100,6 @@ class Prepared:
     def _scalar(self, number: int, value: Any) -> np.generic:
         """The argument of scalar parameter ``number``, converted and in range."""
         name = self._names[number]
-        if ranges := self._ranges.get(number):
-            checks.check_range(value, ranges, name)
         return checks.convert_scalar(value, self.program.params[number].dtype, name)
 
     def _returned(self, results: Sequence[Any]) -> Any:

@@ -33,7 +33,9 @@ class _Mapping:
         self.names = tuple(self.positional)
         self._special = special
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
         return self._special
 
 

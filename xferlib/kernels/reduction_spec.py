@@ -208,7 +208,7 @@ class SnippetReduction:
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Specialization:
         b = Builder(params, math=self.math)
         program = _storing(b, "acc", [self._mapped(b, types, accumulator)])
-        return Specialization(program=program, outputs=(len(params),), ranges={})
+        return Specialization(program=program, outputs=(len(params),))
 
     def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> DType:
         if self._dtype is None:
