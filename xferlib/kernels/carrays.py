@@ -9,22 +9,28 @@ from typing import Any
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
     """The names that are indexed by anything but ``i``, the number of the element; a local ``i`` is not that."""
     found: set[str] = set()
-    _scan(statements, found, is_shadowed=False)
+    blocks = [(iter(statements), False)]  # a tree may be deeper than Python's stack
+    while blocks:
+        nodes, is_shadowed = blocks.pop()
+        node = next(nodes, None)
+        if node is None:
+            continue
+        if _is_indexed(node) and (is_shadowed or not _is_own(node.subscript)):
+            found.add(node.name.name)
+        inner = iter([child for _, child in node.children()])
+        blocks += [(nodes, is_shadowed or _declares_i(node)), (inner, is_shadowed)]
     return frozenset(found)
 
 
-def _scan(nodes: Iterable[Any], found: set[str], *, is_shadowed: bool) -> None:
-    """The nodes of one block, in order: a declaration holds for what follows it."""
-    for node in nodes:
-        kind = type(node).__name__
-        if kind == "ArrayRef" and type(node.name).__name__ == "ID":
-            is_own = type(node.subscript).__name__ == "ID" and node.subscript.name == "i" and not is_shadowed
-            if not is_own:
-                found.add(node.name.name)
-        children = [child for _, child in node.children()]
-        if kind == "DeclList":
-            _scan(children, found, is_shadowed=is_shadowed)
-            is_shadowed = is_shadowed or any(each.name == "i" for each in node.decls)
-        else:
-            _scan(children, found, is_shadowed=is_shadowed)
-            is_shadowed = is_shadowed or (kind == "Decl" and node.name == "i")
+def _is_indexed(node: Any) -> bool:
+    return type(node).__name__ == "ArrayRef" and type(node.name).__name__ == "ID"
+
+
+def _is_own(subscript: Any) -> bool:
+    return type(subscript).__name__ == "ID" and subscript.name == "i"
+
+
+def _declares_i(node: Any) -> bool:
+    """Whether what follows a statement in its block sees another ``i``."""
+    kind = type(node).__name__
+    return (kind == "Decl" and node.name == "i") or (kind == "DeclList" and any(each.name == "i" for each in node.decls))

@@ -82,6 +82,10 @@ class ReductionKernel:
     def _first_call(self, args: Sequence[Any], axis: Axis, out: Any, key: Hashable, *, keepdims: bool) -> Any:
         """A call of a kind not seen before, or one to given arrays: check it, run it."""
         names = self.definition.names
+        if len(args) > len(names):
+            raise KernelTypeError(
+                f"{self.name}({', '.join(names)}) takes at most {len(names)} argument(s), {len(args)} were given"
+            )
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
