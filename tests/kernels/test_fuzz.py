@@ -89,7 +89,9 @@ def test_a_reduction(source, place):
     texts[place] = source
     mapped, reduced, post, identity = texts
     _refused_or_run(
-        lambda: reduction("T x, T *y", "T z", map_expr=mapped, reduce_expr=reduced, post_map_expr=post, identity=identity)
+        lambda: reduction(
+            "T x, T *y", "T z", map_expr=mapped, reduce_expr=reduced, post_map_expr=post, identity=identity
+        )
     )
 
 
@@ -116,7 +118,7 @@ def test_a_parameter_list(text):
 OPERANDS = ["x", "y", "n", "m", "2", "-3", "0.5", "1j", "True", "2**40", "np.float32(2)", "np.int8(-1)", "np.pi"]
 FUNCTIONS = ["abs({})", "-{}", "~{}", "np.sqrt({})", "np.exp({})", "np.where({}, {}, {})", "np.clip({}, {}, {})",
              "np.maximum({}, {})", "({} + {})", "({} * {})", "({} / {})", "({} // {})", "({} % {})", "({} ** {})",
-             "({} < {})", "({} == {})", "({} & {})", "({} >> {})", "{}.real", "{}.astype('int16')", "np.sum({})",
+             "({} < {})", "({} == {})", "({} & {})", "({} >> {})", "({}).real", "({}).astype('int16')", "np.sum({})",
              "({} if {} else {})", "round({})", "np.arctan2({}, {})", "np.copysign({}, {})", "np.round({})"]  # fmt: skip
 
 

@@ -22,8 +22,17 @@ def target(request):
 
 INDEX = np.array([0, 0, 1], np.int32)
 
-@pytest.mark.parametrize("source", ["y[n - 1 - i] += j[i + 0]", "y[s + i] += j[i + 0]", "y[2 * i] = 1; y[2 * i + 1] = j[0 * i]",
-                                    "y[i + n] = 1; y[i + 0] = j[0 * i]", "int k = i; y[k * 2 + 1] -= j[k]; y[k * 2 + 1] *= 3"])
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "y[n - 1 - i] += j[i + 0]",
+        "y[s + i] += j[i + 0]",
+        "y[2 * i] = 1; y[2 * i + 1] = j[0 * i]",
+        "y[i + n] = 1; y[i + 0] = j[0 * i]",
+        "int k = i; y[k * 2 + 1] -= j[k]; y[k * 2 + 1] *= 3",
+    ],
+)
 def test_an_index_of_its_own_may_be_updated(source, target):
     kernel = elementwise("int *j, int s, double *y", source)
     j, y, expected = np.array([5, 3, 4], np.int32), np.arange(6.0), np.arange(6.0)
@@ -58,7 +67,9 @@ def test_an_update_that_elements_may_share_is_refused(update):
     assert not y.any()
 
 
-@pytest.mark.parametrize("stores", ["y[i] = 1; y[i + 1] = 2", "y[n - i] = 1; y[n - i - 3] = 2", "y[2*i] = 1; y[2*i + 4] = 2"])
+@pytest.mark.parametrize(
+    "stores", ["y[i] = 1; y[i + 1] = 2", "y[n - i] = 1; y[n - i - 3] = 2", "y[2*i] = 1; y[2*i + 4] = 2"]
+)
 def test_stores_of_two_elements_to_one_place_are_refused(stores):
     with pytest.raises(KernelSyntaxError, match="two elements of a call write the same element of 'y'"):
         elementwise("int *x, int *y", stores)(np.zeros(3, np.int32), np.zeros(9, np.int32))
@@ -175,7 +186,9 @@ def test_indices_in_a_reduction_that_cannot_be_right():
 def test_a_reduction_with_indices_on_the_simulator():
     import xferlib as xl
 
-    kernel = reduction("raw T x", "T y", map_expr="x[n - 1 - i] * i", reduce_expr="a + b", post_map_expr="y = a", identity="0")
+    kernel = reduction(
+        "raw T x", "T y", map_expr="x[n - 1 - i] * i", reduce_expr="a + b", post_map_expr="y = a", identity="0"
+    )
     x = np.arange(10.0)
     with xl.use_backend("sim"):
         assert xl.to_host(kernel(xl.to_device(x))) == (x[::-1] * np.arange(10)).sum()

@@ -128,7 +128,11 @@ def test_outputs_keywords_and_defaults():
         return x * (n - y), n * y, n > y
 
     x = np.arange(4, dtype=np.int16)
-    for given, keywords, (n, y) in (((), {}, (2, 3)), ((5,), {"n": 7}, (7, 5)), ((2**40,), {"n": 2**40}, (2**40, 2**40))):
+    for given, keywords, (n, y) in (
+        ((), {}, (2, 3)),
+        ((5,), {"n": 7}, (7, 5)),
+        ((2**40,), {"n": 2**40}, (2**40, 2**40)),
+    ):
         out = kernel(x, *given, **keywords) if n * y < 2**63 else None
         if out is None:
             with pytest.raises(KernelTypeError, match="out of range for int64"):

@@ -129,7 +129,10 @@ SCALARS = [np.dtype(name).type(2) for name in DTYPES] + [np.int8(-1), np.uint64(
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_numpy_scalar_on_either_side(dtype):
     x = specials(dtype)[::3]
-    for name, function in {**BINARY, **{name: NUMPY[name] for name in ("minimum", "copysign", "equal", "hypot")}}.items():
+    for name, function in {
+        **BINARY,
+        **{name: NUMPY[name] for name in ("minimum", "copysign", "equal", "hypot")},
+    }.items():
         for value in SCALARS:
             for ours in (lambda x: function(x, value), lambda x: function(value, x)):  # noqa: B023
                 expected, actual = _outcome(ours, x), _outcome(elementwise(ours, name="kernel"), x)
@@ -166,7 +169,9 @@ REAL = ("bool", *INTEGERS, *FLOATS)
 def trees(draw, depth=3):
     """A function of three operands, made of operators that agree with NumPy's bit for bit."""
     if depth == 0:
-        leaf = draw(st.one_of(st.integers(0, 2), st.sampled_from([1, 2, 0.5, np.float32(3), np.int16(-2), np.uint64(7)])))
+        leaf = draw(
+            st.one_of(st.integers(0, 2), st.sampled_from([1, 2, 0.5, np.float32(3), np.int16(-2), np.uint64(7)]))
+        )
         return (lambda *args: args[leaf]) if type(leaf) is int else lambda *args: leaf
     form = draw(st.sampled_from([*CLOSED, "where", "abs"]))
     parts = [draw(trees(depth=draw(st.integers(0, depth - 1)))) for _ in range(3)]
@@ -180,7 +185,9 @@ def trees(draw, depth=3):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(trees(), st.tuples(*[st.sampled_from(REAL)] * 3))
 def test_random_expressions(tree, dtypes):
-    operands = [np.resize(np.arange(-3 if np.dtype(dtype).kind in "if" else 0, 5), 16).astype(dtype) for dtype in dtypes]
+    operands = [
+        np.resize(np.arange(-3 if np.dtype(dtype).kind in "if" else 0, 5), 16).astype(dtype) for dtype in dtypes
+    ]
     operands = [np.roll(each, number * 3) for number, each in enumerate(operands)]
     expected = _outcome(lambda *args: tree(*args) + args[0] * 0, *operands)
     actual = _outcome(elementwise(lambda x, y, z: tree(x, y, z) + x * 0), *operands)

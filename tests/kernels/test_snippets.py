@@ -18,9 +18,7 @@ def target(request):
 
 # --- what is written out
 
-BRANCHING = (
-    "int c = 0; T s = x; for (int k = 0; k < {turns}; ++k) {{ if (s > k) {{ s = s * 2; c += 1; }} else c -= k; }} z = s + c"
-)
+BRANCHING = "int c = 0; T s = x; for (int k = 0; k < {turns}; ++k) {{ if (s > k) {{ s = s * 2; c += 1; }} else c -= k; }} z = s + c"
 
 
 def _by_hand(x, turns):
@@ -144,8 +142,13 @@ def test_a_continued_line_is_whitespace_everywhere():
                       post_map_expr=f"y{CONTINUED}= a", identity="0")  # fmt: skip
     assert total(x) == 14
     module = raw_module("// nothing")
-    parameters = module.get_function("f", signature=f"const{CONTINUED}float *x,{CONTINUED} int {CONTINUED} n").parameters
-    assert [(each.name, each.dtype, each.is_pointer) for each in parameters] == [("x", np.float32, True), ("n", np.int32, False)]
+    parameters = module.get_function(
+        "f", signature=f"const{CONTINUED}float *x,{CONTINUED} int {CONTINUED} n"
+    ).parameters
+    assert [(each.name, each.dtype, each.is_pointer) for each in parameters] == [
+        ("x", np.float32, True),
+        ("n", np.int32, False),
+    ]
 
 
 def test_comments_in_a_parameter_list():
@@ -170,7 +173,9 @@ def _c_extremum(x, y, ufunc):
     with np.errstate(all="ignore"):
         result = ufunc(x, y)
     zeros = (x == 0) & (y == 0)
-    result[zeros] = np.where(np.signbit(x) | np.signbit(y) if ufunc is np.fmin else np.signbit(x) & np.signbit(y), -0.0, 0.0)[zeros]
+    result[zeros] = np.where(
+        np.signbit(x) | np.signbit(y) if ufunc is np.fmin else np.signbit(x) & np.signbit(y), -0.0, 0.0
+    )[zeros]
     return result
 
 

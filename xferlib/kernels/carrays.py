@@ -33,4 +33,6 @@ def _is_own(subscript: Any) -> bool:
 def _declares_i(node: Any) -> bool:
     """Whether what follows a statement in its block sees another ``i``."""
     kind = type(node).__name__
-    return (kind == "Decl" and node.name == "i") or (kind == "DeclList" and any(each.name == "i" for each in node.decls))
+    return (kind == "Decl" and node.name == "i") or (
+        kind == "DeclList" and any(each.name == "i" for each in node.decls)
+    )
