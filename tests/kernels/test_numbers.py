@@ -1,4 +1,4 @@
-"""Python numbers in traced functions: Python computes what is made of them alone, and NumPy's rules say what they become."""
+"""Python numbers in traced functions: what is made of them alone is Python's, their dtypes are NumPy's."""
 
 import itertools
 import operator
@@ -128,18 +128,18 @@ def test_outputs_keywords_and_defaults():
         return x * (n - y), n * y, n > y
 
     x = np.arange(4, dtype=np.int16)
-    for given, keywords, (n, y) in (
+    for others, keywords, (n, y) in (
         ((), {}, (2, 3)),
         ((5,), {"n": 7}, (7, 5)),
         ((2**40,), {"n": 2**40}, (2**40, 2**40)),
     ):
-        out = kernel(x, *given, **keywords) if n * y < 2**63 else None
+        out = kernel(x, *others, **keywords) if n * y < 2**63 else None
         if out is None:
             with pytest.raises(KernelTypeError, match="out of range for int64"):
-                kernel(x, *given, **keywords)
+                kernel(x, *others, **keywords)
             continue
         into = np.empty(4, np.int16), np.empty(4, np.int64), np.empty(4, bool)
-        for result in (out, kernel(x, *given, out=into, **keywords)):
+        for result in (out, kernel(x, *others, out=into, **keywords)):
             assert same_bits(result[0], x * (n - y))
             assert result[1].tolist() == [n * y] * 4
             assert result[2].tolist() == [n > y] * 4
@@ -215,7 +215,7 @@ def test_random_expressions_of_numbers(tree, calls):
     kernel = elementwise(lambda x, n, m: x + tree(n, m))
     x = np.array([1.0, -2.0])
     for n, m in calls:
-        expected, actual = _outcome(lambda n, m: x + tree(n, m), n, m), _outcome(kernel, x, n, m)  # noqa: B023
+        expected, actual = _outcome(lambda n, m: x + tree(n, m), n, m), _outcome(kernel, x, n, m)
         assert type(expected) is type(actual), (expected, actual)
         if not isinstance(expected, Exception):
             assert same_bits(actual, expected)

@@ -20,8 +20,8 @@ BINARY = {
                  "lt", "le", "gt", "ge", "eq", "ne")
 }  # fmt: skip
 UNARY = {"neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.inv}
-ORDERED = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equal", "minimum", "maximum", "fmin", "fmax",
-           "clip", "clip below"}  # fmt: skip
+ORDERED = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equal", "minimum", "maximum", "fmin",
+           "fmax", "clip", "clip below"}  # fmt: skip
 POWERS = {"pow", "power"}
 NUMPY = {name: getattr(np, name) for name in TABLE if hasattr(np, name)}
 LAYERS = {

@@ -67,7 +67,8 @@ def _parse_parameter(piece: str, kernel: str) -> RawParameter:
     match = _PARAMETER.match(plain) if len(plain) <= _MOST_CHARACTERS else None
     if match is None:
         raise KernelSyntaxError(
-            f"kernel {kernel!r}: parameter {piece[:_MOST_CHARACTERS]!r} cannot be read; give signature='const float *x, int n'"
+            f"kernel {kernel!r}: parameter {piece[:_MOST_CHARACTERS]!r} cannot be read; "
+            "give signature='const float *x, int n'"
         )
     words = [word for word in match["type"].split() if word not in _QUALIFIERS]
     dtype = C_TYPES.get(" ".join(words)) or C_TYPES.get(" ".join(word for word in words if word != "int"))
