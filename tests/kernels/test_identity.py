@@ -221,10 +221,10 @@ class _Fixed:
     def __init__(self, program):
         self.program = program
 
-    def specialize(self, kinds, scalars):
+    def specialize(self, kinds, scalars, arguments=()):
         from xferlib.kernels.definitions import Specialization
 
-        return Specialization(program=self.program, outputs=(2,), ranges={})
+        return Specialization(program=self.program, outputs=(2,))
 
 
 @pytest.mark.parametrize("name", targets.NAMES)

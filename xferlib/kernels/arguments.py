@@ -125,43 +125,33 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
     return converted
 
 
-def check_range(value: int, dtypes: tuple[DType, ...], name: str) -> None:
-    """Refuse a Python integer that NumPy, too, would refuse beside operands of ``dtypes``."""
-    for dtype in dtypes:
-        if not types.fits(value, dtype):
-            raise KernelTypeError(f"argument {name!r} is {value}, out of range for {dtype} of the array beside it")
-
-
-def scalar_converter(
-    kind: type, dtype: DType, ranges: tuple[DType, ...], name: str
-) -> Callable[[Any], np.ndarray[Any, Any]]:
+def scalar_converter(kind: type, dtype: DType, name: str) -> Callable[[Any], np.ndarray[Any, Any]]:
     """A function from scalars of one type to zero-dimensional arrays of ``dtype``, which checks as the others do.
 
     Args:
         kind: The type of the scalars.
         dtype: What they become.
-        ranges: As for `check_range`.
         name: The parameter's.
     """
 
     def checked(value: Any) -> np.ndarray[Any, Any]:
-        if ranges:
-            check_range(value, ranges, name)
         return np.array(convert_scalar(value, dtype, name))
 
-    bounds = _plain_bounds(kind, dtype, ranges)
+    if issubclass(kind, np.generic):
+        return np.array if np.dtype(kind) == dtype else checked
+    bounds = _plain_bounds(kind, dtype)
     if bounds is None:
         return checked
     low, high = bounds
     return lambda value: np.array(value, dtype) if low <= value <= high else checked(value)
 
 
-def _plain_bounds(kind: type, dtype: DType, ranges: tuple[DType, ...]) -> tuple[float, float] | None:
+def _plain_bounds(kind: type, dtype: DType) -> tuple[float, float] | None:
     """Between which values NumPy converts without an error, a warning or a rounding in two steps."""
-    if kind is int and all(each.kind in "iu" for each in (dtype, *ranges)):
-        infos = [np.iinfo(each) for each in (dtype, *ranges)]
-        return max(int(info.min) for info in infos), min(int(info.max) for info in infos)
-    if not is_float(dtype) or ranges or kind not in (int, float):
+    if kind is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return int(info.min), int(info.max)
+    if not is_float(dtype) or kind not in (int, float):
         return None
     most = float(np.finfo(dtype).max)
     return (-most, most) if kind is float else (-min(most, 2.0**53), min(most, 2.0**53))

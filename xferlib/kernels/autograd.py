@@ -48,10 +48,12 @@ class Derivative:
         self.name = name
         self.names = tuple(param.name for param in program.params[:inputs])
         self.positional = list(self.names)
-        self._special = Specialization(program=program, outputs=tuple(range(inputs, len(program.params))), ranges={})
+        self._special = Specialization(program=program, outputs=tuple(range(inputs, len(program.params))))
         self._scalars = scalars
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
         """The program, for the dtypes that it was made for."""
         if scalars != self._scalars:
             raise KernelTypeError(f"{self.name}: made for other arguments")

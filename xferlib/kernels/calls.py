@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +14,13 @@ from xferlib._counts import whole
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.definitions import Definition, Kind, Specialization
+from xferlib.kernels.host_numbers import MOST_VARIANTS, OtherNumbersError
 from xferlib.kernels.layout import broadcast_shape
 from xferlib.kernels.prepared import CudaCall, HostCall, Prepared
+
+if TYPE_CHECKING:
+    from xferlib._device import Device
+    from xferlib.backends.base import Backend
 
 MOST_PLANS = 512
 
@@ -25,7 +31,7 @@ class Caller:
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
         self.name = definition.name
-        self._specialized: dict[tuple[Any, ...], Specialization] = {}
+        self._specialized: dict[tuple[Any, ...], list[Specialization]] = {}
         self._defaults: dict[str, Any] = getattr(definition, "defaults", {})
         self._positional: list[str] = getattr(definition, "positional", list(definition.names))
         self._keywords: list[str] = getattr(definition, "keywords", [])
@@ -104,28 +110,56 @@ class Caller:
             backend = _registry.default_backend()
             device = backend.device_current()
         kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
-        scalars = frozenset(number for number in range(len(given)) if number not in infos)
-        special = self._specialize(kinds, scalars)
+        special = self._specialize(kinds, _scalars(given, infos), arguments)
+        values = [infos[n].pointer if n in infos else each for n, each in enumerate(given)]
+        values = values if device.kind == "cuda" else given
+        numbers = special.numbers
+        if numbers is None:
+            call = self._checked(special, backend, device, given, infos, size)
+            return call, call.run_again, values
+        given = numbers.expanded(given, numbers.computed(given))
+        call = self._checked(special, backend, device, given, {numbers.moved(n): infos[n] for n in infos}, size)
+        return call, numbers.running(call.run_again), values
+
+    def prepare_settled(self, special: Specialization, given: Sequence[Any]) -> Callable[[], Any]:
+        """A call with the parameters of a specialization for arguments: the numbers among them are computed already."""
+        backend, device, infos = checks.common_device(self.name, _names_of(special), given)
+        assert backend is not None
+        assert device is not None
+        call = self._checked(special, backend, device, given, infos, None)
+        values = [infos[n].pointer if n in infos else each for n, each in enumerate(given)]
+        return lambda: call.run_again(given, values if device.kind == "cuda" else list(given))
+
+    def _checked(
+        self,
+        special: Specialization,
+        backend: Backend,
+        device: Device,
+        given: Sequence[Any],
+        infos: dict[int, ArrayInfo],
+        size: int | None,
+    ) -> Any:
+        """The engine's call for these parameters."""
         shape = self._shape(special, infos, size)
-        settled = (self.name, backend.at(device), device, special, shape, scalars, infos)
+        settled = (self.name, backend.at(device), device, special, shape, _scalars(given, infos), infos)
         if device.kind == "cuda":
-            cuda = CudaCall(*settled)
-            return cuda, cuda.run_again, [infos[n].pointer if n in infos else each for n, each in enumerate(given)]
+            return CudaCall(*settled)
         if device.kind == "sim":
             from xferlib.sim.calls import SimCall
 
-            simulated = SimCall(*settled)
-            return simulated, simulated.run_again, given
-        host = HostCall(*settled)
-        return host, host.run_again, given
+            return SimCall(*settled)
+        return HostCall(*settled)
 
-    def settle(self, arguments: Sequence[Any]) -> tuple[Specialization, frozenset[int], Any]:
-        """The specialization for these arguments, which of them are scalars, and a key for it."""
+    def settle(self, arguments: Sequence[Any]) -> tuple[Specialization, frozenset[int], Any, Sequence[Any]]:
+        """The specialization for these arguments, its scalar parameters, a key for it, and its parameters' values."""
         _, _, infos = checks.common_device(self.name, list(self.definition.names), arguments)
         kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
         kinds += (None,) * (len(self.definition.names) - len(kinds))
-        scalars = frozenset(number for number in range(len(arguments)) if number not in infos)
-        return self._specialize(kinds, scalars), scalars, (kinds, scalars)
+        special = self._specialize(kinds, _scalars(arguments, infos), arguments)
+        if (numbers := special.numbers) is not None:
+            arguments = numbers.expanded(arguments, numbers.computed(arguments))
+            infos = {numbers.moved(number): info for number, info in infos.items()}
+        return special, _scalars(arguments, infos), id(special), arguments
 
     def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> Kind:
         if value is None:
@@ -138,20 +172,26 @@ class Caller:
         names = self.definition.names
         return names[number] if number < len(names) else f"out{number - len(names)}"
 
-    def _specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def _specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any]) -> Specialization:
         if not self._is_snippet:
             kinds = kinds[: len(self.definition.names)]
-        key = (kinds, scalars)
-        special = self._specialized.get(key)
-        if special is None:
-            special = self._specialized[key] = self.definition.specialize(kinds, scalars)
+        known = self._specialized.setdefault((kinds, scalars), [])
+        for special in known:
+            if special.numbers is None:
+                return special
+            with contextlib.suppress(OtherNumbersError):
+                special.numbers.computed(arguments)
+                return special
+        special = self.definition.specialize(kinds, scalars, arguments)
+        known.insert(0, special)
+        del known[MOST_VARIANTS:]
         return special
 
     def _shape(self, special: Specialization, infos: dict[int, ArrayInfo], size: int | None) -> tuple[int, ...]:
         params = special.program.params
         if max(infos, default=0) >= len(params):
             raise KernelTypeError(f"{self.name}() has {len(special.outputs)} output(s); out= has more than that")
-        named = [(self._name(number), info.shape) for number, info in infos.items() if not params[number].is_raw]
+        named = [(params[number].name, info.shape) for number, info in infos.items() if not params[number].is_raw]
         if size is not None:
             if named:
                 raise KernelTypeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
@@ -161,6 +201,15 @@ class Caller:
             return (count,)
         if not named:
             raise KernelTypeError(f"{self.name}(): no argument has a shape to loop over; pass size=")
-        outputs = {self._name(number) for number in special.outputs}
+        outputs = {params[number].name for number in special.outputs}
         inputs = [(name, shape) for name, shape in named if name not in outputs]
         return broadcast_shape(inputs or named)
+
+
+def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int]:
+    """The parameters given as numbers."""
+    return frozenset(number for number in range(len(given)) if number not in infos)
+
+
+def _names_of(special: Specialization) -> list[str]:
+    return [param.name for param in special.program.params]

@@ -27,7 +27,7 @@ FLOAT_FUNCTIONS: dict[str, str] = {
 _SPECIAL = frozenset(
     f"{name}{suffix}" for name in ("erf", "erfc", "erfinv", "erfcinv", "tgamma", "lgamma") for suffix in ("", "f")
 )
-_COMMON = {"min": "minimum", "max": "maximum", "minimum": "minimum", "maximum": "maximum"}
+_COMMON = {"min": "fmin", "max": "fmax", "minimum": "minimum", "maximum": "maximum"}
 _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
 

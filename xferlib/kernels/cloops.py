@@ -15,7 +15,20 @@ from xferlib.kernels.cscope import Scope
 from xferlib.kernels.ir import Builder, Node, is_integer
 
 MOST_TURNS = 4096
-"""Of all loops of a snippet together."""
+"""Of all loops of a snippet, or of one call of a function, together."""
+MOST_STEPS = 1 << 18
+"""Expressions and statements that are read to write a snippet out, those of its functions included."""
+
+
+class Work:
+    """What a snippet and the functions that it calls have in common while they are written out."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.known: dict[int, np.generic | None] = {}
+        """By the identity of a node, its value if it depends on constants alone."""
+        self.results: dict[tuple[int, ...], Node] = {}
+        """By function and arguments, what a call returns."""
 
 
 class Loops:
@@ -23,10 +36,12 @@ class Loops:
 
     b: Builder
     scope: Scope
+    work: Work
     fail: Callable[..., NoReturn]
     _statement: Callable[[Any], None]
     expression: Callable[[Any], Node]
     _turns = 0
+    _open_loops = 0
 
     def _do_for(self, node: Any) -> None:
         with self.scope.nested():
@@ -57,12 +72,21 @@ class Loops:
         self._turns += 1
         if self._turns > MOST_TURNS:
             self.fail(node, f"the loops take more than {MOST_TURNS} turns, which are written out; use raw_module")
+        self._open_loops += 1
         with self.scope.nested():
             self._statement(node)
+        self._open_loops -= 1
         self._settle()
 
+    def _step(self, node: Any) -> None:
+        """Count one more expression or statement."""
+        self.work.steps += 1
+        if self.work.steps > MOST_STEPS:
+            problem = f"the loops and functions written out have more than {MOST_STEPS} expressions"
+            self.fail(node, f"{problem}; take fewer turns, or use raw_module")
+
     def _goes_on(self, condition: Any) -> bool:
-        value = constant_value(self.b.truth(self.expression(condition)))
+        value = constant_value(self.b.truth(self.expression(condition)), self.work.known)
         if value is None:
             problem = "a loop is written out, so its condition must not depend on an element or an argument"
             self.fail(condition, f"{problem}; count a local variable to a constant, and use if inside, or raw_module")
@@ -75,21 +99,39 @@ class Loops:
     def _settled(self, value: Node) -> Node:
         if value.op == "const" or not is_integer(value.dtype):
             return value
-        known = constant_value(value)
+        known = constant_value(value, self.work.known)
         return value if known is None else self.b.const(known, value.dtype)
 
 
-def constant_value(node: Node) -> np.generic | None:
-    """The value of a node that depends on constants alone; None of any other."""
+def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generic | None:
+    """The value of a node that depends on constants alone; None of any other.
+
+    Args:
+        node: The node.
+        known: The answers so far, by identity: a node is computed once, however many share it.
+    """
+    stack = [node]
+    while stack:
+        each = stack[-1]
+        if id(each) in known:
+            stack.pop()
+            continue
+        waiting = [] if each.op in ("const", "gather") else [arg for arg in each.args if id(arg) not in known]
+        if waiting:
+            stack += waiting
+        else:
+            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op != "gather"])
+            stack.pop()
+    return known[id(node)]
+
+
+def _computed(node: Node, operands: list[np.generic | None]) -> np.generic | None:
     from xferlib.kernels.numpy_ops import operation  # the reference engine: what a constant is is what it computes
 
     if node.op == "const":
         value: np.generic = node.attr
         return value
-    if not node.args or node.op == "gather":
-        return None
-    operands = [constant_value(each) for each in node.args]
-    if any(each is None for each in operands):
+    if not operands or any(each is None for each in operands):
         return None
     out = np.empty((), node.dtype)
     with np.errstate(all="ignore"):

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
+from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import BOOL, Builder, DType, Node, Store
 
 Fail = Callable[[str], NoReturn]
+
+_RESULT = ("result",)
 
 
 class Slot(NamedTuple):
@@ -38,6 +41,13 @@ class Branch:
     """The state at the end of one side of a branch."""
 
     state: dict[Hashable, Slot] = field(default_factory=dict)
+
+
+class Before(NamedTuple):
+    """The scope before a branch: the condition under which it runs, and what its variables hold."""
+
+    path: Node | None
+    state: dict[Hashable, Slot]
 
 
 class Scope:
@@ -89,18 +99,30 @@ class Scope:
         names, here = dict(self._names), self._here
         self._here = set()
         yield
+        for name in self._here:
+            self._state.pop(self._names[name].key, None)
         self._names, self._here = names, here
 
     # --- branches
     @contextmanager
     def branch(self, condition: Node) -> Iterator[Branch]:
         """Run under ``condition``; the state afterwards is the branch's, the scope's own is as before."""
-        path, state = self._path, dict(self._state)
-        self._path = condition if path is None else self.b.op("and", path, condition)
         result = Branch()
+        before = self.enter(condition)
         yield result
-        result.state = self._state
-        self._path, self._state = path, state
+        result.state = self.leave(before).state
+
+    def enter(self, condition: Node) -> Before:
+        """Begin a branch under ``condition``; what `leave` takes."""
+        before = Before(self._path, dict(self._state))
+        self._path = condition if self._path is None else self.b.op("and", self._path, condition)
+        return before
+
+    def leave(self, before: Before) -> Branch:
+        """End a branch: its state; the scope's own is as before it."""
+        branch = Branch(self._state)
+        self._path, self._state = before.path, before.state
+        return branch
 
     def has_changed(self, branch: Branch) -> bool:
         return branch.state != self._state
@@ -129,6 +151,21 @@ class Scope:
         """Replace the values of variables by what they are equal to."""
         for key, slot in self._state.items():
             self._state[key] = Slot(settled(slot.value), slot.written)
+
+    # --- the result of a function
+    def set_result(self, value: Node) -> None:
+        """What the function returns on the current path."""
+        self._state[_RESULT] = Slot(value, self._true)
+
+    @property
+    def result(self) -> Slot | None:
+        """What the function has returned, and under which condition it has; None: it has not on any path."""
+        return self._state.get(_RESULT)
+
+    def resume(self, returned: Node, before: Before) -> None:
+        """The state after a branch that ran where the function had not ``returned``."""
+        rest = self.leave(before)
+        self.merge(returned, Branch(dict(self._state)), rest)
 
     # --- access
     def _find(self, name: str, fail: Fail) -> Variable:
@@ -164,11 +201,13 @@ class Scope:
         variable = self._array(name, fail)
         assert variable.param is not None
         if variable.kind != "raw":
+            self._check_own(index, name, fail)
             return self._current(variable, name, fail)
         slot = self._state.get(self._element_key(variable.param, index))
         if slot is not None and slot.written is self._true:
             return slot.value
         self._note(self._raw_reads, self._raw_writes, variable.param, index, name, fail)
+        self._check_update(variable.param, index, name, fail)
         stored = self.b.gather(variable.param, index, self._path)
         return stored if slot is None else self.b.select(slot.written, slot.value, stored)
 
@@ -190,9 +229,15 @@ class Scope:
         variable = self._array(name, fail)
         assert variable.param is not None
         if variable.kind != "raw":
+            self._check_own(index, name, fail)
             return self._write(variable, variable.key, value, name, fail)
         self._note(self._raw_writes, self._raw_reads, variable.param, index, name, fail)
+        self._check_update(variable.param, index, name, fail)
         return self._write(variable, self._element_key(variable.param, index), value, name, fail)
+
+    def _check_own(self, index: Node, name: str, fail: Fail) -> None:
+        if index is not self.b.index():
+            fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
 
     def _array(self, name: str, fail: Fail) -> Variable:
         variable = self._find(name, fail)
@@ -221,6 +266,16 @@ class Scope:
             fail(
                 f"{name!r} is read and written at different indices, so that the result would depend on the order "
                 "in which elements are computed; write to another array"
+            )
+
+    def _check_update(self, param: int, index: Node, name: str, fail: Fail) -> None:
+        """Refuse to read and write an element that several elements of a call may share."""
+        is_update = param in self._raw_reads and param in self._raw_writes
+        if is_update and not is_distinct(index, self.b.params):
+            fail(
+                f"{name!r} is read and written at an index that several elements of a call may share, so that one "
+                "update would be lost; index it by i times a constant and a shift, or add up with a reduction, or "
+                "with atomicAdd in raw_module"
             )
 
     def stores(self, params: dict[str, Variable]) -> list[Store]:

@@ -7,13 +7,13 @@ or writing an element at a computed index, carries the branch's condition as its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import cfunctions, complex_division
+from xferlib.kernels import cfunctions, cnumbers, complex_division
+from xferlib.kernels.cloops import Work
 from xferlib.kernels.cscope import Scope
 from xferlib.kernels.cstatements import Statements
 from xferlib.kernels.ctext import SnippetText
@@ -23,8 +23,6 @@ from xferlib.kernels.ir import (
     FLOAT64,
     INT32,
     INT64,
-    UINT32,
-    UINT64,
     Builder,
     DType,
     Node,
@@ -33,7 +31,7 @@ from xferlib.kernels.ir import (
 )
 from xferlib.kernels.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.preamble import MOST_DEPTH, Function, Inliner
-from xferlib.kernels.types import C_TYPES, c_common, c_promoted, fits
+from xferlib.kernels.types import C_TYPES, c_common, c_promoted
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 _COMPLEX = {
@@ -43,7 +41,6 @@ _COMPLEX = {
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 _SHIFTS = {"<<": "shl", ">>": "shr"}
-_NUMBER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uUlL]*)\Z")
 
 
 def parse(text: SnippetText) -> Any:
@@ -77,8 +74,10 @@ class Translator(Statements):
         types: dict[str, DType],
         functions: Mapping[str, Function] = MappingProxyType({}),
         depth: int = 0,
+        work: Work | None = None,
     ) -> None:
         self.b = builder
+        self.work = work or Work()
         self._functions = functions
         self._depth = depth
         self.scope = scope
@@ -88,8 +87,7 @@ class Translator(Statements):
     def run(self, statements: list[Any]) -> None:
         """Translate the statements, changing the scope."""
         try:
-            for statement in statements:
-                self._statement(statement)
+            self._block(statements)
         except RecursionError:
             raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
 
@@ -115,6 +113,7 @@ class Translator(Statements):
 
     # --- expressions
     def expression(self, node: Any) -> Node:
+        self._step(node)
         handler = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
         if handler is None:
             self.fail(node, f"{type(node).__name__} is not supported in a snippet; use raw_module")
@@ -122,32 +121,11 @@ class Translator(Statements):
         return result
 
     def _eval_constant(self, node: Any) -> Node:
-        text = node.value
-        if node.type in ("float", "double", "long double"):
-            if text[-1] in "lL":
-                self.fail(node, f"{text}: long double exists on no GPU; drop the suffix")
-            is_single = text[-1] in "fF" and not text.lower().startswith("0x")
-            number = float.fromhex(text) if text.lower().startswith("0x") else float(text.rstrip("fF"))
-            return self.b.const(number, FLOAT32 if is_single else FLOAT64)
-        if (match := _NUMBER.match(text)) is None:
-            self.fail(node, f"{text} is no number that a kernel can use; write an integer or a float")
-        return self._integer(node, match["digits"], match["suffix"].lower())
-
-    def _integer(self, node: Any, digits: str, suffix: str) -> Node:
-        is_octal = digits.startswith("0") and digits != "0" and not digits.lower().startswith("0x")
-        value = int(digits, 8 if is_octal else 0)
-        is_decimal = digits[0] != "0" or digits == "0"
-        candidates = [INT32, UINT32, INT64, UINT64]
-        if "l" in suffix:
-            candidates = [INT64, UINT64]
-        if "u" in suffix:
-            candidates = [each for each in candidates if each.kind == "u"]
-        elif is_decimal:
-            candidates = [each for each in candidates if each.kind == "i"]
-        for dtype in candidates:
-            if fits(value, dtype):
-                return self.b.const(value, dtype)
-        raise self.error(node, f"{digits} does not fit {candidates[-1]}; use a float or an unsigned suffix")
+        try:
+            value, dtype = cnumbers.parse(node.value)
+        except cnumbers.NumberError as problem:
+            self.fail(node, str(problem))
+        return self.b.const(value, dtype)
 
     def _eval_id(self, node: Any) -> Node:
         if node.name in ("true", "false"):
@@ -299,9 +277,12 @@ class Translator(Statements):
             self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
 
         def make(scope: Scope, text: SnippetText) -> Translator:
-            return Translator(self.b, scope, text, self.types, self._functions, self._depth + 1)
+            return Translator(self.b, scope, text, self.types, self._functions, self._depth + 1, self.work)
 
-        return Inliner(self.b, make).call(function, args)
+        key = (id(function.tree), *map(id, args))
+        if key not in self.work.results:  # a function has no effect but its result
+            self.work.results[key] = Inliner(self.b, make).call(function, args)
+        return self.work.results[key]
 
     def _method(self, node: Any) -> Node:
         """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``."""

@@ -6,22 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 from xferlib.kernels.cloops import Loops
-from xferlib.kernels.ir import DType
+from xferlib.kernels.cscope import Before
+from xferlib.kernels.ir import DType, Node
 
 
 class Statements(Loops):
     """What changes the scope."""
 
     type_of: Callable[[Any], DType]
+    returns: DType | None = None
+    """The dtype that a function returns; None in a snippet."""
 
     def _statement(self, node: Any) -> None:
+        self._step(node)
         name = type(node).__name__
         handler = getattr(self, f"_do_{name.lower()}", None)
         if handler is not None:
             handler(node)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
             self.expression(node)
-        elif name in ("Goto", "Switch", "Return", "Break", "Continue", "Label"):
+        elif name in ("Goto", "Switch", "Break", "Continue", "Label"):
             self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
         else:
             self.fail(node, f"a statement without effect ({name}); assign its value")
@@ -31,8 +35,32 @@ class Statements(Loops):
 
     def _do_compound(self, node: Any) -> None:
         with self.scope.nested():
-            for statement in node.block_items or []:
-                self._statement(statement)
+            self._block(node.block_items or [])
+
+    def _block(self, statements: list[Any]) -> None:
+        """Statements one after the other; behind one that may have returned, the rest runs where it has not."""
+        opened: list[tuple[Node, Before]] = []
+        for statement in statements:
+            before = self.scope.result
+            if before is not None and before.written.op == "const":
+                break  # every path has returned
+            self._statement(statement)
+            result = self.scope.result
+            is_new = result is not None and (before is None or result.written is not before.written)
+            if is_new and result is not None and result.written.op != "const":
+                returned = result.written
+                opened.append((returned, self.scope.enter(self.b.op("not", returned))))
+        for returned, outside in reversed(opened):
+            self.scope.resume(returned, outside)
+
+    def _do_return(self, node: Any) -> None:
+        if self.returns is None:
+            self.fail(node, "return is not supported in a snippet; use raw_module for such a kernel")
+        if self._open_loops:
+            self.fail(node, "return inside a loop is not supported; end the loop, then return")
+        if node.expr is None:
+            self.fail(node, "return needs a value")
+        self.scope.set_result(self.b.cast(self.expression(node.expr), self.returns))
 
     def _do_decllist(self, node: Any) -> None:
         for declaration in node.decls:

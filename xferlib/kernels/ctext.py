@@ -11,13 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError
-from xferlib.kernels.signature import plain_types
+from xferlib.kernels.signature import COMMENT, CONTINUATION, check_length, plain_types
 from xferlib.kernels.source_lines import caret
 from xferlib.kernels.types import C_TYPES
 
-MAX_CHARACTERS = 65536
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
 _BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
 
@@ -37,7 +34,8 @@ class SnippetText:
         self._check_characters()
         self._text = plain_types(source)
         self._origin = list(range(len(self._text) + 1))
-        self._replace(_COMMENT, lambda match: re.sub(r"[^\n]", " ", match[0]))
+        self._replace(CONTINUATION, lambda match: "")  # C joins the lines before it reads them
+        self._replace(COMMENT, lambda match: re.sub(r"[^\n]", " ", match[0]))
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
         conversion = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()")
@@ -69,10 +67,7 @@ class SnippetText:
         return found
 
     def _check_characters(self) -> None:
-        if len(self.source) > MAX_CHARACTERS:
-            raise KernelSyntaxError(
-                f"{self.what} has {len(self.source)} characters; at most {MAX_CHARACTERS} are read: split the kernel"
-            )
+        check_length(self.source, self.what)
         for position, character in enumerate(self.source):
             if character == "\0" or ord(character) > 126 or (ord(character) < 32 and character not in "\t\n\r\f\v"):
                 raise self.error(f"character {character!r} cannot stand in C source; use ASCII", position)

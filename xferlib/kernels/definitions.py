@@ -14,9 +14,12 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import csnippet, signature, tracing, types
+from xferlib.kernels.carrays import indexed_otherwise
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
-from xferlib.kernels.ir import Builder, DType, Param, Program, is_integer
+from xferlib.kernels.host_numbers import HostNumbers
+from xferlib.kernels.indices import conflict
+from xferlib.kernels.ir import Builder, DType, Param, Program
 from xferlib.kernels.preamble import functions_of
 from xferlib.kernels.signature import CParam
 
@@ -31,8 +34,8 @@ class Specialization:
     program: Program
     outputs: tuple[int, ...]
     """The parameters that are allocated when omitted, and returned."""
-    ranges: dict[int, tuple[DType, ...]]
-    """For an integer scalar without a dtype of its own: the dtypes in whose range it must be."""
+    numbers: HostNumbers | None = None
+    """What becomes of the Python numbers of a traced kernel; None where the arguments are the parameters."""
 
 
 class Definition(Protocol):
@@ -44,7 +47,11 @@ class Definition(Protocol):
     first_output: int | None
     """Where the omissible outputs begin among ``names``; None if they depend on the dtypes."""
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization: ...
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        """The program for these dtypes and types; ``arguments`` are those of the call, for the values of numbers."""
+        ...
 
 
 class TracedDefinition:
@@ -69,29 +76,22 @@ class TracedDefinition:
         self.names = (*self.positional, *self.keywords)
         self.first_output: int | None = None
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
         names = frozenset(self.names[number] for number in scalars if number < len(self.names))
-        program, outputs = tracing.trace(
-            self.function, given[:count], given[count : len(self.names)], scalars=names, math=self.math
+        program, outputs, numbers = tracing.trace(
+            self.function,
+            given[:count],
+            given[count : len(self.names)],
+            scalars=names,
+            numbers=dict(zip(self.names, arguments, strict=False)),
+            math=self.math,
         )
         first = len(program.params) - outputs
-        weak = {number: kind for number, kind in enumerate(kinds[:first]) if kind is int}
-        return Specialization(
-            program=program,
-            outputs=tuple(range(first, len(program.params))),
-            ranges={number: _cast_targets(program, number) for number in weak},
-        )
-
-
-def _cast_targets(program: Program, param: int) -> tuple[DType, ...]:
-    """The integer dtypes to which a scalar parameter is converted."""
-    return tuple(
-        node.dtype
-        for node in program.nodes
-        if node.op == "cast" and is_integer(node.dtype) and node.args[0].op == "load" and node.args[0].attr == param
-    )
+        return Specialization(program=program, outputs=tuple(range(first, len(program.params))), numbers=numbers)
 
 
 class SnippetDefinition:
@@ -113,16 +113,16 @@ class SnippetDefinition:
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
         self._inputs = len(inputs)
-        if len(set(self.names)) < len(self.names):
-            twice = next(each for each in self.names if self.names.count(each) > 1)
-            raise KernelSyntaxError(f"{self.name}: parameter {twice!r} is declared twice; rename one")
+        check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._functions = functions_of(preamble, generics)
         self._text = SnippetText(operation, generics, "operation")
         self._statements = csnippet.parse(self._text)
-        self._raw = _indexed_otherwise(self._statements)
+        self._raw = indexed_otherwise(self._statements)
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
         bound = bind_generics(self.params, kinds)
         b = Builder(math=self.math)
         scope = Scope(b)
@@ -138,7 +138,7 @@ class SnippetDefinition:
         program = b.program(scope.stores(variables))
         self._check_outputs(program)
         outputs = tuple(range(self._inputs, len(self.params)))
-        return Specialization(program=program, outputs=outputs, ranges={})
+        return Specialization(program=program, outputs=outputs)
 
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
         is_output = number >= self._inputs
@@ -152,6 +152,12 @@ class SnippetDefinition:
         )
 
     def _check_outputs(self, program: Program) -> None:
+        plain = [(store.param, store.index) for store in program.stores if store.index is not None and not store.mask]
+        if (number := conflict(plain, list(program.params))) is not None:
+            raise KernelSyntaxError(
+                f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
+                "result would depend on their order; write each element once"
+            )
         if not program.stores:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
         for number in range(self._inputs, len(self.params)):
@@ -159,6 +165,13 @@ class SnippetDefinition:
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
                 )
+
+
+def check_names(kernel: str, names: Sequence[str]) -> None:
+    """Refuse a parameter name that stands twice."""
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")
 
 
 def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, DType]:
@@ -196,16 +209,3 @@ def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, 
                 "name its type"
             )
     return result
-
-
-def _indexed_otherwise(statements: Any) -> frozenset[str]:
-    """The names that are indexed by anything but ``i``."""
-    found: set[str] = set()
-    stack = list(statements)
-    while stack:
-        node = stack.pop()
-        is_element = type(node).__name__ == "ArrayRef" and type(node.name).__name__ == "ID"
-        if is_element and not (type(node.subscript).__name__ == "ID" and node.subscript.name == "i"):
-            found.add(node.name.name)
-        stack.extend(child for _, child in node.children())
-    return frozenset(found)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd, calls
-from xferlib.kernels.definitions import Definition
+from xferlib.kernels.definitions import Definition, Specialization
+from xferlib.kernels.host_numbers import OtherNumbersError, Variants
 
 Run = Callable[[Any, list[Any]], Any]
 
@@ -48,7 +50,10 @@ class Dispatch:
             except Exception:  # an argument of another type; what it is comes out below
                 is_like = False
             if is_like:
-                return run(given, given if operands is None else operands(given))
+                try:
+                    return run(given, given if operands is None else operands(given))
+                except OtherNumbersError:  # its numbers are of another kind
+                    pass
         return self._look_up(args, out, size, keywords, given)
 
     def _look_up(
@@ -67,7 +72,11 @@ class Dispatch:
         if size is None:
             self._remember(len(args), readers, given, run)
         pairs = zip(readers, given, strict=True)
-        return run(given, [value if each.operands is None else each.operands((value,))[0] for each, value in pairs])
+        values = [value if each.operands is None else each.operands((value,))[0] for each, value in pairs]
+        try:
+            return run(given, values)
+        except OtherNumbersError:
+            return self._first_call(args, out, size, keywords, key)
 
     def _remember(self, positional: int, readers: Sequence[checks.Reader], given: Sequence[Any], run: Run) -> None:
         """Let calls like this one be recognised at once: of arrays of one type, and scalars."""
@@ -93,29 +102,29 @@ class Dispatch:
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             if len(self._runs) >= calls.MOST_PLANS:
                 self._runs.clear()
-            self._runs[key] = run
+            known = self._runs.get(key)
+            is_another = isinstance(run, Variants) and isinstance(known, Variants)
+            self._runs[key] = Variants.joined(run, known) if is_another else run
         return run([each for each in arguments if each is not None], values)
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """A call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key = self._caller.settle(given)
-        if out is not None or size is not None or len(given) > len(special.program.params) - len(special.outputs):
+        special, scalars, key, settled = self._caller.settle(given)
+        if out is not None or size is not None or len(settled) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
                 f"{self.name}(): out= and size= cannot be used on tensors that require gradients; "
                 "leave them out, or call under torch.no_grad()"
             )
         found = self._differentiables.get(key)
         if found is None:
-            found = autograd.Differentiable(self.name, special, scalars, self._run_arranged)
+            found = autograd.Differentiable(self.name, special, scalars, functools.partial(self._run_settled, special))
             self._differentiables[key] = found
-        return autograd.apply(found, given)
+        return autograd.apply(found, settled)
 
-    def _run_arranged(self, *arguments: Any) -> Any:
-        """Run on arguments in the order of the program, without recording."""
-        missing = [None] * (len(self._names) - len(arguments))
-        _, run, values = self._caller.prepare([*arguments, *missing], None)
-        return run(arguments, values)
+    def _run_settled(self, special: Specialization, *values: Any) -> Any:
+        """Run on the values of a specialization's parameters, without recording."""
+        return self._caller.prepare_settled(special, values)()
 
 
 def _with_scalars(matches: Callable[..., bool], arrays: Sequence[int], given: Sequence[Any]) -> Callable[..., bool]:

@@ -122,8 +122,8 @@ def _define_selection() -> None:
         parts = lower_complex.each_part(op)
         _add(name, 1, kinds, by_kind(b=lower.identity, i=lower.identity, f=core(op), c=parts))
     _add("conj", 1, "iufc", lower_complex.conjugate)
-    _add("real", 1, "iufc", lower_complex.real)
-    _add("imag", 1, "iufc", lower_complex.imag)
+    _add("real", 1, "biufc", lower_complex.real)
+    _add("imag", 1, "biufc", lower_complex.imag)
 
 
 def _define_predicates() -> None:

@@ -252,7 +252,7 @@ class Builder:
     def program(self, stores: Iterable[Store]) -> Program:
         """The finished program: only what the stores need, operands first."""
         stores = tuple(stores)
-        nodes = _ordered(operand for store in stores for operand in store.operands())
+        nodes = ordered(operand for store in stores for operand in store.operands())
         reads = frozenset(node.attr for node in nodes if node.op in ("load", "gather"))
         writes = frozenset(store.param for store in stores)
         return Program(
@@ -266,7 +266,7 @@ class Builder:
         )
 
 
-def _ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
+def ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
     """Every node that the roots need, operands before users; iterative, for a snippet may be deep."""
     done: dict[int, Node] = {}
     stack = [(root, False) for root in reversed(list(roots))]

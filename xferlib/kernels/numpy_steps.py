@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import KernelTypeError
+from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import INT64, Node, Program, Store
 from xferlib.kernels.numpy_ops import operation
 from xferlib.kernels.own_functions import expanded
@@ -231,7 +232,8 @@ class Recipe:
         value, target = self._slots[id(store.value)], store.param
         if store.index is not None:
             mask = -1 if store.mask is None else self._slots[id(store.mask)]
-            function = _scatter(self.program.params[store.param].name)
+            params = list(self.program.params)
+            function = _scatter(params[store.param].name, is_checked=not is_distinct(store.index, params))
             self.steps.append((function, self._slots[id(store.index)], value, mask, target))
         elif direct.get(id(store.value)) is not store:
             self.steps.append((_copy, value, -1, -1, target))
@@ -302,20 +304,36 @@ def _gather(name: str) -> Callable[..., None]:
     return gather
 
 
-def _scatter(name: str) -> Callable[..., None]:
+def _scatter(name: str, *, is_checked: bool) -> Callable[..., None]:
     def scatter(index: A, value: A, *rest: A) -> None:
         mask, out = (rest[0], rest[1]) if len(rest) == 2 else (None, rest[0])
-        index, value = np.broadcast_arrays(index, value)
-        if mask is not None:
-            mask = np.broadcast_to(mask, index.shape)
+        if mask is None:
+            index, value = np.broadcast_arrays(index, value)
+        else:
+            index, value, mask = np.broadcast_arrays(index, value, mask)
             index, value = index[mask], value[mask]
         _check_range(index, out, name)
         if out.ndim == 1:
             out[index] = value
         else:  # a strided array, whose elements have no flat view
             np.put(out, index, value)
+        if is_checked:
+            _check_stored(index, value, out, name)
 
     return scatter
+
+
+def _check_stored(index: A, value: A, out: A, name: str) -> None:
+    """Refuse values of which one has replaced another: a GPU would keep any of them."""
+    index = index.ravel()
+    kept = (out if out.ndim == 1 else out.ravel())[index]
+    differs = kept.view(np.uint8) != value.ravel().view(np.uint8)
+    if differs.any():
+        bad = index[int(np.flatnonzero(differs)[0]) // out.dtype.itemsize]
+        raise KernelTypeError(
+            f"argument {name!r}: two elements of the call wrote different values to element {int(bad)}, and on a GPU "
+            "either might stay; give each element an index of its own"
+        )
 
 
 def _check_range(index: A, raw: A, name: str) -> None:

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from xferlib.errors import KernelSyntaxError
 from xferlib.kernels.cscope import Scope
 from xferlib.kernels.ctext import SnippetText
-from xferlib.kernels.ir import Builder, DType, Node
-from xferlib.kernels.types import c_common
+from xferlib.kernels.ir import Builder, Node
 
 MOST_DEPTH = 32
 
@@ -44,6 +43,8 @@ def functions_of(source: str, generics: frozenset[str]) -> dict[str, Function]:
         tree = c_parser.CParser().parse(text.unit(), filename="")
     except c_parser.ParseError as error:
         raise text.parse_error(str(error)) from None
+    except RecursionError:
+        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
     functions: dict[str, Function] = {}
     for each in tree.ext:
         kind = type(each).__name__
@@ -81,44 +82,25 @@ class Inliner:
                 translator.fail(param, "a parameter must be a number; pointers and arrays are not supported")
             dtype = translator.type_of(param.type.type)
             scope.declare(param.name, dtype, self.b.cast(value, dtype))
-        result = self._returned(translator, function.tree.body.block_items or [], function.tree)
-        returned: DType = translator.type_of(declaration.type.type)
-        return self.b.cast(result, returned)
+        translator.returns = returned = translator.type_of(declaration.type.type)
+        translator.run(function.tree.body.block_items or [])
+        if not any(map(_always_returns, function.tree.body.block_items or [])):
+            translator.fail(function.tree.decl, "a path through the function ends without return")
+        assert scope.result is not None
+        assert scope.result.value.dtype == returned
+        return scope.result.value
 
-    def _returned(self, translator: Any, statements: list[Any], owner: Any) -> Node:
-        """The value of the first ``return`` that is reached."""
-        for number, each in enumerate(statements):
-            kind = type(each).__name__
-            if kind == "Return":
-                if each.expr is None:
-                    translator.fail(each, "return needs a value")
-                value: Node = translator.expression(each.expr)
-                return value
-            if kind == "Compound" and _has_return(each):
-                return self._returned(translator, [*(each.block_items or []), *statements[number + 1 :]], owner)
-            if kind == "If" and _has_return(each):
-                return self._either(translator, each, statements[number + 1 :], owner)
-            if _has_return(each):
-                translator.fail(each, "return inside a loop is not supported; end the loop, then return")
-            translator.run([each])
-        translator.fail(owner.decl, "a path through the function ends without return")
-        raise AssertionError
 
-    def _either(self, translator: Any, node: Any, rest: list[Any], owner: Any) -> Node:
-        condition = self.b.truth(translator.expression(node.cond))
-        values = []
-        for taken, branch in ((condition, node.iftrue), (self.b.op("not", condition), node.iffalse)):
-            with translator.scope.branch(taken), translator.scope.nested():
-                values.append(self._returned(translator, [*([branch] if branch else []), *rest], owner))
-        yes, no = values
-        dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
-        return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+def _always_returns(node: Any) -> bool:
+    """Whether every path through a statement ends with ``return``."""
+    kind = type(node).__name__
+    if kind == "Compound":
+        return any(map(_always_returns, node.block_items or []))
+    if kind == "If":
+        return node.iffalse is not None and _always_returns(node.iftrue) and _always_returns(node.iffalse)
+    return kind == "Return"
 
 
 def _is_void(param: Any) -> bool:
     kind = getattr(param.type, "type", None)
     return getattr(kind, "names", None) == ["void"]
-
-
-def _has_return(node: Any) -> bool:
-    return type(node).__name__ == "Return" or any(_has_return(child) for _, child in node.children())

@@ -58,7 +58,6 @@ class Prepared:
         self.device = device
         self.shape = shape
         self.program = special.program
-        self._ranges = special.ranges
         self._outputs = special.outputs
         self._scalars = sorted(scalars)
         self._names = [param.name for param in self.program.params]
@@ -102,8 +101,6 @@ class Prepared:
     def _scalar(self, number: int, value: Any) -> np.generic:
         """The argument of scalar parameter ``number``, converted and in range."""
         name = self._names[number]
-        if ranges := self._ranges.get(number):
-            checks.check_range(value, ranges, name)
         return checks.convert_scalar(value, self.program.params[number].dtype, name)
 
     def _returned(self, results: Sequence[Any]) -> Any:
@@ -192,8 +189,7 @@ class HostCall(Prepared):
         return self._returned(results)
 
     def _converter(self, number: int, kind: type) -> Converter:
-        ranges = self._ranges.get(number, ())
-        return checks.scalar_converter(kind, self.program.params[number].dtype, ranges, self._names[number])
+        return checks.scalar_converter(kind, self.program.params[number].dtype, self._names[number])
 
     def _compute(self, is_aliased: bool, operands: list[Any]) -> None:
         plan = self._plans.get(is_aliased) or self._plan(is_aliased, operands)

@@ -19,7 +19,7 @@ from xferlib.kernels import cache
 from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.ir import DType
 from xferlib.kernels.raw_call import RawCall, codes_of
-from xferlib.kernels.signature import plain_types
+from xferlib.kernels.signature import check_length, plain_types, without_comments
 from xferlib.kernels.types import C_TYPES
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ Extents = int | tuple[int, ...]
 
 _MOST_THREADS = 1024
 _MOST_CALLS = 16
+_MOST_CHARACTERS = 512
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
 _QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed"})
@@ -54,17 +55,20 @@ def parse_signature(text: str, kernel: str) -> list[RawParameter]:
     Raises:
         KernelSyntaxError: One cannot be read, or is passed by value and of a type that NumPy has not.
     """
-    plain = _COMMENT.sub(" ", plain_types(text)).strip()
+    check_length(text, f"the signature of kernel {kernel!r}")
+    plain = without_comments(plain_types(text)).strip()
     if plain in ("", "void"):
         return []
     return [_parse_parameter(piece.strip(), kernel) for piece in plain.split(",")]
 
 
 def _parse_parameter(piece: str, kernel: str) -> RawParameter:
-    match = _PARAMETER.match(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece).strip())
+    plain = " ".join(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece).split())
+    match = _PARAMETER.match(plain) if len(plain) <= _MOST_CHARACTERS else None
     if match is None:
         raise KernelSyntaxError(
-            f"kernel {kernel!r}: parameter {piece!r} cannot be read; give signature='const float *x, int n'"
+            f"kernel {kernel!r}: parameter {piece[:_MOST_CHARACTERS]!r} cannot be read; "
+            "give signature='const float *x, int n'"
         )
     words = [word for word in match["type"].split() if word not in _QUALIFIERS]
     dtype = C_TYPES.get(" ".join(words)) or C_TYPES.get(" ".join(word for word in words if word != "int"))

@@ -24,6 +24,9 @@ from xferlib.kernels.reduction_spec import ReductionDefinition, ReductionSpec, S
 
 if TYPE_CHECKING:
     from xferlib.kernels.reduction_cuda import CudaReduction
+    from xferlib.kernels.reduction_indexed import IndexedCall, IndexedReduction
+
+    _Call = HostReductionCall | CudaReductionCall | IndexedCall
 
 
 class ReductionKernel:
@@ -34,7 +37,8 @@ class ReductionKernel:
         self.name = definition.name
         self._specs: dict[Any, ReductionSpec] = {}
         self._plans: dict[Any, CudaReduction] = {}
-        self._ready: dict[Hashable, HostReductionCall | CudaReductionCall] = {}
+        self._two_kernels: dict[int, IndexedReduction] = {}
+        self._ready: dict[Hashable, _Call] = {}
 
     def __repr__(self) -> str:
         return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
@@ -79,13 +83,20 @@ class ReductionKernel:
         except Exception:  # no array, or one that cannot be used
             return None
 
-    def _prepare(self, args: Sequence[Any], axis: Axis, *, keepdims: bool) -> HostReductionCall | CudaReductionCall:
+    def _prepare(self, args: Sequence[Any], axis: Axis, *, keepdims: bool) -> _Call:
         """A call of a kind not seen before: check all but its output."""
         names = self.definition.names
+        if len(args) > len(names):
+            raise KernelTypeError(
+                f"{self.name}({', '.join(names)}) takes at most {len(names)} argument(s), {len(args)} were given"
+            )
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
         spec = self._spec(args, infos)
+        if spec.premap is not None:
+            shapes = {number: info.shape for number, info in infos.items()}
+            return self._indexed(spec).prepare(backend.at(device), device, shapes, axis, keepdims=keepdims)
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
         if spec.identity is None and 0 in [shape[each] for each in axes]:
@@ -110,9 +121,18 @@ class ReductionKernel:
         spec = self._specs.get(key)
         if spec is None:
             spec = self._specs[key] = self.definition.specialize(tuple(kinds), scalars)
-        if len(args) != spec.inputs:
-            raise KernelTypeError(f"{self.name}() takes {spec.inputs} argument(s), {len(args)} were given")
+        if len(args) != spec.arguments:
+            raise KernelTypeError(f"{self.name}() takes {spec.arguments} argument(s), {len(args)} were given")
         return spec
+
+    def _indexed(self, spec: ReductionSpec) -> IndexedReduction:
+        """The two kernels of a reduction whose map reads arrays at computed indices."""
+        from xferlib.kernels.reduction_indexed import IndexedReduction
+
+        found = self._two_kernels.get(id(spec))
+        if found is None:
+            found = self._two_kernels[id(spec)] = IndexedReduction(self.name, spec, ReductionKernel)
+        return found
 
     def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:
         """The plan for ``arrays`` inputs and then outputs that are laid out like these."""

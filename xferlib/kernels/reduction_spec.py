@@ -13,16 +13,17 @@ accumulators are combined is fixed, whatever runs it:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import csnippet, signature
+from xferlib.kernels.carrays import indexed_otherwise
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
-from xferlib.kernels.definitions import Kind, bind_generics
+from xferlib.kernels.definitions import Kind, Specialization, bind_generics, check_names
 from xferlib.kernels.ir import INT64, Builder, DType, Node, Param, Program, Store
 from xferlib.kernels.numpy_engine import NumpyPlan
 from xferlib.kernels.preamble import functions_of
@@ -50,6 +51,15 @@ class ReductionSpec:
     """The accumulator of no elements; None where an empty reduction is an error."""
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
     """NumPy's own reduction along the last axis, where the result does not depend on the order."""
+
+    premap: Specialization | None = None
+    """Where the map reads arrays at computed indices: the element-wise kernel that computes it first. The one input
+    is then what that kernel writes."""
+
+    @property
+    def arguments(self) -> int:
+        """How many a call takes."""
+        return self.inputs if self.premap is None else self.premap.outputs[0]
 
     @property
     def accumulators(self) -> tuple[DType, ...]:
@@ -139,7 +149,10 @@ class SnippetReduction:
         self._inputs = signature.parse(in_params, "in_params")
         self._outputs = signature.parse(out_params or "", "out_params")
         self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
+        check_names(name, self.names)
         self._dtype = dtype
+        if (raw := next((each for each in self._outputs if each.is_raw), None)) is not None:
+            raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
         if not self._outputs and dtype is None:
             raise KernelSyntaxError(f"{name}: without out_params, dtype= must say what the result is")
         if self._outputs and not post_map_expr:
@@ -147,6 +160,10 @@ class SnippetReduction:
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
         self._functions = functions_of(preamble, generics)
         self._map = self._parse(map_expr, generics, "map_expr")
+        free = indexed_otherwise(self._map[1])
+        self._free = frozenset(
+            each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
+        )
         self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
         self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
         self._identity = self._parse(identity, generics, "identity") if identity is not None else None
@@ -164,19 +181,34 @@ class SnippetReduction:
         resolved = [param.dtype or types[str(param.generic)] for param in declared]
         inputs = resolved[: len(self._inputs)]
         params = [
-            Param(name=param.name, dtype=dtype, is_scalar=number in scalars)
+            Param(name=param.name, dtype=dtype, is_scalar=number in scalars, is_raw=self._is_free(number, scalars))
             for number, (param, dtype) in enumerate(zip(self._inputs, inputs, strict=True))
         ]
         outputs = resolved[len(self._inputs) :]
         accumulator = self._accumulator(types, outputs)
-        return build(
+        premap = None
+        mapping = lambda b, nodes: [self._mapped(b, types, accumulator)]
+        if any(param.is_raw for param in params):
+            premap = self._premap(params, types, accumulator)
+            params, mapping = [Param(name="mapped", dtype=accumulator)], lambda b, nodes: [nodes[0]]
+        spec = build(
             params,
-            lambda b, nodes: [self._mapped(b, nodes, types, accumulator)],
+            mapping,
             lambda b, a, c: [self._value(b, self._reduce, types, accumulator, {"a": a[0], "b": c[0]})],
             lambda b, a, n, m: self._finished(b, a[0], n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
+        return replace(spec, premap=premap)
+
+    def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
+        """Whether input ``number`` is an array that the map indexes otherwise than by the element's number."""
+        return self._inputs[number].name in self._free and number not in scalars
+
+    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Specialization:
+        b = Builder(params, math=self.math)
+        program = _storing(b, "acc", [self._mapped(b, types, accumulator)])
+        return Specialization(program=program, outputs=(len(params),))
 
     def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> DType:
         if self._dtype is None:
@@ -187,13 +219,12 @@ class SnippetReduction:
             raise KernelTypeError(f"{self.name}: dtype={self._dtype!r} is no type of a kernel; use a NumPy or C name")
         return found
 
-    def _mapped(self, b: Builder, nodes: list[Node], types: dict[str, DType], accumulator: DType) -> Node:
+    def _mapped(self, b: Builder, types: dict[str, DType], accumulator: DType) -> Node:
         scope = Scope(b)
         for number, param in enumerate(self._inputs):
-            kind = "value" if b.params[number].is_scalar else "element"
-            variable = Variable(
-                param.name, nodes[number].dtype, number, kind, is_writable=False, needs_index=param.is_pointer
-            )
+            given = b.params[number]
+            kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
+            variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
             scope.bind(param.name, variable)
         text, statements = self._map
         value = csnippet.Translator(b, scope, text, types, self._functions).value(statements)

@@ -11,10 +11,13 @@ from xferlib.kernels.source_lines import caret
 from xferlib.kernels.types import C_TYPES
 
 MAX_PARAMS = 1024
+MAX_CHARACTERS = 65536
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _GENERIC = re.compile(r"[A-Za-z]\Z")
 _COMPLEX = re.compile(r"(?:pycuda::|thrust::|std::)?complex\s*<\s*(float|double)\s*>")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
 _RESERVED = frozenset({"i", "n", "_ind", "CUPY_UNUSED"})
 
 
@@ -51,6 +54,27 @@ def plain_types(text: str) -> str:
     return _COMPLEX.sub(one_word, text)
 
 
+def without_comments(text: str) -> str:
+    """``text`` with blanks for comments and continued line ends, same length."""
+    return COMMENT.sub(_blank, CONTINUATION.sub(_blank, text))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def check_length(text: str, what: str) -> None:
+    """Refuse a text that would take long to read.
+
+    Raises:
+        KernelSyntaxError: It is longer than `MAX_CHARACTERS`.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise KernelSyntaxError(
+            f"{what} has {len(text)} characters; at most {MAX_CHARACTERS} are read: split the kernel"
+        )
+
+
 def parse(text: str, what: str) -> list[CParam]:
     """The parameters of a comma-separated list.
 
@@ -61,11 +85,12 @@ def parse(text: str, what: str) -> list[CParam]:
     Raises:
         KernelSyntaxError: The list cannot be read.
     """
-    if not text.strip():
+    check_length(text, what)
+    plain = plain_types(without_comments(text))
+    if not plain.strip():
         return []
     params = []
     column = 0
-    plain = plain_types(text)
     for piece in plain.split(","):
         params.append(_parse_one(piece, text, column, what))
         column += len(piece) + 1
@@ -80,7 +105,9 @@ def _parse_one(piece: str, text: str, column: int, what: str) -> CParam:
 
     def fail(message: str) -> KernelSyntaxError:
         end = max(start + 1, column + len(piece.rstrip()))
-        return KernelSyntaxError(f"{what}: {message}\n{caret(text, start, end)}")
+        begin = text.rfind("\n", 0, start) + 1
+        line = text[begin:].split("\n", 1)[0]
+        return KernelSyntaxError(f"{what}: {message}\n{caret(line, start - begin, end - begin)}")
 
     is_raw = bool(words) and words[0] == "raw"
     is_const = "const" in words

@@ -6,6 +6,7 @@ flow cannot be recorded, so that asking a traced value for its truth is an error
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -15,6 +16,7 @@ import numpy as np
 from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import functions, types
 from xferlib.kernels.functions import Function
+from xferlib.kernels.host_numbers import converted
 from xferlib.kernels.ir import (
     BOOL,
     INT64,
@@ -26,32 +28,39 @@ from xferlib.kernels.ir import (
 )
 from xferlib.kernels.source_lines import at_user_line
 
-_WEAK_RANK = {bool: 0, int: 1, float: 2, complex: 3}
-_OPERATORS = {
+OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
-_COMPARISONS = {
+COMPARISONS = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
 
 
 class Traced:
-    """A value inside a traced kernel: a node, or a Python scalar parameter without a dtype of its own."""
+    """A value inside a traced kernel."""
 
-    __slots__ = ("builder", "node", "weak")
+    __slots__ = ("builder", "node")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
-    def __init__(self, builder: Builder, node: Node, weak: type | None = None) -> None:
+    def __init__(self, builder: Builder, node: Node) -> None:
         self.builder = builder
         self.node = node
-        self.weak = weak
 
     @property
     def dtype(self) -> DType:
         return self.node.dtype
+
+    @property
+    def kind(self) -> DType | type:
+        """What promotion sees: the dtype, or the type of a Python number."""
+        return self.dtype
+
+    def as_dtype(self, dtype: DType) -> Node:
+        """The value converted."""
+        return self.builder.cast(self.node, dtype)
 
     @property
     def real(self) -> Traced:
@@ -85,7 +94,7 @@ class Traced:
     def __round__(self, digits: int | None = None) -> Traced:
         if digits:
             _refuse(self, f"round(x, {digits})", "scale, round and scale back")
-        return apply("rint", (self,))
+        return rounded(self)
 
     def __bool__(self) -> NoReturn:  # noqa: PLE0304 - raises
         _refuse(self, "if, while, and, or, not", "use where(condition, a, b), & , | and ~")
@@ -122,11 +131,14 @@ class Traced:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Traced:
         if method != "__call__" or options:
             _refuse(self, f"numpy.{ufunc.__name__}.{method} with {sorted(options)}", "call the plain ufunc")
-        return apply(ufunc.__name__, inputs)
+        # A NumPy scalar on the left of a comparison comes as an array without dimensions.
+        plain = (each[()] if isinstance(each, np.ndarray) and each.ndim == 0 else each for each in inputs)
+        return apply(ufunc.__name__, tuple(plain))
 
     def __array_function__(self, function: Callable[..., Any], kinds: Any, args: Any, options: Any) -> Traced:
         supported: list[tuple[Any, Callable[..., Traced]]] = [
-            (np.where, where), (np.clip, clip), (np.real, _real), (np.imag, _imag), (np.round, _round),
+            (np.where, where), (np.clip, clip), (np.real, _real), (np.imag, _imag), (np.round, rounded),
+            (np.around, rounded),
         ]  # fmt: skip
         found = next((ours for theirs, ours in supported if theirs is function), None)
         if found is None:
@@ -142,8 +154,11 @@ def _imag(x: Traced) -> Traced:
     return apply("imag", (x,))
 
 
-def _round(x: Traced, decimals: int = 0) -> Traced:
-    return round(x, decimals) if decimals else apply("rint", (x,))
+def rounded(x: Traced, decimals: int = 0) -> Traced:
+    """The nearest integer, of the dtype of ``x``."""
+    if decimals:
+        _refuse(x, f"round(x, {decimals})", "scale, round and scale back")
+    return apply("positive" if is_integer(x.dtype) else "rint", (x,))
 
 
 def _install_operators() -> None:
@@ -153,10 +168,10 @@ def _install_operators() -> None:
     def reflected(name: str) -> Callable[[Traced, Any], Traced]:
         return lambda self, other: apply(name, (other, self))
 
-    for operation, name in _OPERATORS.items():
+    for operation, name in OPERATORS.items():
         setattr(Traced, f"__{operation}__", binary(name))
         setattr(Traced, f"__r{operation}__", reflected(name))
-    for operation, name in _COMPARISONS.items():
+    for operation, name in COMPARISONS.items():
         setattr(Traced, f"__{operation}__", binary(name))
 
 
@@ -174,10 +189,11 @@ def _refuse(value: Traced, what: str, remedy: str) -> NoReturn:
 
 def _operand(value: Any, name: str) -> DType | type:
     if isinstance(value, Traced):
-        return value.weak or value.dtype
+        kind = value.kind
+        return BOOL if kind is bool else kind
     if type(value) is bool or isinstance(value, np.bool_):
         return BOOL
-    if type(value) in _WEAK_RANK:
+    if type(value) in types.PYTHON_TYPES:
         return type(value)
     if isinstance(value, np.generic):
         return value.dtype
@@ -201,14 +217,13 @@ def _builder(args: tuple[Any, ...], name: str) -> Builder:
 def node_of(b: Builder, value: Any, dtype: DType) -> Node:
     """``value`` as a node of ``dtype``; a Python scalar must be in its range."""
     if isinstance(value, Traced):
-        return b.cast(value.node, dtype)
+        return value.as_dtype(dtype)
     if isinstance(value, np.generic):
         return b.cast(b.const(value, value.dtype), dtype)
-    if type(value) is int and is_integer(dtype) and not types.fits(value, dtype):
-        raise at_user_line(
-            KernelTypeError(f"the Python integer {value} is out of range for {dtype}; convert the other operand first")
-        )
-    return b.const(value, dtype)
+    try:
+        return b.const(converted(value, dtype, "the Python number"), dtype)
+    except KernelTypeError as error:
+        raise at_user_line(error) from None
 
 
 def apply(name: str, args: tuple[Any, ...]) -> Traced:
@@ -225,54 +240,70 @@ def apply(name: str, args: tuple[Any, ...]) -> Traced:
         )
     operands = tuple(_operand(each, name) for each in args)
     try:
-        if all(each in _WEAK_RANK for each in operands):
-            return _apply_weak(b, function, args, operands)
+        if not any(isinstance(each, np.dtype) for each in operands):  # as NumPy's function of Python numbers: of arrays
+            operands = tuple(each if isinstance(each, np.dtype) else types.PYTHON_TYPES[each] for each in operands)
         special = _special(b, function, args, operands)
         if special is not None:
             return special
         loop = types.numpy_loop(function, operands)
+        nodes = [node_of(b, each, dtype) for each, dtype in zip(args, loop, strict=True)]
     except KernelError as error:
         raise at_user_line(error) from None
-    nodes = [node_of(b, each, dtype) for each, dtype in zip(args, loop, strict=True)]
     return Traced(b, function.lowering(b, *nodes))
 
 
-def _apply_weak(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced:
-    """Python scalars only: arithmetic keeps the result without a dtype of its own, as in Python."""
-    strong = tuple(types.PYTHON_TYPES[each] for each in operands)
-    loop = types.numpy_loop(function, strong)
-    nodes = [node_of(b, each, dtype) for each, dtype in zip(args, loop, strict=True)]
-    result = function.lowering(b, *nodes)
-    is_operator = function.name in _OPERATORS.values() or function.name in ("negative", "absolute", "positive")
-    kind = {"i": int, "f": float, "c": complex}.get(result.dtype.kind)
-    return Traced(b, result, kind if is_operator else None)
-
-
 def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced | None:
-    """What promotion alone does not say: small constant powers, and comparison across integer ranges."""
+    """What promotion alone does not say: powers of integers, and comparison across integer ranges."""
     if function.name == "power":
         return _constant_power(b, args, operands)
-    if function.name in _COMPARISONS.values():
-        if set(operands) == {INT64, UINT64}:
-            return _compare_signs(b, function, args, operands)
-        for position in (0, 1):
-            value, other = args[position], operands[1 - position]
-            if type(value) is not int or not isinstance(other, np.dtype) or not is_integer(other):
-                continue
-            if not types.fits(value, other):
-                return _compare_out_of_range(b, function, value, position)
+    if function.name not in COMPARISONS.values():
+        return None
+    for position in (0, 1):
+        value, other = args[position], operands[1 - position]
+        if operands[position] is int and isinstance(other, np.dtype) and other.kind in "biu":
+            side = _asked(value, _side_of(INT64 if other == BOOL else other))
+            if side:
+                return _compare_out_of_range(b, function, side, position)
+    kinds = [each.kind for each in operands if isinstance(each, np.dtype)]
+    if UINT64 in operands and "i" in kinds:
+        return _compare_signs(b, function, args, kinds.index("i"))
     return None
+
+
+def _asked(value: Any, question: Callable[[Any], Any]) -> Any:
+    """What ``question`` answers for a Python number of the function, or of the call."""
+    if not isinstance(value, Traced):
+        return question(value)
+    number: Any = value
+    return number.asked(question)
+
+
+@functools.cache
+def _side_of(dtype: DType) -> Callable[[int], int]:
+    """The function that says on which side of the range of ``dtype`` an int lies: -1, 0 (in it) or 1."""
+    info = np.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    return lambda value: (value > high) - (value < low)
+
+
+def _is_negative(value: int) -> bool:
+    return value < 0
 
 
 def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced | None:
     """Exponents whose correctly rounded power is one operation; a negative one of integers is an error."""
     base, exponent = args
     dtype = operands[0]
-    if type(exponent) is not int or not isinstance(base, Traced) or not isinstance(dtype, np.dtype) or dtype == BOOL:
+    is_number = not isinstance(exponent, Traced) or isinstance(exponent.kind, type)
+    if operands[1] not in (int, INT64) or not is_number or isinstance(exponent, np.generic):
+        return None
+    if (isinstance(dtype, np.dtype) and dtype.kind in "biu") or dtype is int:
+        if _asked(exponent, _is_negative):
+            raise KernelTypeError(f"{dtype} to a negative power is no integer; convert the base with astype first")
+    if isinstance(exponent, Traced) or not isinstance(base, Traced) or isinstance(base.kind, type) or dtype == BOOL:
         return None
     if is_integer(dtype):
-        if exponent < 0:
-            raise KernelTypeError(f"{dtype} to the power {exponent} is no integer; convert the base with astype first")
+        converted(exponent, dtype, "the exponent")
         return _integer_power(b, base, exponent)
     shortcuts = {2: "square", -1: "reciprocal", 1: "positive"}
     if dtype.kind in "fc" and exponent in shortcuts:
@@ -291,25 +322,23 @@ def _integer_power(b: Builder, base: Traced, exponent: int) -> Traced:
     return Traced(b, result)
 
 
-def _compare_signs(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Traced:
-    """int64 beside uint64, by value: a negative number is below every unsigned one."""
-    signed = operands.index(INT64)
+def _compare_signs(b: Builder, function: Function, args: tuple[Any, ...], signed: int) -> Traced:
+    """A signed integer beside uint64, by value: a negative number is below every unsigned one."""
     node = node_of(b, args[signed], INT64)
     is_negative = b.op("lt", node, b.const(0, INT64))
-    nodes = [node_of(b, each, UINT64) for each in args]
-    answer = getattr(operator, {"equal": "eq", "not_equal": "ne"}.get(function.name, "lt"))
-    if function.name not in ("equal", "not_equal"):
-        is_less = function.name.startswith("less")
-        when_negative = is_less == (signed == 0)
+    sides = [b.cast(node, UINT64)] * 2
+    sides[1 - signed] = node_of(b, args[1 - signed], UINT64)
+    if function.name in ("equal", "not_equal"):
+        when_negative = function.name == "not_equal"
     else:
-        when_negative = answer(0, 1)
-    return Traced(b, b.select(is_negative, b.const(when_negative, BOOL), function.lowering(b, *nodes)))
+        when_negative = function.name.startswith("less") == (signed == 0)
+    return Traced(b, b.select(is_negative, b.const(when_negative, BOOL), function.lowering(b, *sides)))
 
 
-def _compare_out_of_range(b: Builder, function: Function, value: int, position: int) -> Traced:
+def _compare_out_of_range(b: Builder, function: Function, side: int, position: int) -> Traced:
     """Compared with a Python integer beyond the dtype, every element gives the same answer."""
-    name = next(key for key, full in _COMPARISONS.items() if full == function.name)
-    sides = (value, 0) if position == 0 else (0, value)  # 0 is in the range of every dtype
+    name = next(key for key, full in COMPARISONS.items() if full == function.name)
+    sides = (side, 0) if position == 0 else (0, side)
     return Traced(b, b.const(getattr(operator, name)(*sides), BOOL))
 
 
@@ -322,14 +351,16 @@ def where(condition: Any, yes: Any, no: Any) -> Traced:
         kind = _operand(condition, "where")
     except TypeError as error:
         raise at_user_line(KernelTypeError(f"where: {error}")) from None
-    test = b.truth(node_of(b, condition, kind if isinstance(kind, np.dtype) else types.PYTHON_TYPES[kind]))
+    test = node_of(b, condition, BOOL) if isinstance(kind, type) else b.truth(node_of(b, condition, kind))
     return Traced(b, b.select(test, node_of(b, yes, dtype), node_of(b, no, dtype)))
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
     """``minimum(maximum(x, min), max)``; a bound of None does nothing."""
     result = x if min is None else apply("maximum", (x, min))
-    return apply("positive", (result,)) if max is None else apply("minimum", (result, max))
+    if max is not None:
+        return apply("minimum", (result, max))
+    return Traced(_builder((result,), "clip"), node_of(result.builder, result, result.dtype))
 
 
 def astype(x: Any, dtype: Any) -> Traced:

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._array import check_dtype
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import types
-from xferlib.kernels.ir import Builder, DType, Param, Program, Store
-from xferlib.kernels.traced import Traced
+from xferlib.kernels.host_numbers import HostNumbers, Recording
+from xferlib.kernels.ir import Builder, DType, Node, Param, Program, Store
+from xferlib.kernels.traced import Traced, node_of
+from xferlib.kernels.traced_number import Number
 
 
 def trace(
@@ -19,21 +22,35 @@ def trace(
     keywords: list[tuple[str, DType | type]],
     *,
     scalars: frozenset[str],
+    numbers: dict[str, Any],
     math: str,
-) -> tuple[Program, int]:
-    """Record ``function`` for these dtypes; the outputs follow the inputs as parameters.
+) -> tuple[Program, int, HostNumbers | None]:
+    """Record ``function`` for these dtypes; as parameters, the numbers it uses and the outputs follow the inputs.
+
+    Args:
+        function: What is recorded.
+        positional: Its positional parameters with their dtypes, or the types of Python numbers.
+        keywords: Its keyword-only ones.
+        scalars: The names of those that are passed by value.
+        numbers: By name, the value of each Python number in the call that is recorded.
+        math: ``"exact"`` or ``"fast"``.
 
     Returns:
-        The program, and how many outputs it has.
+        The program, how many outputs it has, and what becomes of Python numbers at each call.
     """
     b = Builder(math=math)
-    values: dict[str, Traced] = {}
+    given: dict[int, Any] = {}
     for name, kind in (*positional, *keywords):
-        weak = kind if isinstance(kind, type) else None
-        dtype = types.PYTHON_TYPES[weak] if weak else kind
-        assert isinstance(dtype, np.dtype)
+        if isinstance(kind, type):
+            given[len(b.params)] = numbers.get(name, kind(1))
+        dtype = types.PYTHON_TYPES[kind] if isinstance(kind, type) else kind
         b.params.append(Param(name=name, dtype=dtype, is_scalar=name in scalars))
-        values[name] = Traced(b, b.load(len(b.params) - 1), None if weak is bool else weak)
+    recording = Recording(b, given)
+    places = {number: place for place, number in enumerate(given)}
+    values = {
+        param.name: Number(b, recording, places[number], param.name) if number in places else Traced(b, b.load(number))
+        for number, param in enumerate(b.params)
+    }
     try:
         result = function(*(values[name] for name, _ in positional), **{name: values[name] for name, _ in keywords})
     except RecursionError as error:
@@ -42,25 +59,25 @@ def trace(
             "traced value never ends a recursion: unroll it with a Python counter"
         ) from error
     outputs = result if isinstance(result, tuple) else (result,)
-    stores = [_output(b, value, number, function) for number, value in enumerate(outputs)]
-    if not stores:
+    nodes = [_output(b, value, number, function) for number, value in enumerate(outputs)]
+    if not nodes:
         raise KernelTypeError(f"{_name(function)} returned an empty tuple; return one value for each output")
-    return b.program(stores), len(stores)
+    first = len(b.params)
+    b.params += [Param(name=f"out{number}", dtype=node.dtype) for number, node in enumerate(nodes)]
+    program = b.program([Store(param=first + number, value=node) for number, node in enumerate(nodes)])
+    return program, len(nodes), recording.finished()
 
 
-def _output(b: Builder, value: Any, number: int, function: Callable[..., Any]) -> Store:
+def _output(b: Builder, value: Any, number: int, function: Callable[..., Any]) -> Node:
     if isinstance(value, Traced):
-        node = value.node
-    elif type(value) in types.PYTHON_TYPES:
-        node = b.const(value, types.PYTHON_TYPES[type(value)])
-    elif isinstance(value, np.generic):
-        node = b.const(value, value.dtype)
-    else:
-        raise KernelTypeError(
-            f"{_name(function)} returned {type(value).__name__} as output {number}; return traced values or numbers"
-        )
-    b.params.append(Param(name=f"out{number}", dtype=node.dtype))
-    return Store(param=len(b.params) - 1, value=node)
+        return value.node
+    if type(value) in types.PYTHON_TYPES:
+        return node_of(b, value, types.PYTHON_TYPES[type(value)])
+    if isinstance(value, np.generic):
+        return b.const(value, check_dtype(value.dtype, what=f"output {number}"))
+    raise KernelTypeError(
+        f"{_name(function)} returned {type(value).__name__} as output {number}; return traced values or numbers"
+    )
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -1,0 +1,194 @@
+"""Computed indices: stores that might race are refused, and reductions read where the index says."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels import targets
+from tests.kernels.bits import same_bits
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels import elementwise, reduction
+
+
+@pytest.fixture(params=["numpy", *targets.NAMES])
+def target(request):
+    if request.param == "numpy":
+        return targets.Target("numpy", lambda x: x, np.asarray)
+    return targets.target(request.param)
+
+
+INDEX = np.array([0, 0, 1], np.int32)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "y[n - 1 - i] += j[i + 0]",
+        "y[s + i] += j[i + 0]",
+        "y[2 * i] = 1; y[2 * i + 1] = j[0 * i]",
+        "y[i + n] = 1; y[i + 0] = j[0 * i]",
+        "int k = i; y[k * 2 + 1] -= j[k]; y[k * 2 + 1] *= 3",
+    ],
+)
+def test_an_index_of_its_own_may_be_updated(source, target):
+    kernel = elementwise("int *j, int s, double *y", source)
+    j, y, expected = np.array([5, 3, 4], np.int32), np.arange(6.0), np.arange(6.0)
+    given = target.put(y)
+    kernel(target.put(j), 2, given, size=3)
+    size, shift = 3, 2
+    for i in range(size):  # C, one element after the other
+        k = i
+        if source.startswith("y[n"):
+            expected[size - 1 - i] += j[i]
+        elif source.startswith("y[s"):
+            expected[shift + i] += j[i]
+        elif source.startswith("y[2"):
+            expected[2 * i], expected[2 * i + 1] = 1, j[0]
+        elif source.startswith("y[i"):
+            expected[i + size], expected[i] = 1, j[0]
+        else:
+            expected[k * 2 + 1] = (expected[k * 2 + 1] - j[k]) * 3
+    assert same_bits(target.get(given), expected)
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["y[j[i]] += 1", "y[j[i]] = y[j[i]] + x[i]", "y[j[i]]++", "y[i / 2] += x[i]", "y[i % 2] -= x[i]", "y[0] += x[i]",
+     "y[i * s] *= 2", "int k = j[i]; if (k > 0) y[k] += 1", "int16 k = i; y[k] += 1", "y[(i * 3) / 2] += 1",
+     "for (int k = 0; k < 2; ++k) y[j[i] + k] += 1", "y[i & 1] |= 1"],
+)  # fmt: skip
+def test_an_update_that_elements_may_share_is_refused(update):
+    x, y = np.arange(3, dtype=np.int32), np.zeros(9, np.int32)
+    with pytest.raises(KernelSyntaxError, match="update would be lost|read and written at different indices"):
+        elementwise("int *j, int *x, int s, int *y", update)(INDEX, x, 1, y)
+    assert not y.any()
+
+
+@pytest.mark.parametrize(
+    "stores", ["y[i] = 1; y[i + 1] = 2", "y[n - i] = 1; y[n - i - 3] = 2", "y[2*i] = 1; y[2*i + 4] = 2"]
+)
+def test_stores_of_two_elements_to_one_place_are_refused(stores):
+    with pytest.raises(KernelSyntaxError, match="two elements of a call write the same element of 'y'"):
+        elementwise("int *x, int *y", stores)(np.zeros(3, np.int32), np.zeros(9, np.int32))
+
+
+def test_values_that_replace_one_another_are_an_error_where_they_can_be_seen():
+    kernel = elementwise("int *j, double v, double *y", "y[j[i]] = i * v")
+    y = np.zeros(3)
+    kernel(np.array([2, 0, 1], np.int32), 1.0, y)
+    assert y.tolist() == [1, 2, 0]
+    with pytest.raises(KernelTypeError, match="different values to element 0"):
+        kernel(INDEX, 1.0, y)
+    kernel(INDEX, 0.0, y)  # the same value: whichever stays
+    assert y.tolist() == [0, 0, 0]
+    with pytest.raises(KernelTypeError, match="different values to element 0"):
+        kernel(INDEX, 1.0, np.zeros((3, 2))[:, 0])
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(-3, 3), st.integers(-2, 2), st.integers(-3, 3), st.integers(-2, 2), st.integers(1, 5))
+def test_what_is_accepted_writes_each_element_once(factor, shift, other, further, size):
+    """The rule against every element's own index."""
+    source = f"y[{factor} * i + {shift + 20}] = 1; y[{other} * i + {further + 20}] = i + 2"
+    y = np.zeros(41, np.int32)
+    first, second = ([f * i + s + 20 for i in range(size)] for f, s in ((factor, shift), (other, further)))
+    shared = any(first[a] == second[b] for a, b in itertools.permutations(range(size), 2))
+    try:
+        elementwise("int *y", source)(y, size=size)
+    except KernelSyntaxError:
+        assert factor == other != 0
+        assert (shift - further) % factor == 0
+        return
+    except KernelTypeError:
+        assert other == 0
+        assert size > 1
+        return
+    if not shared:
+        expected = np.zeros(41, np.int32)
+        for i in range(size):
+            expected[first[i]] = 1
+            expected[second[i]] = i + 2
+        assert same_bits(y, expected)
+
+
+# --- a local variable named i
+
+
+def test_a_local_i_is_an_index_like_any_other(target):
+    x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.zeros(4)
+    total = elementwise("double *x, double *y", "double s = 0; for (int i = 0; i < 3; ++i) s += x[i]; y[i] = s")
+    given = target.put(y)
+    total(target.put(x), given)
+    assert target.get(given).tolist() == [7.0] * 4
+    both = elementwise("double *x, double *y", "double s = x[i]; { int i = 2, k = i; s += x[k] + x[i]; } y[i] = s")
+    both(target.put(x), given)
+    assert target.get(given).tolist() == (x + 8).tolist()
+    preamble = "double f(double v) { double s = 0; for (int i = 0; i < 3; i++) s += v * i; return s; }"
+    elementwise("double *x, double *y", "y[i] = f(x[i])", preamble=preamble)(target.put(x), given)
+    assert target.get(given).tolist() == (3 * x).tolist()
+
+
+# --- reductions
+
+MAPS = {
+    "x[n - 1 - i] * y[i]": lambda x, y: x[::-1] * y,
+    "x[(i + 1) % n] - x[i]": lambda x, y: np.roll(x, -1) - x,
+    "i > 0 ? x[i - 1] : y[i]": lambda x, y: np.concatenate([y[:1], x[:-1]]),
+    "x[(int)y[i]]": lambda x, y: x[y.astype(int)],
+    "x[0 * i] + x[i] * y[i]": lambda x, y: x[0] + x * y,
+    "x[i] * y[i] + x[n / 2]": lambda x, y: x * y + x[x.size // 2],
+}
+
+
+@pytest.mark.parametrize("source", MAPS)
+def test_a_reduction_reads_where_the_index_says(source, target):
+    kernel = reduction("float *x, const float *y", map_expr=source, reduce_expr="a + b", identity="0", dtype="float")
+    plain = reduction("float *x", map_expr="x[i]", reduce_expr="a + b", identity="0", dtype="float")
+    for size in (1, 5, 700, 9001):
+        x = np.random.default_rng(size).standard_normal(size).astype(np.float32)
+        y = (np.arange(size, dtype=np.float32) * 3) % size
+        expected = plain(MAPS[source](x, y).astype(np.float32))
+        for _ in range(2):
+            assert same_bits(target.get(kernel(target.put(x), target.put(y))), expected), size
+
+
+def test_raw_parameters_shapes_scalars_and_outputs(target):
+    kernel = reduction("raw T x, T w, int64 k", "T y, int64 m", map_expr="x[(i + k) % n] * w", reduce_expr="max(a, b)",
+                       post_map_expr="y = a; m = _in_ind.size()")  # fmt: skip
+    x, w = np.arange(12, dtype=np.int32).reshape(3, 4), np.array([1, 2, 3, 1], np.int32)
+    expected = (np.roll(x.ravel(), -5).reshape(3, 4) * w).max()
+    y, count = kernel(target.put(x), target.put(np.broadcast_to(w, (3, 4)).copy()), 5)
+    assert (target.get(y), target.get(count)) == (expected, 12)
+    kept, _ = kernel(target.put(x), target.put(np.broadcast_to(w, (3, 4)).copy()), 5, keepdims=True, axis=(0, 1))
+    assert target.get(kept).tolist() == [[expected]]
+    with pytest.raises(KernelTypeError, match="indexes an array freely"):
+        kernel(target.put(x), target.put(x), 5, axis=0)
+
+
+def test_indices_in_a_reduction_that_cannot_be_right():
+    total = {"reduce_expr": "a + b", "identity": "0", "dtype": "double"}
+    with pytest.raises(KernelTypeError, match="'x' has 3 elements, and the kernel used index 3"):
+        reduction("double *x", map_expr="x[i + 1]", **total)(np.ones(3))
+    with pytest.raises(KernelSyntaxError, match="declare it 'raw'"):
+        reduction("double x", map_expr="x[n - 1]", **total)(np.ones(3))
+    with pytest.raises(KernelSyntaxError, match="'y' is raw, but a reduction has one result"):
+        reduction("double x", "raw double y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a")
+    with pytest.raises(KernelTypeError, match="takes at most 1 argument"):
+        reduction("double x", map_expr="x", **total)(np.ones(3), np.ones(3))
+    with pytest.raises(KernelSyntaxError, match="declared twice"):
+        reduction("double x, double x", map_expr="x", **total)
+    assert reduction("double *x", map_expr="x[n - 1 - i]", **total)(np.ones((0, 2))) == 0
+
+
+def test_a_reduction_with_indices_on_the_simulator():
+    import xferlib as xl
+
+    kernel = reduction(
+        "raw T x", "T y", map_expr="x[n - 1 - i] * i", reduce_expr="a + b", post_map_expr="y = a", identity="0"
+    )
+    x = np.arange(10.0)
+    with xl.use_backend("sim"):
+        assert xl.to_host(kernel(xl.to_device(x))) == (x[::-1] * np.arange(10)).sum()

@@ -1,0 +1,204 @@
+"""Traced functions beside NumPy's: dtype and value of every operator and function, over all pairs of dtypes."""
+
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, same_bits, specials
+from xferlib.errors import KernelError
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.functions import TABLE, guarantee
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BINARY = {
+    name: getattr(operator, name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift",
+                 "lt", "le", "gt", "ge", "eq", "ne")
+}  # fmt: skip
+UNARY = {"neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.inv}
+ORDERED = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equal", "minimum", "maximum", "fmin",
+           "fmax", "clip", "clip below"}  # fmt: skip
+POWERS = {"pow", "power"}
+NUMPY = {name: getattr(np, name) for name in TABLE if hasattr(np, name)}
+LAYERS = {
+    **{name: (function, getattr(trace_math, name)) for name, function in NUMPY.items() if TABLE[name].arity == 2},
+    **{name: (function, function) for name, function in BINARY.items()},
+    "where": (lambda x, y: np.where(x, x, y),) * 2,
+    "clip": (lambda x, y: np.clip(x, y, y),) * 2,
+    "clip below": (lambda x, y: np.clip(x, None, y),) * 2,
+}
+ONE = {
+    **{name: (function, getattr(trace_math, name)) for name, function in NUMPY.items() if TABLE[name].arity == 1},
+    **{name: (function, function) for name, function in UNARY.items()},
+    "np.real": (np.real,) * 2, "np.imag": (np.imag,) * 2, "np.round": (np.round,) * 2, "np.around": (np.around,) * 2,
+    ".real": (lambda x: x.real,) * 2, "clip nothing": (lambda x: np.clip(x, x, None),) * 2,
+}  # fmt: skip
+
+
+def _is_exception(name, operands):
+    """The differences that the reference lists."""
+    kinds = {each.dtype.kind for each in operands}
+    if "c" in kinds and (name in ORDERED or name in ("exp2", "clip nothing")):
+        return "refused"
+    is_integer = kinds <= set("biu")
+    if name in POWERS and is_integer and operands[1].dtype.kind == "i":
+        return "power"
+    return None
+
+
+def _outcome(function, *operands):
+    try:
+        with np.errstate(all="ignore"):
+            return function(*operands)
+    except (TypeError, ValueError, KernelError) as error:
+        return error
+
+
+def _check(name, numpys, ours, operands):
+    expected, actual = _outcome(numpys, *operands), _outcome(elementwise(ours, name="kernel"), *operands)
+    label = f"{name} of {', '.join(str(each.dtype) for each in operands)}"
+    difference = _is_exception(name, operands)
+    if difference == "refused":
+        assert isinstance(actual, KernelError), label
+        return
+    if difference == "power" and isinstance(expected, ValueError):  # by arrays: 1, -1 or 0 as the quotient truncates
+        assert not isinstance(actual, Exception), label
+        return
+    if isinstance(expected, Exception):
+        assert isinstance(actual, KernelError), f"{label}: NumPy refuses it ({expected}), the kernel gives {actual!r}"
+        return
+    assert not isinstance(actual, Exception), f"{label}: {actual}"
+    assert actual.dtype == expected.dtype, label
+    _compare_values(label, name, operands, expected, actual)
+
+
+def _compare_values(label, name, operands, expected, actual):
+    if expected.dtype.kind == "c" or any(each.dtype.kind == "c" for each in operands):
+        return  # formulas of their own, whose bounds other tests hold
+    if name == "logaddexp":
+        return  # the sum may cancel: the table gives no bound
+    if name == "reciprocal" and expected.dtype.kind in "iu":
+        expected, actual = expected[operands[0] != 0], actual[operands[0] != 0]
+    if expected.dtype.kind != "f":
+        assert np.array_equal(expected, actual), label
+        return
+    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    rtol = 4 * float(np.finfo(expected.dtype).eps)
+    close = np.isclose(actual, expected, rtol=rtol, atol=float(np.finfo(expected.dtype).smallest_subnormal))
+    assert np.all(same | close), label
+
+
+def _pairs(one, two):
+    x, y = np.meshgrid(specials(one)[:: 7 if np.dtype(one).kind == "c" else 1], specials(two))
+    return [x.ravel().copy(), y.ravel().copy()]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_two_operands(name):
+    numpys, ours = LAYERS[name]
+    function = lambda x, y: ours(x, y)
+    for one in DTYPES:
+        for two in DTYPES:
+            _check(name, numpys, function, _pairs(one, two))
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_operand(name):
+    numpys, ours = ONE[name]
+    for dtype in DTYPES:
+        _check(name, numpys, lambda x: ours(x), [specials(dtype)])
+
+
+@pytest.mark.parametrize("source", DTYPES)
+def test_astype(source):
+    for target in DTYPES:
+        x = specials(source)
+        if x.dtype.kind in "fc" and np.dtype(target).kind in "iu":
+            x = np.array([0, 1, 2.5, 100]).astype(source)  # beyond the range, floats saturate
+        with np.errstate(all="ignore"):
+            assert same_bits(elementwise(lambda x: x.astype(target))(x), x.astype(target)), (source, target)  # noqa: B023
+
+
+SCALARS = [np.dtype(name).type(2) for name in DTYPES] + [np.int8(-1), np.uint64(2**64 - 1), np.float64(0.1)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_numpy_scalar_on_either_side(dtype):
+    x = specials(dtype)[::3]
+    for name, function in {
+        **BINARY,
+        **{name: NUMPY[name] for name in ("minimum", "copysign", "equal", "hypot")},
+    }.items():
+        for value in SCALARS:
+            for ours in (lambda x: function(x, value), lambda x: function(value, x)):  # noqa: B023
+                expected, actual = _outcome(ours, x), _outcome(elementwise(ours, name="kernel"), x)
+                operands = [x, np.asarray(value)]
+                is_power = name == "pow" and {each.dtype.kind for each in operands} <= set("biu")
+                if _is_exception(name, operands) == "refused":
+                    assert isinstance(actual, KernelError), (name, value)
+                elif isinstance(expected, Exception) and not is_power:
+                    assert isinstance(actual, KernelError), (name, value, actual)
+                elif not isinstance(expected, Exception):
+                    assert not isinstance(actual, Exception), (name, value, actual)
+                    assert actual.dtype == expected.dtype, (name, value)
+                    if np.asarray(expected).dtype.kind in "biu" and "c" not in (x.dtype.kind, value.dtype.kind):
+                        assert np.array_equal(actual, expected), (name, value)
+
+
+def test_uint64_beside_signed_integers_compares_by_value():
+    big = np.array([0, 1, 127, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    for dtype in ("int8", "int16", "int32", "int64"):
+        x, y = np.meshgrid(big, specials(dtype))
+        exact = x.astype(object), y.astype(object)
+        for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+            function = BINARY[name]
+            expected = function(*exact).astype(bool)
+            assert np.array_equal(elementwise(lambda x, y: function(x, y))(x, y), expected), (name, dtype)  # noqa: B023
+            assert np.array_equal(elementwise(lambda x, y: function(y, x))(y, x), expected), (name, dtype)  # noqa: B023
+
+
+CLOSED = ["add", "sub", "mul", "floordiv", "mod", "lt", "ge", "eq", "and_", "xor"]
+REAL = ("bool", *INTEGERS, *FLOATS)
+
+
+@st.composite
+def trees(draw, depth=3):
+    """A function of three operands, made of operators that agree with NumPy's bit for bit."""
+    if depth == 0:
+        leaf = draw(
+            st.one_of(st.integers(0, 2), st.sampled_from([1, 2, 0.5, np.float32(3), np.int16(-2), np.uint64(7)]))
+        )
+        return (lambda *args: args[leaf]) if type(leaf) is int else lambda *args: leaf
+    form = draw(st.sampled_from([*CLOSED, "where", "abs"]))
+    parts = [draw(trees(depth=draw(st.integers(0, depth - 1)))) for _ in range(3)]
+    if form == "where":
+        return lambda *args: np.where(*(each(*args) for each in parts))
+    if form == "abs":
+        return lambda *args: abs(parts[0](*args))
+    return lambda *args: BINARY[form](parts[0](*args), parts[1](*args))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(trees(), st.tuples(*[st.sampled_from(REAL)] * 3))
+def test_random_expressions(tree, dtypes):
+    operands = [
+        np.resize(np.arange(-3 if np.dtype(dtype).kind in "if" else 0, 5), 16).astype(dtype) for dtype in dtypes
+    ]
+    operands = [np.roll(each, number * 3) for number, each in enumerate(operands)]
+    expected = _outcome(lambda *args: tree(*args) + args[0] * 0, *operands)
+    actual = _outcome(elementwise(lambda x, y, z: tree(x, y, z) + x * 0), *operands)
+    if isinstance(expected, Exception):
+        assert isinstance(actual, KernelError)
+        return
+    assert not isinstance(actual, Exception), actual
+    assert actual.dtype == expected.dtype
+    assert np.array_equal(actual, expected, equal_nan=expected.dtype.kind == "f")
+
+
+def test_the_table_names_what_is_compared():
+    assert {name for name in TABLE if name not in NUMPY} == {"fma", "rsqrt"}
+    assert guarantee("real", "bool").bound_ulp == 0

@@ -1,0 +1,226 @@
+"""C snippets: numbers and lines as C has them, loops and functions written out in linear time, NaN in min and max."""
+
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.bits import same_bits, specials
+from xferlib.errors import KernelSyntaxError
+from xferlib.kernels import cloops, elementwise, raw_module, reduction
+
+
+@pytest.fixture(params=["numpy", *targets.NAMES])
+def target(request):
+    if request.param == "numpy":
+        return targets.Target("numpy", lambda x: x, np.asarray)
+    return targets.target(request.param)
+
+
+# --- what is written out
+
+BRANCHING = (
+    "int c = 0; T s = x; for (int k = 0; k < {turns}; ++k) {{ if (s > k) {{ s = s * 2; c += 1; }} else c -= k; }} "
+    "z = s + c"
+)
+
+
+def _by_hand(x, turns):
+    count = 0
+    for k in range(turns):
+        if x > k:
+            x, count = x * 2, count + 1
+        else:
+            count -= k
+    return x + count
+
+
+@pytest.mark.parametrize("turns", [8, 12, 32, 100, 500])
+def test_branches_in_a_loop_grow_with_its_turns_alone(turns):
+    kernel = elementwise("T x", "T z", BRANCHING.format(turns=turns))
+    x = np.array([-1.0, 0.5, 3.0, 40.0])
+    np.testing.assert_allclose(kernel(x), [_by_hand(each, turns) for each in x], rtol=1e-14)
+    assert kernel.ir("float64", "float64").count("\n") < 10 * turns + 20
+
+
+def test_an_integer_that_branches_change_is_known_only_where_it_is():
+    source = "int c = 0; for (int k = 0; k < 40; ++k) { if (k % 3) c += k; else if (x > k) c -= 1; } z = c"
+    x = np.array([0.0, 10.0, 100.0])
+    expected = [sum(k if k % 3 else -int(v > k) for k in range(40)) for v in x]
+    assert elementwise("T x", "T z", source)(x).tolist() == expected
+
+
+def test_early_returns_and_calls_are_shared():
+    rounds = 60
+    steps = "".join(f"if (v > {k}) {{ t += {k}; if (v < {k}.5) return -t; }}\n" for k in range(rounds))
+    preamble = f"double g(double v) {{ double t = 0; {steps} return t; }}"
+    kernel = elementwise("double x", "double z", "z = g(x)", preamble=preamble)
+    x = np.array([-1.0, 0.25, 7.25, 7.75, 100.0])
+
+    def by_hand(v):
+        t = 0.0
+        for k in range(rounds):
+            if v > k:
+                t += k
+                if v < k + 0.5:
+                    return -t
+        return t
+
+    assert kernel(x).tolist() == [by_hand(v) for v in x]
+    assert kernel.ir("float64", "float64").count("\n") < 20 * rounds
+    chain = "".join(f"double f{k}(double v) {{ return f{k - 1}(v) + f{k - 1}(v); }}\n" for k in range(1, 41))
+    doubled = elementwise("double x", "double z", "z = f40(x)", preamble="double f0(double v) { return v; }\n" + chain)
+    with pytest.raises(KernelSyntaxError, match="nested more than 32"):
+        doubled(x)
+    doubled = elementwise("double x", "double z", "z = f30(x)", preamble="double f0(double v) { return v; }\n" + chain)
+    assert doubled(x).tolist() == (x * 2.0**30).tolist()
+
+
+def test_each_return_is_converted_to_what_the_function_returns():
+    preamble = "long long f(float v) { if (v > 0) return 0.5f; return 9007199254740993LL; }"
+    kernel = elementwise("float x", "int64 z", "z = f(x)", preamble=preamble)
+    assert kernel(np.array([1, -1], np.float32)).tolist() == [0, 9007199254740993]
+
+
+@pytest.mark.parametrize(
+    ("source", "preamble", "words"),
+    [
+        ("for (int a = 0; a -= 3; a++) for (int b = 0; b < a; b++) z = x;", "", "more than 4096 turns"),
+        ("for (int a = 0; a < 4000; a++) for (int b = 0; b < 2000; b++) ;", "", "more than 4096 turns"),
+        ("for (int a = 0; a < 100; a++) z = f(x + a)",
+         "T f(T v) { for (int k = 0; k < 4000; k++) v = v * v + k; return v; }", "more than 60000 expressions"),
+        ("z = f4(x)", "".join(f"T f{n}(T v) {{ return {' + '.join(f'f{n - 1}(v + {k})' for k in range(30))}; }}"
+                              if n else "T f0(T v) { return v; }" for n in range(5)), "more than 60000 expressions"),
+    ],
+)  # fmt: skip
+def test_what_is_written_out_has_a_limit(source, preamble, words, monkeypatch):
+    monkeypatch.setattr(cloops, "MOST_STEPS", 60_000)
+    with pytest.raises(KernelSyntaxError, match=words):
+        elementwise("T x", "T z", source, preamble=preamble)(np.ones(2))
+
+
+@pytest.mark.parametrize("opened", ["(", "-(", "x + (", "x ? (", "f("])
+def test_deep_text_is_refused_in_a_snippet_and_a_preamble(opened):
+    deep = opened * 4000 + "x" + ")" * 4000
+    for source, preamble in ((f"z = {deep}", ""), ("z = g(x)", f"T g(T x) {{ return {deep}; }}")):
+        with pytest.raises(KernelSyntaxError, match="nested too deeply|not complete C|C cannot be read"):
+            elementwise("T x", "T z", source, preamble=preamble)(np.ones(2))
+
+
+# --- numbers
+
+NUMBERS = {
+    "0x1p3": np.float64(8), "0x1p3f": np.float32(8), "0x.8p1F": np.float32(1), "0x1p99999": np.float64(np.inf),
+    "1e999": np.float64(np.inf), "1'000.": np.float64(1000), "1'0.5e1": np.float64(105), ".5f": np.float32(0.5),
+    "5.": np.float64(5),
+    "1'000": np.int32(1000), "0b1'01": np.int32(5), "010": np.int32(8), "0x7fff'ffff": np.int32(2**31 - 1),
+    "0xffffffff": np.uint32(2**32 - 1), "4294967295": np.int64(2**32 - 1), "5u": np.uint32(5), "5ll": np.int64(5),
+    "0": np.int32(0), "00": np.int32(0), "18446744073709551615ull": np.uint64(2**64 - 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_number(text):
+    value = NUMBERS[text]
+    kernel = elementwise("int8 x", f"{value.dtype} z", f"z = {text}")
+    assert kernel(np.zeros(1, np.int8))[0] == value
+    assert f"/{value.tobytes().hex()}" in kernel.ir("int8", value.dtype)
+
+
+@pytest.mark.parametrize("text", ["1.0L", "1.0df", "9" * 40, "9" * 5000, "1.5.2", "'a'", "0x", "08", "1.f.", "0b2"])
+def test_what_is_no_number(text):
+    with pytest.raises(KernelSyntaxError, match="line 1, column"):
+        elementwise("T x", "T z", f"z = {text}")(np.ones(1))
+
+
+# --- lines
+
+CONTINUED = "\\\n"
+
+
+def test_a_continued_line_is_whitespace_everywhere():
+    x = np.arange(4.0)
+    kernel = elementwise(f"T x,{CONTINUED} T {CONTINUED} y", f"T{CONTINUED}z",
+                         f"z = f(x) +{CONTINUED} y // half {CONTINUED} * 9",
+                         preamble=f"T f(T v) {{ {CONTINUED} return 2 * v; }} // {CONTINUED} nothing")  # fmt: skip
+    assert kernel(x, x).tolist() == (3 * x).tolist()
+    total = reduction(f"T {CONTINUED}x", f"T{CONTINUED} y", map_expr=f"x{CONTINUED}*x", reduce_expr=f"a{CONTINUED}+ b",
+                      post_map_expr=f"y{CONTINUED}= a", identity="0")  # fmt: skip
+    assert total(x) == 14
+    module = raw_module("// nothing")
+    parameters = module.get_function(
+        "f", signature=f"const{CONTINUED}float *x,{CONTINUED} int {CONTINUED} n"
+    ).parameters
+    assert [(each.name, each.dtype, each.is_pointer) for each in parameters] == [
+        ("x", np.float32, True),
+        ("n", np.int32, False),
+    ]
+
+
+def test_comments_in_a_parameter_list():
+    kernel = elementwise("T x, /* the other, */ T y // last\n", "T z", "z = x - y")
+    assert kernel(np.ones(2), np.ones(2)).tolist() == [0, 0]
+
+
+def test_an_error_behind_a_continued_line_points_at_its_column():
+    with pytest.raises(KernelSyntaxError) as caught:
+        elementwise("T x", "T z", f"z = x +{CONTINUED}   foo;")(np.ones(1))
+    assert "line 2, column 4" in str(caught.value)
+    with pytest.raises(KernelSyntaxError, match="unknown type 'foo'") as caught:
+        elementwise(f"T x,{CONTINUED}  foo y", "T z", "z = x")
+    assert str(caught.value).endswith("      foo y\n      ^^^^^")
+
+
+# --- min and max
+
+
+def _c_extremum(x, y, ufunc):
+    """C's fmin and fmax, with -0 below +0."""
+    with np.errstate(all="ignore"):
+        result = ufunc(x, y)
+    zeros = (x == 0) & (y == 0)
+    result[zeros] = np.where(
+        np.signbit(x) | np.signbit(y) if ufunc is np.fmin else np.signbit(x) & np.signbit(y), -0.0, 0.0
+    )[zeros]
+    return result
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["min", "max", "fmin", "fmax"])
+def test_min_and_max_of_c_drop_nan(name, dtype, target):
+    x, y = (each.ravel().copy() for each in np.meshgrid(specials(dtype), specials(dtype)))
+    expected = _c_extremum(x, y, np.fmin if "min" in name else np.fmax)
+    in_preamble = f"T pick(T v, T w) {{ return {name}(v, w); }}"
+    for source, preamble in ((f"z = {name}(x, y)", ""), ("z = pick(x, y)", in_preamble)):
+        kernel = elementwise("T x, T y", "T z", source, preamble=preamble)
+        assert same_bits(target.get(kernel(target.put(x), target.put(y))), expected)
+
+
+@pytest.mark.parametrize("name", ["min", "max", "fmin", "fmax"])
+def test_reductions_in_c_drop_nan(name, target):
+    kernel = reduction("T x", "T y", map_expr="x", reduce_expr=f"{name}(a, b)", post_map_expr="y = a")
+    rng = np.random.default_rng(0)
+    for length in (1, 5, 700, 9000):
+        x = rng.standard_normal((3, length)).astype(np.float32)
+        x[rng.random(x.shape) < 0.5] = np.nan
+        x[2] = np.nan
+        with np.errstate(all="ignore"):
+            expected = (np.fmin if "min" in name else np.fmax).reduce(x, axis=1)
+        assert same_bits(target.get(kernel(target.put(x), axis=1)), expected)
+
+
+def test_minimum_and_maximum_carry_nan():
+    x, y = np.array([np.nan, 1.0]), np.array([1.0, np.nan])
+    for name in ("minimum", "maximum"):
+        assert np.isnan(elementwise("T x, T y", "T z", f"z = {name}(x, y)")(x, y)).all()
+        assert np.isnan(elementwise(lambda x, y: getattr(np, name)(x, y))(x, y)).all()  # noqa: B023
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_the_gradient_goes_to_the_operand_that_is_taken(name):
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([np.nan, 1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([1.0, np.nan, 5.0, 3.0], dtype=torch.float64, requires_grad=True)
+    elementwise("T x, T y", "T z", f"z = {name}(x, y)")(x, y).sum().backward()
+    takes_x = [0.0, 1.0, float(name == "min"), 0.5]
+    assert x.grad.tolist() == takes_x
+    assert y.grad.tolist() == [1 - each for each in takes_x]
