@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,7 @@ class SnippetDefinition:
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
         self._inputs = len(inputs)
+        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble)
         if len(set(self.names)) < len(self.names):
             twice = next(each for each in self.names if self.names.count(each) > 1)
             raise KernelSyntaxError(f"{self.name}: parameter {twice!r} is declared twice; rename one")
@@ -121,6 +123,11 @@ class SnippetDefinition:
         self._text = SnippetText(operation, generics, "operation")
         self._statements = csnippet.parse(self._text)
         self._raw = _indexed_otherwise(self._statements)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        inputs, outputs, operation, preamble = self._made_from
+        make = functools.partial(SnippetDefinition, name=self.name, math=self.math, preamble=preamble)
+        return make, (inputs, outputs, operation)
 
     def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> Specialization:
         bound = bind_generics(self.params, kinds)
