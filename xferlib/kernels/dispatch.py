@@ -9,6 +9,7 @@ from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd, calls
 from xferlib.kernels.definitions import Definition
+from xferlib.kernels.prepared import Prepared
 
 Run = Callable[[Any, list[Any]], Any]
 
@@ -76,7 +77,9 @@ class Dispatch:
         arguments = self._caller.arrange(args, out, keywords)
         if autograd.needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
-        _, run, values = self._caller.prepare(arguments, size)
+        prepared, run, values = self._caller.prepare(arguments, size)
+        if prepared.backend.follows_writes and prepared.written:
+            run = _noting(prepared)
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             if len(self._runs) >= calls.MOST_PLANS:
                 self._runs.clear()
@@ -86,11 +89,11 @@ class Dispatch:
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """A call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key = self._caller.settle(given)
+        special, scalars, key = self._caller.settle(autograd.unwrapped(given))
         if out is not None or size is not None or len(given) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
-                f"{self.name}(): out= and size= cannot be used on tensors that require gradients; "
-                "leave them out, or call under torch.no_grad()"
+                f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "
+                "leave them out, call under torch.no_grad(), or on x.detach()"
             )
         found = self._differentiables.get(key)
         if found is None:
@@ -103,3 +106,15 @@ class Dispatch:
         missing = [None] * (len(self._names) - len(arguments))
         _, run, values = self._caller.prepare([*arguments, *missing], None)
         return run(arguments, values)
+
+
+def _noting(prepared: Prepared) -> Run:
+    """`Prepared.run_again`, having told the library which arrays it writes."""
+    run, note, labels = prepared.run_again, prepared.backend.note_write, prepared.written
+
+    def run_noted(given: Any, values: list[Any]) -> Any:
+        for number, label in labels:
+            note(given[number], label)
+        return run(given, values)
+
+    return run_noted

@@ -12,8 +12,11 @@ from xferlib import _recording
 from xferlib._array import ArrayInfo
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
+from xferlib.kernels import autograd
 from xferlib.kernels.definitions import Kind
 from xferlib.kernels.layout import broadcast_shape
+from xferlib.kernels.pickling import named
+from xferlib.kernels.reduction_autograd import DifferentiableReduction
 from xferlib.kernels.reduction_calls import (
     MOST_PLANS,
     Axis,
@@ -39,6 +42,18 @@ class ReductionKernel:
         self._plans: dict[Any, CudaReduction] = {}
         self._host_plans: dict[tuple[int, int, int], NumpyReduction] = {}
         self._ready: dict[Hashable, CudaReductionCall] = {}
+        self._followed: dict[Hashable, DifferentiableReduction] = {}
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if named(self.__module__, self.name) is self:  # a ready-made one
+            return str(self.name)
+        return ReductionKernel, (self.definition,)
+
+    def __copy__(self) -> ReductionKernel:
+        return self  # nothing of it changes but what it remembers
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReductionKernel:
+        return self
 
     def __repr__(self) -> str:
         return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
@@ -79,6 +94,8 @@ class ReductionKernel:
 
     def _first_call(self, args: Sequence[Any], axis: Axis, out: Any, key: Hashable, *, keepdims: bool) -> Any:
         """A call of a kind not seen before, or one to given arrays: check it, run it."""
+        if autograd.needs_gradient(args):
+            return self._with_gradient(args, axis, out, keepdims=keepdims)
         names = self.definition.names
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
@@ -96,7 +113,7 @@ class ReductionKernel:
             prepared = CudaReductionCall(call, infos, self._cuda_plan)
             if out is not None:
                 return prepared.run_into(names, args, call.outputs(out))
-            if key is not None:
+            if key is not None and not autograd.requires_gradient(args):  # else no_grad() would hide a gradient later
                 if len(self._ready) >= MOST_PLANS:
                     self._ready.clear()
                 self._ready[key] = prepared
@@ -113,6 +130,31 @@ class ReductionKernel:
             run = lambda: run_host(call, args, infos, results, count)
             recorder.on_host(_recording.Kind.KERNEL, self.name, nbytes, backend.at(device), device, run)
         return call.returned(results)
+
+    def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
+        """A call on torch tensors that torch follows."""
+        if out is not None:
+            raise KernelTypeError(
+                f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
+                "call under torch.no_grad(), or on x.detach()"
+            )
+        names, plain = self.definition.names, autograd.unwrapped(args)
+        _, _, infos = checks.common_device(self.name, names, plain)
+        spec = self._spec(plain, infos)
+        shape = broadcast_shape([(names[number], tuple(args[number].shape)) for number in infos])
+        axes = check_axes(self.name, axis, len(shape))
+        key = (id(spec), shape, axes, keepdims)
+        found = self._followed.get(key)
+        if found is None:
+            scalars = frozenset(range(len(args))) - infos.keys()
+            run = lambda given, along, keeps: self(*given, axis=along, keepdims=keeps)
+            found = DifferentiableReduction(self.name, spec, scalars, shape, axes, run, keepdims=keepdims)
+            if len(self._followed) >= MOST_PLANS:
+                self._followed.clear()
+            self._followed[key] = found
+        if autograd.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
+            found.check()
+        return autograd.apply(found, args)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
         kinds: list[Kind] = []

@@ -72,6 +72,8 @@ class ReductionCall:
             if found is not self.backend or device is not self.device:
                 raise KernelTypeError(f"{self.name}(): out must be a {self.backend.name} array on {self.device}")
             checks.check_output(self.name, f"out{number}", infos[0], self.result_shape, dtype)
+        for number, each in enumerate(given):
+            self._owner.note_write(each, f"{self.name}(): out{number}")
         return given
 
     def new_outputs(self, stream: RawStream | None = None) -> list[Any]:
