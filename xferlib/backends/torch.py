@@ -50,12 +50,16 @@ _STRIDED = torch.strided
 
 
 def _check(tensor: torch.Tensor) -> None:
-    _torch_autograd.refuse_recorders()
     if tensor.layout is not _STRIDED or not (tensor.is_cuda or tensor.is_cpu):
         raise UnsupportedArrayError(
             f"tensor has layout {tensor.layout} on device {str(tensor.device)!r}; "
             "xferlib holds dense tensors on 'cpu' and 'cuda': use x.to_dense() or x.to('cpu')"
         )
+
+
+def _check_memory(tensor: torch.Tensor) -> None:
+    """Refuse tensors that stand for others; `host_view`, which every call takes, sees those that passed here."""
+    _torch_autograd.refuse_recorders()
     if _torch_autograd.is_wrapped(tensor):
         raise UnsupportedArrayError(
             "the tensor stands for another one inside a transform of torch.func (grad, vmap, jvp), and has no memory "
@@ -70,6 +74,7 @@ def _check(tensor: torch.Tensor) -> None:
 
 def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     _check(tensor)
+    _check_memory(tensor)
     dtype = _numpy_dtype(tensor)
     itemsize = dtype.itemsize
     strides = tuple([step * itemsize for step in tensor.stride()])
