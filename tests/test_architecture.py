@@ -14,7 +14,7 @@ BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not 
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
-    {"errors", "_site", "_immortal", "_counts", "_pages", "_interrupts"},
+    {"errors", "_opaque", "_site", "_immortal", "_counts", "_pages", "_interrupts"},
     {"_recording"},
     {"_config", "_array", "_layout", "_convert", "_handover"},
     {"backends.base"},
@@ -41,7 +41,8 @@ LAYERS = [
 FOR_BACKENDS = {
     "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal", "_interrupts",
     "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
-    "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_cuda",
+    "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_autograd",
+    "backends._torch_cuda",
     "_native", "_native.calling",
 }  # fmt: skip
 """What a backend may know: the seam, and what backends share. Nothing that decides."""
@@ -113,7 +114,8 @@ def test_backends_are_reached_through_the_registry_alone(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_array_libraries_are_imported_by_their_backends_alone(name: str) -> None:
     heavy = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}
-    owners = {"backends.cupy", "backends.torch", "backends._torch_cuda", "backends.pycuda"}
+    owners = {"backends.cupy", "backends.torch", "backends._torch_autograd", "backends._torch_cuda"}
+    owners |= {"backends.pycuda"}
     owners |= {module for module in MODULES if module.startswith(("backends._cuda", "namespaces"))}
     found = set()
     for node in _tree(MODULES[name]).body:

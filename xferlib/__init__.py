@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import errors
+from xferlib import _opaque, errors
 from xferlib._api import (
     get_array_module,
     get_backend,
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from xferlib.kernels.reduction import ReductionKernel, reduction
 
 __version__ = "0.1.0"
+
+_opaque.keep_tracer_out()
 
 __all__ = [
     "BackendStatus",

@@ -104,6 +104,8 @@ def to_device(
     if into is not None:
         _check_out(into, info.shape, wanted)
     _convert.check_conversion(info.dtype, wanted)
+    if into is not None:
+        target.note_write(out, "out")
     source = source.at(info.device)
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, info.shape, wanted, place)
@@ -146,6 +148,8 @@ def _from_host(
         _check_out(into, host.shape, wanted)
     if host.dtype != wanted:
         _convert.check_conversion(host.dtype, wanted)
+    if into is not None:
+        target.note_write(out, "out")
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, host.shape, wanted, place)
         memory = target.host_view(filled)
@@ -229,6 +233,8 @@ def begin(
     if into is not None:
         _check_out(into, host.shape, wanted)
     _convert.check_conversion(host.dtype, wanted)
+    if into is not None:
+        target.note_write(out, "out")
     target.attach(place)
     return _move.host_to_device_async(host, target, place, wanted, order, out, is_awaited=is_awaited)
 

@@ -94,6 +94,15 @@ def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]
     return axes
 
 
+def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:
+    """The axes, and the size of an element, such that each lies at a multiple of it: parts of the elements if need be.
+
+    NumPy and torch align complex numbers to their parts only, and other addresses come from memory cut by hand.
+    """
+    word = math.gcd(dst, src, itemsize, *(stride for axis in axes for stride in axis[1:]))
+    return (axes, itemsize) if word == itemsize else ([*axes, _Axis(itemsize // word, word, word)], word)
+
+
 _kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
 
 
@@ -151,9 +160,7 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
         raise LayoutError(
             f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
         )
-    itemsize = dst.dtype.itemsize
-    if itemsize == 16 and (dst.pointer | src.pointer) % 16:  # complex128 is aligned to 8 only
-        axes, itemsize = [*axes, _Axis(2, 8, 8)], 8
+    axes, itemsize = aligned(axes, dst.pointer, src.pointer, dst.dtype.itemsize)
     tiled = _tiled(axes)
     if tiled is None:
         _launch_elements(dst, src, axes, itemsize, backend, stream)

@@ -33,6 +33,8 @@ def upload(x: Any, out: Array) -> bool:
     owner = _registry.backend_of(out)
     if owner is None or not owner.capabilities.streams or not (pointer := owner.twin(out, x)) or not _is_open():
         return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
     if owner.send_whole(x, out, pointer, _plan.DRIVER_MOST_UP):
         return True
     into = owner.view(out)

@@ -125,6 +125,7 @@ def _cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
     from xferlib.kernels import casting
 
+    src, dst = backend.detached(src), backend.detached(dst)  # a copy carries values, no history
     current = backend.stream_current(stream.device)
     if current.handle == stream.handle:
         casting.cast_into(dst, src)

@@ -279,11 +279,13 @@ def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
         )
     if int(shape[0]) != rows:
         raise LayoutError(f"stream_map: out has {shape[0]} rows, but the source has {rows}; make out of that length")
-    if _registry.backend_of(out) is None:
+    owner = _registry.backend_of(out)
+    if owner is None:
         return _Assigned(out)
     host = _host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
+    owner.note_write(out, "stream_map: out")
     return _Into(out, host, Pages.of(out))
 
 

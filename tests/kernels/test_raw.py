@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
-from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, UnsupportedError
+from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import raw_module
-from xferlib.kernels.raw import RawParameter
 from xferlib.kernels.raw_call import RawCall, codes_of
+from xferlib.kernels.raw_signature import RawParameter
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {
@@ -179,6 +179,8 @@ extern "C" __global__ void fill(float *x, const double *y, int n, float a, doubl
 class _Library:
     """What a checked call needs of a backend, on the host: arrays are NumPy's, and a launch reads the parameters."""
 
+    follows_writes = False
+
     def __init__(self, sizes):
         self.sizes, self.launched, self.consumed_by = sizes, [], []
 
@@ -251,7 +253,7 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     args = [one, *(first for _, first, _ in numbers)]
     codes = codes_of(parameters, args)
     assert codes is not None
-    call = RawCall(library, None, parameters, args, [0], library.prepare, codes)
+    call = RawCall("k", library, None, parameters, args, [0], library.prepare, codes)
     again = [second if data.draw(st.booleans()) else first for _, first, second in numbers]
     expected = [declared(name, value) for (name, _, _), value in zip(numbers, again, strict=True)]
     assert not call.run([wide, *again])
@@ -264,3 +266,121 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
         assert not library.launched
         same = [type(value) is type(first) for value, (_, first, _) in zip(again, numbers, strict=True)]
         assert not all(same) or any(each is None or not np.isfinite(each) for each in expected)
+
+
+# --- what a launch would refuse, on every backend
+
+
+@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+def put(request):
+    """What makes a float32 array of a backend, on its default device."""
+    status = xl.available_backends()[request.param]
+    if not status.is_available:
+        pytest.skip(status.reason)
+    with xl.use_backend(request.param):
+        yield xl.to_device
+
+
+def _doubling(x, y, n):
+    np.multiply(x, 2, out=y)
+
+
+_DOUBLING = """
+extern "C" __global__ void doubling(const float *x, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}"""
+
+
+@pytest.fixture(params=[_doubling, None], ids=["with cpu=", "without"])
+def doubling(request):
+    return raw_module(_DOUBLING).get_function("doubling", cpu=request.param)
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "shared", "words"),
+    [
+        (1, 1025, 0, "1024 threads"),
+        (1, (32, 33), 0, "1024 threads"),
+        (1, (1, 1, 65), 0, "64 threads along z"),
+        (2**31, 1, 0, "2\\*\\*31-1"),
+        ((1, 65536), 1, 0, "65535"),
+        ((1, 1, 65536), 1, 0, "65535"),
+        (1, 32, -1, "shared_nbytes"),
+        (1, 32, 1.5, "shared_nbytes"),
+        (1, 32, True, "shared_nbytes"),
+    ],
+)
+def test_limits_of_a_launch_hold_everywhere(put, doubling, grid, block, shared, words):
+    x, y = put(np.ones(3, np.float32)), put(np.zeros(3, np.float32))
+    with pytest.raises(KernelTypeError, match=words):
+        doubling(grid, block, (x, y, 3), shared_nbytes=shared)
+    assert xl.to_host(y).tolist() == [0, 0, 0]
+
+
+def test_shared_memory_that_no_gpu_has_is_refused(put, doubling):
+    x, y = put(np.ones(3, np.float32)), put(np.zeros(3, np.float32))
+    with pytest.raises((KernelTypeError, xl.errors.XferError), match="shared"):
+        doubling(1, 32, (x, y, 3), shared_nbytes=228 << 10)
+
+
+@pytest.mark.parametrize("view", [lambda x: x[::2], lambda x: x[:, 1], lambda x: x.T], ids=["step", "column", "turned"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_pointer_to_a_view_with_strides_is_refused(put, doubling, view, place):
+    plain, strided = put(np.zeros(6, np.float32)), view(put(np.zeros((4, 3), np.float32)))
+    if xl.get_backend(plain).name == "pycuda":
+        pytest.skip("PyCUDA's own kernels do not know such views")
+    args = [plain, plain]
+    args[place] = strided
+    with pytest.raises(LayoutError, match="a pointer knows no strides"):
+        doubling(1, 32, (*args, 3))
+
+
+def test_arguments_are_checked_before_a_cpu_is_refused(put):
+    kernel = raw_module(_DOUBLING).get_function("doubling")
+    x, y = put(np.ones(3, np.float32)), put(np.zeros(3, np.float32))
+    with pytest.raises(KernelTypeError, match="'n' is 2.5"):
+        kernel(1, 32, (x, y, 2.5))
+    if xl.device_of(x).kind != "cuda":
+        with pytest.raises(UnsupportedError, match="cpu="):
+            kernel(1, 32, (x, y, 3))
+
+
+def test_a_read_only_array_is_refused_where_it_is_written(doubling):
+    x = np.ones(3, np.float32)
+    y = np.zeros(3, np.float32)
+    y.flags.writeable = False
+    with pytest.raises(LayoutError, match="read-only"):
+        doubling(1, 32, (x, y, 3))
+
+
+def test_an_array_that_is_not_aligned_is_refused(doubling):
+    y = np.zeros(3, np.float32)
+    x = np.frombuffer(bytearray(16), np.float32, count=3, offset=1)
+    with pytest.raises(LayoutError, match="no multiple of the 4 bytes"):
+        doubling(1, 32, (x, y, 3))
+    kernel = raw_module('extern "C" __global__ void k(complex<double> *x) {}').get_function("k", cpu=lambda x: None)
+    pairs = np.zeros(9)
+    start = pairs.ctypes.data % 16 // 8
+    kernel(1, 1, (pairs[start : start + 4].view(complex),))
+    with pytest.raises(LayoutError, match="no multiple of the 16 bytes"):
+        kernel(1, 1, (pairs[start + 1 : start + 5].view(complex),))
+
+
+def test_a_stream_of_another_device_is_refused(doubling):
+    x = np.ones(3, np.float32)
+    with pytest.raises(xl.errors.XferError):
+        doubling(1, 32, (x, x.copy(), 3), stream=xl.Stream("sim:0"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
+def test_the_cpu_function_cannot_write_what_is_const(backend):
+    if not xl.available_backends()[backend].is_available:
+        pytest.skip("not installed")
+    seen = []
+    look = lambda x, y, n: seen.extend([x.flags.writeable, y.flags.writeable])
+    kernel = raw_module(_DOUBLING).get_function("doubling", cpu=look)
+    with xl.use_backend(backend):
+        kernel(1, 32, (xl.to_device(np.ones(3, np.float32)), xl.to_device(np.ones(3, np.float32)), 3))
+        xl.synchronize()
+    assert seen == [False, True]

@@ -15,6 +15,7 @@ import torch
 from xferlib import _immortal
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
+from xferlib.backends import _torch_autograd
 from xferlib.backends import torch as shared
 from xferlib.backends._cuda import CudaBackend
 from xferlib.backends._cuda_errors import refuse_fork
@@ -98,6 +99,10 @@ class TorchCuda(CudaBackend):
 
     def resolved(self, array: Array) -> torch.Tensor:
         return shared.resolved(array)
+
+    detached = staticmethod(shared.detached)  # type: ignore[assignment]
+    note_write = staticmethod(_torch_autograd.note_write)  # type: ignore[assignment]
+    follows_writes = True
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         found: torch.Tensor = shared.subarray(

@@ -161,6 +161,8 @@ class Backend(ABC):
     pinned_domain: str
     """Backends of one domain share pinned memory, pointers, streams and events."""
     capabilities: Capabilities
+    follows_writes: bool = False
+    """Whether the library wants to know of writes past it: see `note_write`."""
     survives_fork: bool = False
     """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
 
@@ -212,6 +214,21 @@ class Backend(ABC):
     def resolved(self, array: Array) -> Array:
         """``array`` with anything that its library does lazily done; usually ``array`` itself."""
         return array
+
+    def detached(self, array: Array) -> Array:
+        """``array`` as mere memory: without the history that its library keeps for derivatives."""
+        return array
+
+    def note_write(self, array: Array, what: str) -> None:
+        """``array`` is about to be written past its library.
+
+        Args:
+            array: The array.
+            what: Its name for an error, such as ``"kernel(): output 'y'"``.
+
+        Raises:
+            LayoutError: The library's own operations would refuse to write it.
+        """
 
     @abstractmethod
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -14,6 +14,7 @@ import torch
 from xferlib import _device
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
+from xferlib.backends import _torch_autograd
 from xferlib.backends._host import WHY_HOST, HostBackend
 from xferlib.backends.base import Backend, Capabilities, RawStream
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
@@ -56,13 +57,36 @@ def _check(tensor: torch.Tensor) -> None:
         )
 
 
+def _check_memory(tensor: torch.Tensor) -> None:
+    """Refuse tensors that stand for others; `host_view`, which every call takes, sees those that passed here."""
+    _torch_autograd.refuse_recorders()
+    if _torch_autograd.is_wrapped(tensor):
+        raise UnsupportedArrayError(
+            "the tensor stands for another one inside a transform of torch.func (grad, vmap, jvp), and has no memory "
+            "that could be copied or passed to CUDA source; call this outside of the transform"
+        )
+    if _torch_autograd.is_memoryless(tensor):
+        raise UnsupportedArrayError(
+            f"{type(tensor).__name__} is a tensor without memory of its own; pass the tensor that holds the data, "
+            "e.g. x.to_local() of a DTensor, and call kernels outside of what torch traces"
+        )
+
+
 def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     _check(tensor)
+    _check_memory(tensor)
     dtype = _numpy_dtype(tensor)
     itemsize = dtype.itemsize
     strides = tuple([step * itemsize for step in tensor.stride()])
     is_writable = not (tensor.is_conj() or tensor.is_neg())
-    return ArrayInfo(tensor.data_ptr(), tuple(tensor.shape), strides, dtype, device, is_writable)
+    try:
+        pointer = tensor.data_ptr()
+    except RuntimeError as error:  # the batched tensors of is_grads_batched=True, functional and fake ones
+        raise UnsupportedArrayError(
+            f"the tensor has no memory of its own ({str(error).splitlines()[0]}); torch traces or batches it: call "
+            "outside of that (torch.func.vmap and grad work with kernels and reductions)"
+        ) from None
+    return ArrayInfo(pointer, tuple(tensor.shape), strides, dtype, device, is_writable)
 
 
 def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
@@ -74,13 +98,17 @@ def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
         and _FROM_TORCH.get(tensor.dtype) == host.dtype
         and not (tensor.is_conj() or tensor.is_neg())
     ):
-        pointer: int = tensor.data_ptr()
+        try:
+            pointer: int = tensor.data_ptr()
+        except RuntimeError:  # no memory of its own: `view` says so
+            return 0
         return pointer
     return 0
 
 
 def signature(tensor: torch.Tensor) -> Hashable:
     """As `Backend.signature`: whether a gradient is required makes another call, too."""
+    _torch_autograd.refuse_recorders()
     return (
         tensor.__class__,
         tensor.dtype,
@@ -90,6 +118,7 @@ def signature(tensor: torch.Tensor) -> Hashable:
         tensor.requires_grad,
         tensor.is_conj(),
         tensor.is_neg(),
+        _torch_autograd.is_wrapped(tensor) or _torch_autograd.has_tangent(tensor),
     )
 
 
@@ -101,7 +130,7 @@ def checker(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     """As `Backend.matcher`, by the check that torch.compile makes before it runs a compiled function."""
     try:
         check: Callable[..., bool] = _guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-        return check if check(*tensors) is True else None
+        return _torch_autograd.plain_only(check) if check(*tensors) is True else None
     except Exception:  # not in this version of torch, or not in this form
         return None
 
@@ -111,6 +140,11 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_conj() or tensor.is_neg():
         return tensor.detach().resolve_conj().resolve_neg()
     return tensor
+
+
+def detached(tensor: torch.Tensor) -> torch.Tensor:
+    """As `Backend.detached`."""
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
@@ -188,6 +222,10 @@ class TorchCpu(HostBackend):
 
     def resolved(self, array: Array) -> torch.Tensor:
         return resolved(array)
+
+    detached = staticmethod(detached)  # type: ignore[assignment]
+    note_write = staticmethod(_torch_autograd.note_write)  # type: ignore[assignment]
+    follows_writes = True
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         return subarray(slab, offset, shape, dtype)

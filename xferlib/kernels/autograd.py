@@ -1,14 +1,15 @@
-"""Gradients in PyTorch: a kernel called on tensors that require them becomes a node of torch's graph.
+"""Derivatives in PyTorch: a kernel called on tensors that torch follows becomes a node of torch's graph.
 
 The gradient is a kernel too, made from the derivative of the program: the same on every device, and
-differentiable again. Tensors that require no gradient never come here.
+differentiable again. So is the tangent of forward mode. The transforms of ``torch.func`` find both, and a rule for
+``vmap``. Tensors that torch does not follow never come here.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import gradients
@@ -21,13 +22,25 @@ Run = Callable[..., Any]
 
 _function: Any = None
 
+ORDERED = frozenset({"index", "size", "length", "gather"})
+"""Operations whose value depends on where an element stands, so that a call for each example is no call for all."""
+
+
+def _tracking() -> Any:
+    """What torch follows; None where torch is not loaded."""
+    if "torch" not in sys.modules:
+        return None
+    from xferlib.backends import _torch_autograd
+
+    return _torch_autograd
+
 
 def needs_gradient(arguments: Sequence[Any]) -> bool:
-    """Whether a result of ``arguments`` belongs into torch's graph."""
+    """Whether torch wants to know what is computed with ``arguments``."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.is_grad_enabled():
+    if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
         return False
-    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
+    return bool(_tracking().followed(arguments))
 
 
 def requires_gradient(arguments: Sequence[Any]) -> bool:
@@ -36,8 +49,30 @@ def requires_gradient(arguments: Sequence[Any]) -> bool:
     return torch is not None and any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
 
 
+def unwrapped(arguments: Sequence[Any]) -> list[Any]:
+    """The arguments with tensors that have memory, of the same dtypes and devices, to choose a program by."""
+    torch, tracking = sys.modules["torch"], _tracking()
+    return [tracking.unwrapped(each) if isinstance(each, torch.Tensor) else each for each in arguments]
+
+
+def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse tensors that torch follows, for what has no derivative.
+
+    Raises:
+        KernelTypeError: One of them requires gradients, has a tangent, or is inside a transform.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
+        return
+    for number in _tracking().followed(arguments):
+        raise KernelTypeError(
+            f"{name}(): torch follows argument {names[number]!r} for a derivative, and has none of CUDA source; pass "
+            "x.detach(), call under torch.no_grad(), or write a torch.autograd.Function that calls the kernel"
+        )
+
+
 class Derivative:
-    """The definition of a kernel that computes gradients: one program, dtypes settled."""
+    """The definition of a kernel that computes derivatives: one program, dtypes settled."""
 
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
     keywords: list[str] = []  # noqa: RUF012 - never written
@@ -60,12 +95,88 @@ class Derivative:
         return self._special
 
 
+def kernel_of(name: str, program: Program, outputs: int, scalars: frozenset[int]) -> Any:
+    """A kernel that runs ``program``, whose last parameters are that many outputs."""
+    from xferlib.kernels.elementwise import ElementwiseKernel
+
+    return ElementwiseKernel(Derivative(name, program, outputs, scalars))
+
+
+class Pullback:
+    """The derivatives of one element-wise program, whose kernels are made when they come to be needed.
+
+    Args:
+        name: Of the kernels, for messages.
+        program: Without raw parameters, and not writing what it reads.
+        outputs: Its output parameters, which come last.
+        scalars: The inputs that are numbers.
+    """
+
+    def __init__(self, name: str, program: Program, outputs: Sequence[int], scalars: frozenset[int]) -> None:
+        self._name = name
+        self._program = program
+        self._inputs = tuple(number for number in range(len(program.params)) if number not in outputs)
+        self._outputs = len(outputs)
+        self._scalars = scalars
+        self._backward: dict[tuple[int, ...], tuple[Any, frozenset[int]]] = {}
+        self._forward: dict[tuple[int, ...], Any] = {}
+
+    def gradients(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the ``wanted`` inputs, in the shape of the results, from those of the outputs."""
+        return _tuple(self._gradient(wanted)[0](*arguments, *given))
+
+    def reads(self, wanted: tuple[int, ...]) -> frozenset[int]:
+        """The inputs on whose values those gradients depend."""
+        return self._gradient(wanted)[1]
+
+    def _gradient(self, wanted: tuple[int, ...]) -> tuple[Any, frozenset[int]]:
+        found = self._backward.get(wanted)
+        if found is None:
+            program = gradients.backward(self._program, self._inputs, wanted)
+            kernel = kernel_of(f"{self._name}_backward", program, len(wanted), self._scalars)
+            found = self._backward[wanted] = (kernel, program.reads)
+        return found
+
+    def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+        """The tangents of the outputs, from those of the ``varying`` inputs."""
+        kernel = self._forward.get(varying)
+        if kernel is None:
+            program = gradients.forward(self._program, self._inputs, varying)
+            kernel = kernel_of(f"{self._name}_forward", program, self._outputs, self._scalars)
+            self._forward[varying] = kernel
+        return _tuple(kernel(*arguments, *given))
+
+
+class Operation(Protocol):
+    """What torch's graph calls: a kernel for certain dtypes."""
+
+    name: str
+
+    def run(self, *arguments: Any) -> Any:
+        """The results, of tensors that nobody follows."""
+
+    def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The gradients of the ``wanted`` arguments, in their shapes."""
+
+    def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+        """The tangents of the results."""
+
+    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+        """The results of many examples: the first axis of each is the example's number.
+
+        Args:
+            arguments: All of one rank, with an extent of 1 in front where they are the same for all examples.
+            rank: The dimensions of an example.
+        """
+
+
 class Differentiable:
-    """One specialization of a kernel, with the kernels of its gradients as they come to be needed."""
+    """One specialization of an element-wise kernel, as an `Operation`."""
 
     def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run) -> None:
         program = special.program
-        if any(param.is_raw for param in program.params) or program.writes & program.reads:
+        is_written = program.writes - frozenset(special.outputs)
+        if any(param.is_raw for param in program.params) or is_written or program.writes & program.reads:
             raise KernelTypeError(
                 f"{name}(): gradients need a kernel without raw parameters that does not write to its inputs; "
                 "call it under torch.no_grad(), or on x.detach()"
@@ -75,52 +186,46 @@ class Differentiable:
                 f"{name}(): gradients of complex kernels are not supported; compute with real and imaginary parts"
             )
         self.name = name
-        self.special = special
         self.run = run
-        self._scalars = scalars
-        self._inputs = tuple(number for number in range(len(program.params)) if number not in special.outputs)
-        self._kernels: dict[tuple[int, ...], Any] = {}
+        self._pullback = Pullback(name, program, special.outputs, scalars)
+        self._is_ordered = any(node.op in ORDERED for node in program.nodes)
 
     def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        """The gradients of the ``wanted`` inputs, summed to their shapes."""
-        kernel = self._kernels.get(wanted)
-        if kernel is None:
-            from xferlib.kernels.elementwise import ElementwiseKernel
+        found = self._pullback.gradients(wanted, arguments, given)
+        return [summed_to(gradient, arguments[number]) for number, gradient in zip(wanted, found, strict=True)]
 
-            program = gradients.backward(self.special.program, self._inputs, wanted)
-            definition = Derivative(f"{self.name}_backward", program, len(wanted), self._scalars)
-            kernel = self._kernels[wanted] = ElementwiseKernel(definition)
-        results = kernel(*arguments, *given)
-        results = results if isinstance(results, tuple) else (results,)
-        return [_summed(result, arguments[number]) for number, result in zip(wanted, results, strict=True)]
+    def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+        return self._pullback.tangents(varying, arguments, given)
+
+    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+        if self._is_ordered:
+            raise KernelTypeError(
+                f"{self.name}(): the kernel uses the number of its element (i, n), which torch.func.vmap would change; "
+                "call it for each example"
+            )
+        return apply(self, arguments)
 
 
-def _summed(gradient: Any, like: Any) -> Any:
-    """A gradient of the broadcast shape, for an operand of shape ``like``."""
+def summed_to(gradient: Any, like: Any) -> Any:
+    """A gradient of the broadcast shape, for an operand of shape ``like``: summed in xferlib's order."""
     extra = gradient.dim() - like.dim()
     axes = tuple(range(extra)) + tuple(
         axis + extra for axis, extent in enumerate(like.shape) if extent == 1 and gradient.shape[axis + extra] != 1
     )
     if not axes:
         return gradient
-    return _Summed.of(gradient, axes).reshape(like.shape)
+    from xferlib.kernels import reductions
+
+    return reductions.sum(gradient, axis=axes).reshape(like.shape)
 
 
-class _Summed:
-    """The sum of a gradient along axes: in xferlib's order, and differentiable."""
-
-    @staticmethod
-    def of(gradient: Any, axes: tuple[int, ...]) -> Any:
-        if needs_gradient((gradient,)):
-            return gradient.sum(axes)  # a gradient of a gradient: torch records its own sum
-        from xferlib.kernels import reductions
-
-        return reductions.sum(gradient.detach(), axis=axes)
+def apply(operation: Operation, arguments: Sequence[Any]) -> Any:
+    """Run the operation and record it in torch's graph."""
+    return _torch_function().apply(operation, *arguments)
 
 
-def apply(differentiable: Differentiable, arguments: Sequence[Any]) -> Any:
-    """Run the kernel and record it in torch's graph."""
-    return _torch_function().apply(differentiable, *arguments)
+def _tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _torch_function() -> Any:
@@ -133,29 +238,68 @@ def _torch_function() -> Any:
 def _make_function() -> Any:
     import torch
 
+    def all_of(ctx: Any) -> list[Any]:
+        pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
+        return [other if saved is None else saved for saved, other in pairs]
+
     class KernelFunction(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
         @staticmethod
-        def forward(ctx: Any, differentiable: Differentiable, *arguments: Any) -> Any:
-            ctx.differentiable = differentiable
+        def forward(operation: Operation, *arguments: Any) -> Any:
+            return operation.run(*(each.detach() if isinstance(each, torch.Tensor) else each for each in arguments))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.operation, *arguments = inputs
             ctx.others = [None if isinstance(each, torch.Tensor) else each for each in arguments]
-            ctx.save_for_backward(*(each if isinstance(each, torch.Tensor) else None for each in arguments))
-            plain = (each.detach() if isinstance(each, torch.Tensor) else each for each in arguments)
-            result = differentiable.run(*plain)
-            outputs = result if isinstance(result, tuple) else (result,)
+            tensors = [each if isinstance(each, torch.Tensor) else None for each in arguments]
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
+            outputs = _tuple(output)
             ctx.mark_non_differentiable(*(each for each in outputs if not each.dtype.is_floating_point))
+            ctx.set_materialize_grads(False)
             ctx.outputs = [(each.shape, each.dtype, each.device) for each in outputs]
-            return result
 
         @staticmethod
         def backward(ctx: Any, *given: Any) -> Any:
-            pairs = zip(ctx.saved_tensors, ctx.others, strict=True)
-            arguments = [other if saved is None else saved for saved, other in pairs]
+            arguments = all_of(ctx)
+            wanted = tuple(number for number, needed in enumerate(ctx.needs_input_grad[1:]) if needed)
+            if all(each is None for each in given) or not wanted:
+                return None, *[None] * len(arguments)
             filled = [
                 torch.zeros(shape, dtype=dtype, device=device) if each is None or not dtype.is_floating_point else each
                 for each, (shape, dtype, device) in zip(given, ctx.outputs, strict=True)
             ]
-            wanted = tuple(number for number, needed in enumerate(ctx.needs_input_grad[1:]) if needed)
-            found = dict(zip(wanted, ctx.differentiable.backward(wanted, arguments, filled), strict=True))
+            found = dict(zip(wanted, ctx.operation.backward(wanted, arguments, filled), strict=True))
             return None, *(found.get(number) for number in range(len(arguments)))
 
+        @staticmethod
+        def jvp(ctx: Any, _: Any, *given: Any) -> Any:
+            arguments = all_of(ctx)
+            varying = tuple(number for number, each in enumerate(given) if each is not None)
+            found = ctx.operation.tangents(varying, arguments, [given[number] for number in varying])
+            pairs = zip(found, ctx.outputs, strict=True)
+            results = tuple(tangent if dtype.is_floating_point else None for tangent, (_, dtype, _) in pairs)
+            return results if len(results) > 1 else results[0]
+
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple[Any, ...], operation: Operation, *arguments: Any) -> Any:
+            dims = in_dims[1:]
+            ranks = [
+                each.dim() - (dim is not None) if isinstance(each, torch.Tensor) else 0
+                for each, dim in zip(arguments, dims, strict=True)
+            ]
+            rank = max(ranks)
+            aligned = [
+                _aligned(each, dim, rank - own) if isinstance(each, torch.Tensor) else each
+                for each, dim, own in zip(arguments, dims, ranks, strict=True)
+            ]
+            result = operation.batched(aligned, rank)
+            return result, (0,) * len(result) if isinstance(result, tuple) else 0
+
     return KernelFunction
+
+
+def _aligned(tensor: Any, dim: int | None, missing: int) -> Any:
+    """The tensor with the examples in front, and extents of 1 for dimensions that it lacks."""
+    moved = tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)
+    return moved.reshape(moved.shape[0], *[1] * missing, *moved.shape[1:])

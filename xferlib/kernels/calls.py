@@ -116,10 +116,10 @@ class Caller:
         numbers = special.numbers
         if numbers is None:
             call = self._checked(special, backend, device, given, infos, size)
-            return call, call.run_again, values
+            return call, _noted(call), values
         given = numbers.expanded(given, numbers.computed(given))
         call = self._checked(special, backend, device, given, {numbers.moved(n): infos[n] for n in infos}, size)
-        return call, numbers.running(call.run_again), values
+        return call, numbers.running(_noted(call)), values
 
     def prepare_settled(self, special: Specialization, given: Sequence[Any]) -> Callable[[], Any]:
         """A call with the parameters of a specialization for arguments: the numbers among them are computed already."""
@@ -150,9 +150,16 @@ class Caller:
             return SimCall(*settled)
         return HostCall(*settled)
 
-    def settle(self, arguments: Sequence[Any]) -> tuple[Specialization, frozenset[int], Any, Sequence[Any]]:
-        """The specialization for these arguments, its scalar parameters, a key for it, and its parameters' values."""
-        _, _, infos = checks.common_device(self.name, list(self.definition.names), arguments)
+    def settle(
+        self, arguments: Sequence[Any], plain: Sequence[Any]
+    ) -> tuple[Specialization, frozenset[int], Any, Sequence[Any]]:
+        """The specialization for these arguments, its scalar parameters, a key for it, and its parameters' values.
+
+        Args:
+            arguments: Tensors that torch follows, and numbers.
+            plain: The same, with tensors that have memory.
+        """
+        _, _, infos = checks.common_device(self.name, list(self.definition.names), plain)
         kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
         kinds += (None,) * (len(self.definition.names) - len(kinds))
         special = self._specialize(kinds, _scalars(arguments, infos), arguments)
@@ -213,3 +220,18 @@ def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int
 
 def _names_of(special: Specialization) -> list[str]:
     return [param.name for param in special.program.params]
+
+
+def _noted(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
+    """`Prepared.run_again`, which tells the library first which arrays it writes, where the library counts writes."""
+    run, labels = call.run_again, call.written
+    if not (labels and call.backend.follows_writes):
+        return run
+    note = call.backend.note_write
+
+    def run_noted(given: Sequence[Any], values: list[Any]) -> Any:
+        for number, label in labels:
+            note(given[number], label)
+        return run(given, values)
+
+    return run_noted

@@ -22,7 +22,7 @@ from xferlib.kernels import cache
 from xferlib.kernels.cuda_prelude import OPTIONS
 from xferlib.kernels.cuda_source import ENTRY, Access, Shape, elementwise_source
 from xferlib.kernels.ir import Program
-from xferlib.kernels.layout import Layout, broadcast_strides, collapse
+from xferlib.kernels.layout import Layout, broadcast_strides, collapse, word_of
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -116,7 +116,11 @@ class CudaPlan:
             return
         layout = _layout(program, shape, elements, infos)
         raw_layouts = [_raw_layout(infos[number]) for number in raw]
-        kind = _kind(layout, elements, raw_layouts, infos, is_aliased=is_aliased)
+        raw_words = tuple(
+            word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
+            for number, each in zip(raw, raw_layouts, strict=True)
+        )
+        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased)
         self.source = elementwise_source(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         geometry, vectors = _geometry(layout, kind, raw_layouts)
@@ -190,6 +194,7 @@ def _kind(
     layout: Layout,
     elements: Sequence[int],
     raw_layouts: Sequence[Layout],
+    raw_words: tuple[int, ...],
     infos: dict[int, ArrayInfo],
     *,
     is_aliased: bool,
@@ -198,7 +203,9 @@ def _kind(
     accesses = []
     for number, strides in zip(elements, layout.strides, strict=True):
         is_restrict = not is_aliased
-        accesses.append(Access(_access(infos[number], strides, width, layout.shape), is_restrict))
+        info = infos[number]
+        word = word_of(info.pointer, strides, info.dtype.itemsize)
+        accesses.append(Access(_access(info, strides, width, layout.shape), is_restrict, word))
     return Shape(
         rank=len(layout.shape),
         width=width,
@@ -207,6 +214,7 @@ def _kind(
         accesses=tuple(accesses),
         tile=_tile(layout, elements, infos),
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
+        raw_words=raw_words,
     )
 
 

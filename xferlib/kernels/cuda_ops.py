@@ -30,6 +30,9 @@ C_NAMES: dict[str, str] = {
 
 _STORAGE = {"bool": "unsigned char", "float16": "unsigned short"}
 
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
+"""The unsigned types by their size."""
+
 _INTRINSICS = {
     "add": ("__fadd_rn", "__dadd_rn"), "sub": ("__fsub_rn", "__dsub_rn"), "mul": ("__fmul_rn", "__dmul_rn"),
     "div": ("__fdiv_rn", "__ddiv_rn"), "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
@@ -52,6 +55,22 @@ def c_type(dtype: DType) -> str:
 def storage_type(dtype: DType) -> str:
     """The type of a value of ``dtype`` in memory."""
     return _STORAGE.get(dtype.name) or c_type(dtype)
+
+
+def fetched(address: str, dtype: DType, word: int) -> str:
+    """What lies at an address in memory, read by words of at most that many bytes."""
+    memory = storage_type(dtype)
+    if word >= dtype.itemsize:
+        return f"*(const {memory}*)({address})"
+    return f"xf_fetch<{memory}, {WORDS[word]}>({address})"
+
+
+def put(address: str, value: str, dtype: DType, word: int) -> str:
+    """The statement that writes to an address in memory, by words of at most that many bytes."""
+    memory = storage_type(dtype)
+    if word >= dtype.itemsize:
+        return f"*({memory}*)({address}) = {value};"
+    return f"xf_put<{memory}, {WORDS[word]}>({address}, {value});"
 
 
 def loaded(text: str, dtype: DType) -> str:

@@ -17,6 +17,22 @@ struct __align__(8) xf_c64 { float x, y; };
 struct __align__(16) xf_c128 { double x, y; };
 """
 
+PARTS = """\
+template <typename T, typename W> __device__ __forceinline__ T xf_fetch(const char* from) {
+  union { T whole; W words[sizeof(T) / sizeof(W)]; } it;
+  #pragma unroll
+  for (int k = 0; k < (int)(sizeof(T) / sizeof(W)); ++k) it.words[k] = ((const W*)from)[k];
+  return it.whole;
+}
+template <typename T, typename W> __device__ __forceinline__ void xf_put(char* to, T value) {
+  union { T whole; W words[sizeof(T) / sizeof(W)]; } it;
+  it.whole = value;
+  #pragma unroll
+  for (int k = 0; k < (int)(sizeof(T) / sizeof(W)); ++k) ((W*)to)[k] = it.words[k];
+}
+"""
+"""Elements at addresses that are no multiples of their size, moved by parts."""
+
 _HALF = """\
 __device__ __forceinline__ float xf_from_half(unsigned short h) {
   float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f;

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xferlib.kernels.cuda_ops import c_type, constant, expression, loaded, storage_type, stored
-from xferlib.kernels.cuda_prelude import prelude
+from xferlib.kernels.cuda_ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
+from xferlib.kernels.cuda_prelude import PARTS, prelude
 from xferlib.kernels.ir import DType, Node, Program
 from xferlib.kernels.own_functions import expanded
 
@@ -23,6 +23,8 @@ class Access:
 
     kind: str
     is_restrict: bool
+    word: int
+    """The most bytes that an element may be moved by at once: see `xferlib.kernels.layout.word_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,15 @@ class Shape:
     """Rows that a warp covers, where an operand is contiguous across the rows of a matrix; 0: it covers one."""
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
+    raw_words: tuple[int, ...]
+    """For each raw operand: as `Access.word`."""
 
 
 def elementwise_source(program: Program, shape: Shape) -> str:
     """The whole source of the kernel, named `ENTRY`."""
     program = expanded(program)
     writer = _Writer(program, shape)
-    return prelude([program]) + writer.kernel()
+    return prelude([program]) + (PARTS if writer.needs_parts() else "") + writer.kernel()
 
 
 class _Writer:
@@ -59,7 +63,13 @@ class _Writer:
         self.raw = [number for number, param in params if param.is_raw]
         self.scalars = [number for number, param in params if param.is_scalar]
         self.access = dict(zip(self.elements, shape.accesses, strict=True))
+        self.words = {number: access.word for number, access in self.access.items()}
+        self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
+
+    def needs_parts(self) -> bool:
+        """Whether the elements of an operand are not aligned."""
+        return any(word < self._dtype(number).itemsize for number, word in self.words.items())
 
     def kernel(self) -> str:
         body = self._body()
@@ -173,16 +183,15 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
             return []
         memory, width = storage_type(self._dtype(number)), self.shape.width
         name = f"l{number}"
-        pointer = f"(const {memory}*)"
         lines = [f"  __align__(16) {memory} {name}[{width}];"]
-        each = f"*{pointer}({self._address(number, 'column + j')})"
+        each = self._fetched(number, self._address(number, "column + j"))
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
             moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
             lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
         elif self.access[number].kind == "same":
-            same = f"*{pointer}({self._address(number, '0')})"
+            same = self._fetched(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
             lines.append(f"    for (int j = 0; j < {width}; ++j) {name}[j] = v; }}")
         else:
@@ -190,14 +199,20 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         return lines
 
     def _flush(self, number: int) -> list[str]:
-        memory, width = storage_type(self._dtype(number)), self.shape.width
-        each = f"*({memory}*)({self._address(number, 'column + j')}) = o{number}[j];"
+        width = self.shape.width
+        each = self._put(number, self._address(number, "column + j"), f"o{number}[j]")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
             moves = _vector_moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
+
+    def _fetched(self, number: int, address: str) -> str:
+        return fetched(address, self._dtype(number), self.words[number])
+
+    def _put(self, number: int, address: str, value: str) -> str:
+        return put(address, value, self._dtype(number), self.words[number])
 
     # --- nodes
     def _nodes(self) -> list[str]:
@@ -230,8 +245,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         inside = f"(unsigned long long){index} < (unsigned long long)g.length{node.attr}"
         if len(node.args) == 2:
             inside = f"{self.names[id(node.args[1])]} && {inside}"
-        memory = storage_type(node.dtype)
-        value = loaded(f"*(const {memory}*)({self._raw_address(node.attr, index)})", node.dtype)
+        value = loaded(self._fetched(node.attr, self._raw_address(node.attr, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
 
@@ -258,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
             if store.mask is not None:
                 test = f"{self.names[id(store.mask)]} && {test}"
             address = self._raw_address(store.param, index)
-            lines.append(f"    if ({test}) *({storage_type(dtype)}*)({address}) = {value};")
+            lines.append(f"    if ({test}) {{ {self._put(store.param, address, value)} }}")
         return lines
 
 

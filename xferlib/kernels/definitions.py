@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,12 +114,18 @@ class SnippetDefinition:
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
         self._inputs = len(inputs)
+        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._functions = functions_of(preamble, generics)
         self._text = SnippetText(operation, generics, "operation")
         self._statements = csnippet.parse(self._text)
         self._raw = indexed_otherwise(self._statements)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        inputs, outputs, operation, preamble = self._made_from
+        make = functools.partial(SnippetDefinition, name=self.name, math=self.math, preamble=preamble)
+        return make, (inputs, outputs, operation)
 
     def specialize(
         self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()

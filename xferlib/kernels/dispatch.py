@@ -110,11 +110,11 @@ class Dispatch:
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """A call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key, settled = self._caller.settle(given)
+        special, scalars, key, settled = self._caller.settle(given, autograd.unwrapped(given))
         if out is not None or size is not None or len(settled) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
-                f"{self.name}(): out= and size= cannot be used on tensors that require gradients; "
-                "leave them out, or call under torch.no_grad()"
+                f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "
+                "leave them out, call under torch.no_grad(), or on x.detach()"
             )
         found = self._differentiables.get(key)
         if found is None:

@@ -13,6 +13,7 @@ from xferlib.kernels import signature
 from xferlib.kernels.arguments import SCALARS
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
 from xferlib.kernels.dispatch import Dispatch
+from xferlib.kernels.pickling import check_function, named
 
 
 class ElementwiseKernel(functools.partial[Any]):
@@ -45,11 +46,22 @@ class ElementwiseKernel(functools.partial[Any]):
         self = super().__new__(cls, Dispatch(definition).call)
         self.definition = definition
         self.name = definition.name
-        self.__doc__ = getattr(getattr(definition, "function", None), "__doc__", None)
+        function = getattr(definition, "function", None)
+        self.__doc__ = getattr(function, "__doc__", None)
+        self.__module__ = getattr(function, "__module__", None) or cls.__module__
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        function = getattr(self.definition, "function", None)
+        if function is not None:
+            name = getattr(function, "__qualname__", None)
+            if named(self.__module__, name) is self:  # decorated: the name of the function is the kernel's
+                return str(name)
+            check_function(function, f"kernel {self.name}: the function")
         return ElementwiseKernel, (self.definition,)
+
+    def __copy__(self) -> ElementwiseKernel:
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ElementwiseKernel:
         return self  # nothing of it changes but what it remembers

@@ -59,6 +59,62 @@ def backward(program: Program, inputs: tuple[int, ...], wanted: tuple[int, ...])
     return _finished(b, program, wanted, gradients)
 
 
+def forward(program: Program, inputs: tuple[int, ...], varying: tuple[int, ...]) -> Program:
+    """The program for the tangents of forward mode.
+
+    Args:
+        program, inputs: As for `backward`.
+        varying: The inputs that have tangents.
+
+    Returns:
+        A program whose parameters are the inputs, then the tangent of each varying input, then, written, the
+        tangent of each output.
+
+    Raises:
+        KernelTypeError: The derivative of some operation on the way is not known.
+    """
+    b = Builder([program.params[number] for number in inputs], math=program.math)
+    copies = _copied(b, program, {number: position for position, number in enumerate(inputs)})
+    depends = _dependents(program, varying)
+    seeds: dict[int, Node] = {}
+    for number in varying:
+        param = program.params[number]
+        b.params.append(Param(name=f"t_{param.name}", dtype=param.dtype))
+        seeds[number] = b.load(len(b.params) - 1)
+    tangents: dict[int, Node] = {}
+    for node in program.nodes:
+        if id(node) not in depends:
+            continue
+        found = seeds.get(node.attr) if node.op == "load" else _tangent(b, node, copies, tangents)
+        if found is not None:
+            tangents[id(node)] = found
+    stores = []
+    for store in program.stores:
+        dtype = program.params[store.param].dtype
+        b.params.append(Param(name=f"t_{program.params[store.param].name}", dtype=dtype))
+        value = tangents.get(id(store.value))
+        stores.append(Store(param=len(b.params) - 1, value=b.const(0, dtype) if value is None else value))
+    return b.program(stores)
+
+
+def _tangent(b: Builder, node: Node, copies: dict[int, Node], tangents: dict[int, Node]) -> Node | None:
+    """The tangent of a node: each operand's times the slope, which the rule of reverse mode gives for it, too."""
+    if node.op == "cast":
+        inner = tangents.get(id(node.args[0]))
+        return None if inner is None else b.cast(inner, node.dtype)
+    operands = tuple(copies[id(each)] for each in node.args)
+    parts: list[Node] = []
+    for number, each in enumerate(node.args):
+        tangent = tangents.get(id(each))
+        part = None if tangent is None else _rule(node)(b, copies[id(node)], operands, tangent)[number]
+        if part is not None:
+            parts.append(part)
+    total: Node | None = None
+    for part in parts:
+        total = part if total is None else b.op("add", total, part)
+    return total
+
+
 def _finished(b: Builder, program: Program, wanted: tuple[int, ...], gradients: dict[int, Node]) -> Program:
     loads = {node.attr: node for node in program.nodes if node.op == "load"}
     stores = []

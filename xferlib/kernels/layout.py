@@ -52,6 +52,15 @@ def broadcast_strides(shape: tuple[int, ...], own: tuple[int, ...], strides: tup
     return (0,) * missing + tuple(seen)
 
 
+def word_of(pointer: int, strides: Sequence[int], itemsize: int) -> int:
+    """The most bytes that every element may be moved by at once: of the size of an element, or less.
+
+    A GPU refuses an access at an address that is no multiple of its size, and spoils the context. NumPy and torch align
+    complex numbers to their parts only, and other addresses come from memory cut by hand.
+    """
+    return math.gcd(pointer, *strides, itemsize)
+
+
 def collapse(layout: Layout, *, keep_order: bool) -> Layout:
     """The same elements in as few dimensions as possible.
 

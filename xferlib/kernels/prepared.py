@@ -66,6 +66,8 @@ class Prepared:
         self._check(infos)
         self._arrays = sorted(infos)
         self._written = sorted(self.program.writes & infos.keys())
+        self.written = [(number, f"{name}(): output {self._names[number]!r}") for number in self._written]
+        """The arrays given that are written, and what to call them."""
         self._pairs = [
             (written, other)
             for written in self._written
@@ -74,6 +76,10 @@ class Prepared:
         ]
         self._is_in_place = bool(self.program.writes & self.program.reads)
         self._only = self._outputs[0] if len(self._outputs) == 1 else None
+
+    def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """Run for arrays of the same dtypes, shapes and strides as before."""
+        raise NotImplementedError
 
     def _check(self, infos: dict[int, ArrayInfo]) -> None:
         given = [number for number in self._outputs if number in infos]

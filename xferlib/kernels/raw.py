@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import re
+import math
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _recording, _registry
+from xferlib._opaque import untraced
 from xferlib._recording import Kind
-from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedError
+from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
 from xferlib.kernels import arguments as checks
-from xferlib.kernels import cache
+from xferlib.kernels import autograd, cache
 from xferlib.kernels.cuda_engine import ParameterBlock
-from xferlib.kernels.ir import DType
+from xferlib.kernels.pickling import check_function
 from xferlib.kernels.raw_call import RawCall, codes_of
-from xferlib.kernels.signature import check_length, plain_types, without_comments
-from xferlib.kernels.types import C_TYPES
+from xferlib.kernels.raw_signature import find_signature, parse_signature
 
 if TYPE_CHECKING:
     from xferlib._array import ArrayInfo
@@ -30,67 +30,10 @@ if TYPE_CHECKING:
 Extents = int | tuple[int, ...]
 
 _MOST_THREADS = 1024
+_MOST_THREADS_Z = 64
+_MOST_SHARED_NBYTES = 227 << 10
+"""Dynamic shared memory of a block on the GPUs that have most; where there is a GPU, its driver decides."""
 _MOST_CALLS = 16
-_MOST_CHARACTERS = 512
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
-_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed"})
-
-
-class RawParameter:
-    """A declared parameter: ``dtype`` is None for a pointer to a type that NumPy has not."""
-
-    __slots__ = ("dtype", "is_const", "is_pointer", "name")
-
-    def __init__(self, name: str, dtype: DType | None, *, is_pointer: bool, is_const: bool) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.is_pointer = is_pointer
-        self.is_const = is_const
-
-
-def parse_signature(text: str, kernel: str) -> list[RawParameter]:
-    """The parameters of ``const float *x, int n``.
-
-    Raises:
-        KernelSyntaxError: One cannot be read, or is passed by value and of a type that NumPy has not.
-    """
-    check_length(text, f"the signature of kernel {kernel!r}")
-    plain = without_comments(plain_types(text)).strip()
-    if plain in ("", "void"):
-        return []
-    return [_parse_parameter(piece.strip(), kernel) for piece in plain.split(",")]
-
-
-def _parse_parameter(piece: str, kernel: str) -> RawParameter:
-    plain = " ".join(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece).split())
-    match = _PARAMETER.match(plain) if len(plain) <= _MOST_CHARACTERS else None
-    if match is None:
-        raise KernelSyntaxError(
-            f"kernel {kernel!r}: parameter {piece[:_MOST_CHARACTERS]!r} cannot be read; "
-            "give signature='const float *x, int n'"
-        )
-    words = [word for word in match["type"].split() if word not in _QUALIFIERS]
-    dtype = C_TYPES.get(" ".join(words)) or C_TYPES.get(" ".join(word for word in words if word != "int"))
-    is_pointer = "*" in match["stars"] or "[" in piece
-    if not is_pointer and dtype is None:
-        raise KernelSyntaxError(
-            f"kernel {kernel!r}: parameter {match['name']!r} of type {' '.join(words)!r} cannot be passed by value; "
-            "use a number type or a pointer"
-        )
-    return RawParameter(match["name"], dtype, is_pointer=is_pointer, is_const="const" in match["type"].split())
-
-
-def find_signature(source: str, kernel: str) -> str | None:
-    """The parameter list of ``__global__`` function ``kernel`` as the source has it; None where it is not plain."""
-    name = kernel.partition("<")[0].rpartition("::")[2]
-    bounds = r"(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*)?"
-    pattern = re.compile(rf"__global__\b[^;{{}}()]*{bounds}\b{re.escape(name)}\s*\(")
-    match = pattern.search(_COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source))
-    if match is None or "<" in kernel:
-        return None
-    end = source.find(")", match.end())
-    return source[match.end() : end] if end > 0 else None
 
 
 class RawModule:
@@ -103,6 +46,15 @@ class RawModule:
         self._functions: list[str] = []
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _module_of, (self.source, self._options, self._names)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RawModule:
+        return self  # nothing of it changes but what it remembers
+
+    def __copy__(self) -> RawModule:
+        return self
 
     def get_function(
         self, name: str, signature: str | None = None, *, cpu: Callable[..., Any] | None = None
@@ -125,7 +77,7 @@ class RawModule:
             )
         if "<" in name and name not in self._names:
             raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
-        return RawKernel(self, name, parse_signature(found, name), cpu)
+        return RawKernel(self, name, found, cpu)
 
     def load(self, backend: Any, device: Device, name: str) -> Any:
         """The loaded kernel on ``device``; one compilation serves all kernels of the module."""
@@ -168,11 +120,11 @@ def _include_options(source: str) -> tuple[str, ...]:
 class RawKernel:
     """A kernel of a `RawModule`, with its parameters."""
 
-    def __init__(
-        self, module: RawModule, name: str, parameters: list[RawParameter], cpu: Callable[..., Any] | None
-    ) -> None:
+    def __init__(self, module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> None:
         self.name = name
-        self.parameters = parameters
+        self.parameters = parameters = parse_signature(signature, name)
+        self._signature = signature
+        self._names = [each.name for each in parameters]
         self._module = module
         self._cpu = cpu
         sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
@@ -181,6 +133,17 @@ class RawKernel:
         self._block: ParameterBlock | None = None
         self._calls: dict[tuple[Extents, Extents, int], RawCall] = {}
         """Those checked before, by extents and shared memory."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._cpu is not None:
+            check_function(self._cpu, f"kernel {self.name!r}: the function cpu=")
+        return RawKernel, (self._module, self.name, self._signature, self._cpu)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RawKernel:
+        return self
+
+    def __copy__(self) -> RawKernel:
+        return self
 
     def __repr__(self) -> str:
         return f"<RawKernel {self.name}({', '.join(each.name for each in self.parameters)})>"
@@ -193,12 +156,13 @@ class RawKernel:
         Args:
             grid: Blocks along x, y and z.
             block: Threads of a block along x, y and z; at most 1024 in all.
-            args: Arrays for pointers, numbers for the rest, in the order of the signature.
+            args: Arrays for pointers, in C order without gaps; numbers for the rest; in the order of the signature.
             stream: Where to launch; the current stream of the arrays' library if omitted.
             shared_nbytes: Dynamic shared memory of a block, in bytes.
 
         Raises:
-            KernelTypeError: Argument count or type; extents that no launch can have.
+            KernelTypeError: Argument count or type; extents that no launch can have; a tensor that torch follows.
+            LayoutError: An array that is not in C order, not aligned to its elements, or written and read-only.
             UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
             KernelCompileError: NVRTC refused the source.
         """
@@ -209,24 +173,30 @@ class RawKernel:
                 f"{self.name}() takes {len(self.parameters)} argument(s) "
                 f"({', '.join(each.name for each in self.parameters)}), {len(args)} were given"
             )
-        names = [each.name for each in self.parameters]
-        backend, device, infos = checks.common_device(self.name, names, args)
+        autograd.refuse(self.name, args, self._names)
+        backend, device, infos = checks.common_device(self.name, self._names, args)
         if backend is None or device is None:
             backend = _registry.default_backend()
             device = backend.device_current()
         values = [self._value(number, args[number], infos.get(number)) for number in range(len(args))]
         owner: Any = backend.at(device)
         extents = (_extents(self.name, "grid", grid), _extents(self.name, "block", block))
-        if device.kind != "cuda":
-            self._run_on_cpu(owner, device, args, values, infos, stream)
-            return
+        _check_block(self.name, extents[1])
+        _check_shared(self.name, shared_nbytes, device)
         target = self._stream(owner, device, stream)
+        if device.kind != "cuda":
+            self._run_on_cpu(owner, device, args, values, infos, target)
+            return
+        for number in infos:
+            if not self.parameters[number].is_const:
+                owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes)
-        if kernel is not None and infos and (codes := codes_of(self.parameters, args)) is not None:
+        is_kept = kernel is not None and infos and not autograd.requires_gradient(args)
+        if is_kept and (codes := codes_of(self.parameters, args)) is not None:
             prepare = lambda params: owner.prepare_launch(
                 kernel, *extents, params, device=device, shared_nbytes=shared_nbytes
             )
-            call = RawCall(owner, device, self.parameters, args, [*infos], prepare, codes)
+            call = RawCall(self.name, owner, device, self.parameters, args, [*infos], prepare, codes)
             self._keep((grid, block, shared_nbytes), call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.consumed(args[number], target)
@@ -266,9 +236,22 @@ class RawKernel:
                 f"{self.name}(): argument {parameter.name!r} has dtype {info.dtype}, and the parameter points to "
                 f"{parameter.dtype}; convert it first"
             )
+        if not info.is_c_contiguous and info.size:
+            raise LayoutError(
+                f"{self._label(number)} has shape {info.shape} and byte strides {info.strides}, and a pointer knows no "
+                "strides; pass a copy in C order, or x.T where that is one, or the whole array and where to begin"
+            )
+        if info.pointer % info.dtype.itemsize:
+            raise LayoutError(
+                f"{self._label(number)} begins at address {info.pointer:#x}, which is no multiple of the "
+                f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
+            )
         if not parameter.is_const:
             checks.check_writable(self.name, parameter.name, info)
         return np.uint64(info.pointer)
+
+    def _label(self, number: int) -> str:
+        return f"{self.name}(): argument {self._names[number]!r}"
 
     def _stream(self, owner: Any, device: Device, stream: Any) -> RawStream:
         from xferlib._stream import Stream
@@ -290,20 +273,26 @@ class RawKernel:
         args: Sequence[Any],
         values: list[np.generic],
         infos: dict[int, ArrayInfo],
-        stream: Any,
+        stream: RawStream,
     ) -> None:
         if self._cpu is None:
             raise UnsupportedError(
                 f"kernel {self.name!r} is CUDA source and cannot run on {device}; "
                 "give get_function(..., cpu=function) a NumPy function that does the same"
             )
+        written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind == "sim":
             from xferlib.sim.calls import stand_in
 
-            written = [args[number] for number in infos if not self.parameters[number].is_const]
-            stand_in(self.name, self._cpu, args, values, written, self._stream(owner, device, stream))
+            stand_in(self.name, self._cpu, args, values, [args[number] for number in written], stream)
             return
-        function, operands = self._cpu, [owner.host_view(args[n]) if n in infos else v for n, v in enumerate(values)]
+        for each in written:
+            owner.note_write(args[each], self._label(each))
+        operands = [owner.host_view(args[n]) if n in infos else value for n, value in enumerate(values)]
+        for number in infos.keys() - set(written):
+            operands[number] = operands[number].view()
+            operands[number].flags.writeable = False  # as the compiler would say
+        function = untraced(self._cpu)
         if (recorder := _recording.active) is None:
             function(*operands)
         else:
@@ -320,10 +309,6 @@ class RawKernel:
     ) -> Any:
         """The loaded kernel, enqueued; None where there are no blocks."""
         grid, block = extents
-        if block[0] * block[1] * block[2] > _MOST_THREADS:
-            raise KernelTypeError(
-                f"{self.name}(): block {block} has more than {_MOST_THREADS} threads; make it smaller"
-            )
         kernel = self._module.load(owner, device, self.name)
         if shared_nbytes > 48 << 10:
             owner.allow_shared(kernel, shared_nbytes, device)
@@ -354,6 +339,30 @@ def _extents(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
     if x >= 2**31 or max(y, z) > 65535:
         raise KernelTypeError(f"{kernel}(): {what}={given!r} is beyond 2**31-1 along x or 65535 along y and z")
     return x, y, z
+
+
+def _check_block(kernel: str, block: tuple[int, int, int]) -> None:
+    if math.prod(block) > _MOST_THREADS:
+        raise KernelTypeError(f"{kernel}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
+    if block[2] > _MOST_THREADS_Z:
+        raise KernelTypeError(
+            f"{kernel}(): block {block} has more than {_MOST_THREADS_Z} threads along z; move them to x or y"
+        )
+
+
+def _check_shared(kernel: str, nbytes: Any, device: Device) -> None:
+    if type(nbytes) is not int or nbytes < 0:
+        raise KernelTypeError(f"{kernel}(): shared_nbytes={nbytes!r} must be an int, 0 or more")
+    if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
+        raise KernelTypeError(
+            f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
+            "any GPU; use less"
+        )
+
+
+def _module_of(source: str, options: tuple[str, ...], names: tuple[str, ...]) -> RawModule:
+    """A module as it was pickled."""
+    return RawModule(source, options=options, names=names)
 
 
 def raw_module(source: str, *, options: Sequence[str] = (), names: Sequence[str] = ()) -> RawModule:

@@ -14,7 +14,7 @@ from xferlib.kernels.cuda_engine import ParameterBlock
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.kernels.raw import RawParameter
+    from xferlib.kernels.raw_signature import RawParameter
 
 _POINTER = "Q"
 _CODES = {
@@ -50,6 +50,7 @@ class RawCall:
     """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
 
     Args:
+        name: The kernel's, for messages.
         owner: The CUDA backend of the arrays.
         device: Where they are.
         parameters: Of the kernel.
@@ -60,12 +61,13 @@ class RawCall:
     """
 
     __slots__ = (
-        "_acquire", "_arrays", "_block", "_device", "_launch", "_matches", "_numbers", "_operands", "_owner", "_pack",
-        "_release", "_types",
+        "_acquire", "_arrays", "_block", "_device", "_launch", "_matches", "_numbers", "_operands",
+        "_owner", "_pack", "_release", "_types", "_written",
     )  # fmt: skip
 
     def __init__(
         self,
+        name: str,
         owner: Any,
         device: Device,
         parameters: Sequence[RawParameter],
@@ -77,10 +79,17 @@ class RawCall:
         self._owner = owner
         self._device = device
         self._types = [*map(type, args)]
-        self._numbers = arrays
+        sizes_of = [1 if (dtype := parameters[number].dtype) is None else dtype.itemsize for number in arrays]
+        self._numbers = [(number, itemsize - 1) for number, itemsize in zip(arrays, sizes_of, strict=True)]
+        """The arrays, and the bits of an address that are 0 where elements are aligned."""
         self._arrays: Callable[[Sequence[Any]], Any] = itemgetter(*arrays) if len(arrays) > 1 else _only(arrays[0])
         self._matches = owner.matcher(self._arrays(args))
         self._operands = owner.operands
+        self._written = [
+            (number, f"{name}(): argument {parameters[number].name!r}")
+            for number in arrays
+            if owner.follows_writes and not parameters[number].is_const
+        ]
         sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
         self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
         self._pack = self._block.packer(codes)
@@ -96,8 +105,12 @@ class RawCall:
         if not self._matches(*arrays):
             return False
         values = [*args]
-        for number, pointer in zip(self._numbers, self._operands(arrays), strict=True):
+        for (number, mask), pointer in zip(self._numbers, self._operands(arrays), strict=True):
+            if pointer & mask:
+                return False
             values[number] = pointer
+        for number, label in self._written:
+            self._owner.note_write(args[number], label)
         handle = self._owner.stream_handle(self._device)
         self._acquire()  # the driver copies the arguments during the launch
         try:

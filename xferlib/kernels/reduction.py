@@ -10,8 +10,11 @@ import numpy as np
 from xferlib._array import ArrayInfo
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
+from xferlib.kernels import autograd
 from xferlib.kernels.definitions import Kind
 from xferlib.kernels.layout import broadcast_shape
+from xferlib.kernels.pickling import named
+from xferlib.kernels.reduction_autograd import DifferentiableReduction
 from xferlib.kernels.reduction_calls import (
     MOST_PLANS,
     Axis,
@@ -39,6 +42,18 @@ class ReductionKernel:
         self._plans: dict[Any, CudaReduction] = {}
         self._two_kernels: dict[int, IndexedReduction] = {}
         self._ready: dict[Hashable, _Call] = {}
+        self._followed: dict[Hashable, DifferentiableReduction] = {}
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if named(self.__module__, self.name) is self:  # a ready-made one
+            return str(self.name)
+        return ReductionKernel, (self.definition,)
+
+    def __copy__(self) -> ReductionKernel:
+        return self  # nothing of it changes but what it remembers
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReductionKernel:
+        return self
 
     def __repr__(self) -> str:
         return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
@@ -63,8 +78,10 @@ class ReductionKernel:
         key = self._key(args, axis, keepdims)
         call = self._ready.get(key)
         if call is None:
+            if autograd.needs_gradient(args):
+                return self._with_gradient(args, axis, out, keepdims=keepdims)
             call = self._prepare(args, axis, keepdims=keepdims)
-            if key is not None:
+            if key is not None and not autograd.requires_gradient(args):  # else no_grad() would hide a gradient later
                 if len(self._ready) >= MOST_PLANS:
                     self._ready.clear()
                 self._ready[key] = call
@@ -108,6 +125,36 @@ class ReductionKernel:
         if device.kind == "cuda":
             return CudaReductionCall(call, infos, self._cuda_plan)
         return HostReductionCall(call, infos)
+
+    def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
+        """A call on torch tensors that torch follows."""
+        if out is not None:
+            raise KernelTypeError(
+                f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
+                "call under torch.no_grad(), or on x.detach()"
+            )
+        names, plain = self.definition.names, autograd.unwrapped(args)
+        _, _, infos = checks.common_device(self.name, names, plain)
+        spec = self._spec(plain, infos)
+        if spec.premap is not None:
+            raise KernelTypeError(
+                f"{self.name}(): gradients need a map that indexes its arrays by i alone; pass x.detach(), or call "
+                "under torch.no_grad()"
+            )
+        shape = broadcast_shape([(names[number], tuple(args[number].shape)) for number in infos])
+        axes = check_axes(self.name, axis, len(shape))
+        key = (id(spec), shape, axes, keepdims)
+        found = self._followed.get(key)
+        if found is None:
+            scalars = frozenset(range(len(args))) - infos.keys()
+            run = lambda given, along, keeps: self(*given, axis=along, keepdims=keeps)
+            found = DifferentiableReduction(self.name, spec, scalars, shape, axes, run, keepdims=keepdims)
+            if len(self._followed) >= MOST_PLANS:
+                self._followed.clear()
+            self._followed[key] = found
+        if autograd.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
+            found.check()
+        return autograd.apply(found, args)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
         kinds: list[Kind] = []

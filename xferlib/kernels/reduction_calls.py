@@ -72,6 +72,11 @@ class ReductionCall:
             checks.check_output(self.name, f"out{number}", infos[0], self.result_shape, dtype)
         return given
 
+    def note_writes(self, results: Sequence[Any]) -> None:
+        """Tell the library that given arrays are about to be written, or raise its refusal."""
+        for number, each in enumerate(results):
+            self._owner.note_write(each, f"{self.name}(): out{number}")
+
     def new_outputs(self, stream: RawStream | None = None) -> list[Any]:
         owner = self._owner
         at = owner.stream_current(self.device) if stream is None else stream
@@ -150,6 +155,7 @@ class CudaReductionCall:
         results = call.outputs(out)
         arrays, outputs = ([*map(owner.view, each)] for each in ([args[number] for number in self._arrays], results))
         call.check_overlap(arrays, outputs)
+        call.note_writes(results)
         stream = owner.stream_current(call.device)
         plan = self._plan(arrays, results)
         self._launch(plan, [info.pointer for info in (*arrays, *outputs)], args, results, stream)

@@ -13,7 +13,7 @@ import numpy as np
 from xferlib._array import ArrayInfo
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
 from xferlib.kernels.ir import INT64
-from xferlib.kernels.layout import Layout, collapse
+from xferlib.kernels.layout import Layout, collapse, word_of
 from xferlib.kernels.reduction_pieces import ReductionShape
 from xferlib.kernels.reduction_source import (
     FEW,
@@ -79,7 +79,7 @@ class CudaReduction:
         if self._count == 0:
             self._fill = self._filling(kept, infos[arrays:])
             return
-        shape = self._shape(infos[:arrays])
+        shape = self._shape(infos[:arrays], self._words(infos))
         self.source = reduction_source(spec, shape)
         first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
         leaves = -(-self._count // LEAF)
@@ -131,7 +131,13 @@ class CudaReduction:
         return CudaPlan(self._backend, self._device, program, kept.shape, infos, is_aliased=False)
 
     # --- planning
-    def _shape(self, infos: Sequence[ArrayInfo]) -> ReductionShape:
+    def _words(self, infos: Sequence[ArrayInfo]) -> tuple[int, ...]:
+        return tuple(
+            word_of(info.pointer, (*self._kept.strides[k], *self._reduced.strides[k]), info.dtype.itemsize)
+            for k, info in enumerate(infos)
+        )
+
+    def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionShape:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
         leaves = -(-self._count // LEAF)
@@ -143,6 +149,7 @@ class CudaReduction:
             width=getattr(self, f"_{kernel}_width")(infos, same),
             warps=warps,
             same=same,
+            words=words,
         )
 
     def _most_leaves(self) -> int:

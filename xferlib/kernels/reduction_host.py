@@ -43,6 +43,7 @@ class HostReductionCall:
         call, owner = self._call, self._owner
         results = call.outputs(out)
         call.check_overlap([owner.view(args[number]) for number in self._infos], [*map(owner.view, results)])
+        call.note_writes(results)
         return self._run(args, results)
 
     def _run(self, args: Sequence[Any], results: list[Any]) -> Any:

@@ -75,8 +75,7 @@ class IndexedReduction:
 
         def run(args: Sequence[Any], out: Any) -> Any:
             mapped = owner.empty(shape, self._dtype, device=device, stream=owner.stream_current(device))
-            plain = [each.detach() if getattr(each, "requires_grad", False) else each for each in args]
-            self._map(*plain, out=mapped)
+            self._map(*args, out=mapped)
             return self._rest(mapped, keepdims=keepdims, out=out)
 
         return IndexedCall(run)

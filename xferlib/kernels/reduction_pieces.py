@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xferlib.kernels import cuda_emit
-from xferlib.kernels.cuda_ops import c_type, loaded, storage_type, stored
+from xferlib.kernels.cuda_ops import c_type, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.ir import DType
 from xferlib.kernels.reduction_spec import LANES, ReductionSpec
 
@@ -23,6 +23,8 @@ class ReductionShape:
     """``rows``: leaves of one block."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
+    words: tuple[int, ...]
+    """For each input array and then each output: the most bytes that an element may be moved by at once."""
 
 
 class Pieces:
@@ -35,6 +37,12 @@ class Pieces:
         self.arrays = [number for number, param in enumerate(params) if not param.is_scalar]
         self.scalars = [number for number, param in enumerate(params) if param.is_scalar]
         self.dtypes = spec.accumulators
+
+    def _needs_parts(self) -> bool:
+        """Whether the elements of an array are not aligned."""
+        sizes = [self._dtype(number).itemsize for number in self.arrays]
+        sizes += [dtype.itemsize for dtype in self.spec.output_dtypes]
+        return any(word < size for word, size in zip(self.shape.words, sizes, strict=True))
 
     # --- device functions
     def _accumulator(self) -> str:
@@ -93,7 +101,7 @@ class Pieces:
         outputs = []
         for number, (dtype, result) in enumerate(zip(spec.output_dtypes, results, strict=True)):
             at = f"o{number} + xf_kept_offset(g, {len(self.arrays) + number}, row)"
-            outputs.append(f"*({storage_type(dtype)}*)({at}) = {stored(result, dtype)};")
+            outputs.append(put(at, stored(result, dtype), dtype, self.shape.words[len(self.arrays) + number]))
         inner = "\n  ".join([*lines, *outputs])
         pointers = ", ".join(f"char* o{number}" for number in range(spec.outputs))
         return (
@@ -128,7 +136,7 @@ class Pieces:
         for k, number in enumerate(self.arrays):
             dtype = self._dtype(number)
             place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
-            values[number] = loaded(f"*(const {storage_type(dtype)}*){place}", dtype)
+            values[number] = loaded(fetched(place, dtype, self.shape.words[k]), dtype)
         return f"xf_map({self._arguments(values)}, {element}, g.count)"
 
     def _keep(self, at: str, value: str) -> str:
@@ -153,7 +161,8 @@ class Pieces:
 
     def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
         if width == 1:
-            return f"{memory} l{number}[1] = {{*(const {memory}*){place}}};"
+            value = fetched(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
+            return f"{memory} l{number}[1] = {{{value}}};"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
@@ -166,7 +175,7 @@ class Pieces:
         for k, number in enumerate(self.arrays):
             memory, width = storage_type(self._dtype(number)), self.shape.width
             if self.shape.same[k]:
-                loads = ", ".join([f"*(const {memory}*)q{number}"] * width)
+                loads = ", ".join([fetched(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
                 lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
             elif width == 1:
                 lines.append(self._vector_load(number, memory, 1, f"(q{number} + xf_reduced_offset(g, {k}, k))"))

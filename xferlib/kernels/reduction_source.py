@@ -8,7 +8,7 @@ share up to 512 elements. ``xf_tree``: combines what the first two leave.
 from __future__ import annotations
 
 from xferlib.kernels.cuda_ops import loaded, storage_type
-from xferlib.kernels.cuda_prelude import prelude
+from xferlib.kernels.cuda_prelude import PARTS, prelude
 from xferlib.kernels.reduction_pieces import EARLY, SHUFFLE, Pieces, ReductionShape
 from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
@@ -33,6 +33,7 @@ class _Writer(Pieces):
         spec = self.spec
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
+            PARTS if self._needs_parts() else "",
             EARLY,
             SHUFFLE,
             self._accumulator(),

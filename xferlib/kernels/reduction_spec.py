@@ -12,6 +12,7 @@ accumulators are combined is fixed, whatever runs it:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -146,6 +147,10 @@ class SnippetReduction:
     ) -> None:
         self.name = signature.check_name(name, "kernel name")
         self.math = math
+        self._made_from = functools.partial(
+            SnippetReduction, in_params, out_params, map_expr=map_expr, reduce_expr=reduce_expr,
+            post_map_expr=post_map_expr, identity=identity, dtype=dtype, name=name, math=math, preamble=preamble,
+        )  # fmt: skip
         self._inputs = signature.parse(in_params, "in_params")
         self._outputs = signature.parse(out_params or "", "out_params")
         self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
@@ -167,6 +172,9 @@ class SnippetReduction:
         self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
         self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
         self._identity = self._parse(identity, generics, "identity") if identity is not None else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._made_from, ()
 
     @staticmethod
     def _parse(source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:

@@ -237,7 +237,9 @@ def _make_spread(ddof: int) -> Maker:
 
 
 def _kernel(name: str, make: Maker, kinds: str, names: tuple[str, ...] = ("x",)) -> ReductionKernel:
-    return ReductionKernel(BuiltIn(name, names, make, kinds))
+    kernel = ReductionKernel(BuiltIn(name, names, make, kinds))
+    kernel.__module__ = __name__  # where pickle finds it
+    return kernel
 
 
 sum = _kernel("sum", _make_sum, "biufc")  # noqa: A001 - the names are NumPy's

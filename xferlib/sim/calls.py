@@ -75,8 +75,11 @@ def stand_in(
 ) -> None:
     """Enqueue the NumPy function of a raw kernel; an array that is not ``const`` counts as read and written."""
     arrays = [each for each in args if isinstance(each, SimArray)]
-    pairs = zip(args, values, strict=True)
-    operands = [each.memory() if isinstance(each, SimArray) else value for each, value in pairs]
+    operands = [*values]
+    for number, each in enumerate(args):
+        if isinstance(each, SimArray):
+            operands[number] = memory = each.memory().view()
+            memory.flags.writeable = any(each is other for other in written)  # as the compiler would say
     if arrays:
         kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream)
     else:

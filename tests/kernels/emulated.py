@@ -1,0 +1,160 @@
+"""Generated CUDA source on a CPU: compiled by g++ as C++, threads as fibers, every misaligned access counted.
+
+A stand-in for what `xferlib.kernels` asks of a CUDA backend. It knows what the generated sources use and no more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+_HEADER = """
+#include <ucontext.h>
+#include <cmath>
+using std::fabs; using std::sqrt;
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __noinline__
+#define __grid_constant__
+#define __shared__ static
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+struct uint2 { unsigned int x, y; } __align__(8);
+struct uint4 { unsigned int x, y, z, w; } __align__(16);
+struct ulonglong2 { unsigned long long x, y; } __align__(16);
+struct Index { int x, y, z; };
+static Index threadIdx, blockIdx, blockDim, gridDim;
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline float __int_as_float(unsigned int x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
+inline double __longlong_as_double(long long x) { double y; __builtin_memcpy(&y, &x, 8); return y; }
+
+inline unsigned int __brev(unsigned int x) {
+  unsigned int y = 0; for (int k = 0; k < 32; ++k) y |= (x >> k & 1) << (31 - k); return y;
+}
+
+static int misaligned = 0;
+extern "C" void __ubsan_handle_type_mismatch_v1(void*, void*) { ++misaligned; }
+extern "C" int take_misaligned() { int found = misaligned; misaligned = 0; return found; }
+
+enum { MOST = 1024, STACK = 65536 };
+static ucontext_t home, fibers[MOST];
+static char stacks[MOST][STACK] __align__(16);
+static bool is_done[MOST];
+static unsigned long long slots[MOST];
+static int now, threads;
+static void pause_thread() { swapcontext(&fibers[now], &home); }
+static void __syncthreads() { pause_thread(); }
+template <typename T> T __shfl_down_sync(unsigned, T v, int step) {
+  slots[now] = 0;
+  __builtin_memcpy(&slots[now], &v, sizeof(T));
+  const int from = now % 32 + step < 32 ? now + step : now;
+  pause_thread();
+  T other; __builtin_memcpy(&other, &slots[from], sizeof(T));
+  pause_thread();
+  return other;
+}
+static void (*body)();
+static void enter() { body(); is_done[now] = true; }
+static void run_block() {
+  for (int t = 0; t < threads; ++t) {
+    getcontext(&fibers[t]);
+    fibers[t].uc_stack.ss_sp = stacks[t]; fibers[t].uc_stack.ss_size = STACK; fibers[t].uc_link = &home;
+    makecontext(&fibers[t], enter, 0);
+    is_done[t] = false;
+  }
+  for (bool is_over = false; !is_over;) {
+    is_over = true;
+    for (now = 0; now < threads; ++now)
+      if (!is_done[now]) {
+        is_over = false;
+        threadIdx = Index{now % blockDim.x, now / blockDim.x % blockDim.y, now / blockDim.x / blockDim.y};
+        swapcontext(&home, &fibers[now]);
+      }
+  }
+}
+"""
+
+_RUN = """
+static void** given;
+static void call_{name}() {{ {name}({arguments}); }}
+extern "C" void run_{name}(void** params, int grid, int x, int y) {{
+  given = params; body = call_{name}; threads = x * y;
+  blockDim = Index{{x, y, 1}}; gridDim = Index{{grid, 1, 1}};
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) run_block();
+}}
+"""
+_ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^{]*)\) \{')
+
+
+class _Compiled(NamedTuple):
+    cubin: bytes
+
+
+def compiled(source: str) -> bytes:
+    """A shared library of the kernels; skips where there is no compiler."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    runs = ""
+    for number, (name, parameters) in enumerate(_ENTRY.findall(source)):
+        types = [each.strip().rpartition(" ")[0] for each in parameters.replace("*", "* ").split(",")]
+        arguments = ", ".join(f"*(std::remove_reference<{kind}>::type*)given[{k}]" for k, kind in enumerate(types))
+        run = _RUN.format(name=name, arguments=arguments)
+        runs += run if number == 0 else run.replace("static void** given;\n", "")
+    with tempfile.TemporaryDirectory() as folder:
+        text, object_file, library = (Path(folder) / name for name in ("kernel.cpp", "kernel.o", "kernel.so"))
+        text.write_text(f"#include <type_traits>\n{_HEADER}\n#define __restrict__\n{source}\n{runs}")
+        options = ["-c", "-fPIC", "-O0", "-w", "-std=c++17", "-fno-strict-aliasing", "-fsanitize=alignment"]
+        done = subprocess.run(["g++", *options, text, "-o", object_file], capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        subprocess.run(["g++", "-shared", object_file, "-o", library], check=True)
+        return library.read_bytes()
+
+
+class Kernel(NamedTuple):
+    run: Any
+    take_misaligned: Callable[[], int]
+
+
+class Emulator:
+    """The CUDA part of a backend, as far as plans of kernels go."""
+
+    misaligned = 0
+    """Accesses at addresses that are no multiples of their size, which a GPU refuses."""
+
+    def compute_capability(self, device: Any) -> tuple[int, int]:
+        return (0, 0)
+
+    def compiler_version(self) -> str:
+        return "emulated"
+
+    def compile(self, source: str, *, device: Any, options: tuple[str, ...] = ()) -> _Compiled:
+        return _Compiled(compiled(source))
+
+    def load(self, cubin: bytes, *, name: str, device: Any) -> Kernel:
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(cubin)
+            file.flush()
+            library = ctypes.CDLL(file.name)
+        return Kernel(library[f"run_{name}"], library.take_misaligned)
+
+    def prepare_launch(self, kernel: Kernel, grid: Any, block: Any, params: int, **_: Any) -> Callable[[int], None]:
+        return lambda handle: self._run(kernel, grid[0], block, params)
+
+    def launch(self, kernel: Kernel, grid: Any, block: Any, params: int, **_: Any) -> None:
+        self._run(kernel, grid[0], block, params)
+
+    def _run(self, kernel: Kernel, grid: int, block: Any, params: int) -> None:
+        kernel.run(ctypes.c_void_p(params), grid, block[0], block[1])
+        self.misaligned += kernel.take_misaligned()

@@ -1,0 +1,152 @@
+"""Arrays whose elements are not aligned to their size: the generated CUDA source itself, run on the CPU.
+
+A GPU refuses such an access, and its context is of no use afterwards.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.bits import same_bits
+from tests.kernels.emulated import Emulator
+from xferlib import _config, _devicecopy
+from xferlib._array import ArrayInfo
+from xferlib.backends.base import RawStream
+from xferlib.kernels import cuda_engine, elementwise, reductions
+from xferlib.kernels.cuda_engine import CudaPlan
+from xferlib.kernels.layout import Layout, broadcast_strides
+from xferlib.kernels.reduction_cuda import CudaReduction
+
+DTYPES = ("complex128", "complex64", "float64", "int16")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folder(tmp_path_factory):
+    before = _config.configure(cache_dir=tmp_path_factory.mktemp("cache"))
+    kernels = dict(cuda_engine._kernels)
+    yield
+    _config.configure(cache_dir=before.cache_dir)
+    cuda_engine._kernels.clear()
+    cuda_engine._kernels.update(kernels)
+
+
+@st.composite
+def views(draw, dtype, shape):
+    """An array in the middle of a buffer, at an address and with strides that are multiples of a power of two."""
+    itemsize = np.dtype(dtype).itemsize
+    unit = draw(st.sampled_from([each for each in (1, 2, 4, 8, 16) if each <= itemsize]))
+    order = draw(st.permutations(range(len(shape))))
+    strides, step = [0] * len(shape), itemsize
+    for axis in order:
+        step += draw(st.sampled_from([0, 0, unit]))
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    memory = np.zeros(step + 64, np.uint8)
+    start = -memory.ctypes.data % 16 + unit
+    view = np.ndarray(shape, dtype, memory, start, strides)
+    view[...] = np.arange(view.size).reshape(shape)
+    return view
+
+
+def _info(view):
+    return ArrayInfo(view.ctypes.data, view.shape, view.strides, view.dtype, None, True)
+
+
+def _both(dtype, shape):
+    return st.tuples(st.just(dtype), views(dtype, shape), views(dtype, shape))
+
+
+_PAIRS = st.tuples(st.sampled_from(DTYPES), st.sampled_from([(5,), (3, 4), (0, 3), ()])).flatmap(lambda it: _both(*it))
+
+
+@given(_PAIRS)
+@settings(max_examples=20)
+def test_element_by_element(pair):
+    dtype, source, target = pair
+    emulator = Emulator()
+    program = elementwise("T x", "T z", "z = x").definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
+    plan = CudaPlan(emulator, None, program, source.shape, {0: _info(source), 1: _info(target)}, is_aliased=False)
+    plan.place([source.ctypes.data, target.ctypes.data])
+    target[...] = 0
+    plan.launch(0)
+    assert not emulator.misaligned
+    assert same_bits(np.array(target), np.array(source))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data())
+@settings(max_examples=5)
+def test_indexed(dtype, data):
+    source, target = data.draw(views(dtype, (4,))), data.draw(views(dtype, (4,)))
+    emulator = Emulator()
+    kernel = elementwise("raw T x", "raw T z", "z[i] = x[3 - i]")
+    program = kernel.definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
+    plan = CudaPlan(emulator, None, program, (4,), {0: _info(source), 1: _info(target)}, is_aliased=False)
+    plan.place([source.ctypes.data, target.ctypes.data])
+    plan.launch(0)
+    assert not emulator.misaligned
+    assert same_bits(np.array(target), np.array(source)[::-1])
+
+
+def _placed(shape, dtype, unit):
+    """A view like those of `views`, with gaps, of a certain alignment."""
+    itemsize = np.dtype(dtype).itemsize
+    row = shape[1] * itemsize + unit
+    memory = np.zeros(shape[0] * row + 64, np.uint8)
+    view = np.ndarray(shape, dtype, memory, -memory.ctypes.data % 16 + unit, (row, itemsize))
+    view[...] = np.arange(view.size).reshape(shape)
+    return view
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("complex128", 8), ("complex128", 16), ("complex64", 4), ("float64", 2)])
+@pytest.mark.parametrize(
+    ("kernel", "shape", "axis"), [("few", (3, 5), 1), ("rows", (2, 5000), 1), ("columns", (40, 34), 0)]
+)
+def test_reductions(kernel, shape, axis, dtype, unit):
+    source, target = _placed(shape, dtype, unit), _placed((shape[1 - axis], 1), dtype, unit)[:, 0]
+    emulator = Emulator()
+    emulator.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
+    emulator.operands = lambda arrays: [each.ctypes.data for each in arrays]
+    spec = reductions.sum.definition.specialize((np.dtype(dtype),), frozenset())
+    kept = Layout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
+    reduced = Layout((shape[axis],), ((source.strides[axis],), (0,)))
+    plan = CudaReduction(emulator, None, spec, kept, reduced, [_info(source), _info(target)])
+    plan.run([source.ctypes.data, target.ctypes.data], [], RawStream(0, None))
+    assert f"xf_{kernel}(" in plan.source
+    assert not emulator.misaligned
+    assert same_bits(np.array(target), reductions.sum(np.array(source), axis=axis))
+
+
+@given(_PAIRS)
+@settings(max_examples=20)
+def test_copies_between_layouts(pair):
+    _, source, target = pair
+    emulator = Emulator()
+    target[...] = 0
+    moved = {}
+    patched = pytest.MonkeyPatch()
+    patched.setattr(_devicecopy._recording, "copy", lambda *args: moved.setdefault("whole", True))
+    patched.setattr(_devicecopy, "_kernels", {})
+    with patched.context():
+        _devicecopy.copy(_info(target), _info(source), emulator, RawStream(0, None))
+    patched.undo()
+    assert not emulator.misaligned
+    assert moved or same_bits(np.array(target), np.array(source))
+
+
+def test_the_emulator_sees_a_misaligned_access():
+    emulator = Emulator()
+    source = 'extern "C" __global__ void k(char* p0) { *(double*)p0 = 1; }'
+    kernel = emulator.load(emulator.compile(source, device=None).cubin, name="k", device=None)
+    import ctypes
+
+    memory = np.zeros(4)
+    address = ctypes.c_uint64(memory.ctypes.data + 4)
+    params = (ctypes.c_void_p * 1)(ctypes.addressof(address))
+    emulator.launch(kernel, (1, 1, 1), (1, 1, 1), ctypes.addressof(params))
+    assert emulator.misaligned
+
+
+def test_broadcast_strides_are_no_reason_to_split():
+    assert broadcast_strides((3, 4), (1, 4), (7, 8)) == (0, 8)

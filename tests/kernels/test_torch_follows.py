@@ -1,0 +1,335 @@
+"""What torch follows of tensors: changes are counted, gradients are right or refused, transforms and tracers too."""
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tests.kernels.bits import same_bits
+from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError, UnsupportedError, XferError
+from xferlib.kernels import elementwise, raw_module, reduction, reductions
+
+torch = pytest.importorskip("torch")
+fw = torch.autograd.forward_ad
+
+twice = elementwise("float *x", "x[i] = 2 * x[i]", name="twice")
+into = elementwise("const float *x, float *z", "z[i] = 3 * x[i]", name="into")
+square = elementwise("T x", "T z", "z = x * x", name="square")
+SOURCE = """
+extern "C" __global__ void triple(float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= 3;
+}"""
+
+
+def _triple(x, n):
+    x[:n] *= 3
+
+
+triple = raw_module(SOURCE).get_function("triple", cpu=_triple)
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA device")
+    return request.param
+
+
+def _mapped(out):
+    xl.stream_map(lambda x: x, np.ones(3, np.float32), chunk_rows=2, out=out)
+
+
+WRITES = {
+    "in place": twice,
+    "a C parameter": lambda b: into(torch.ones_like(b), b),
+    "an output by position": lambda b: square(torch.ones_like(b), b),
+    "out=": lambda b: elementwise(lambda x: x + 1)(torch.ones_like(b), out=b),
+    "out= of several": lambda b: elementwise(lambda x: (x, x))(torch.ones_like(b), out=(torch.empty_like(b), b)),
+    "a reduction": lambda b: reductions.sum(torch.ones(2, 3, device=b.device), axis=0, out=b),
+    "a raw kernel": lambda b: triple(1, 32, (b, 3)),
+    "to_device": lambda b: xl.to_device(np.ones(3, np.float32), out=b),
+    "to_device, converting": lambda b: xl.to_device(np.ones(3), out=b, dtype=np.float32),
+    "to_device, of a tensor": lambda b: xl.to_device(torch.ones_like(b), out=b),
+    "to_device, of a tensor, converting": lambda b: xl.to_device(torch.ones_like(b).double(), out=b, dtype="float32"),
+    "to_device_async": lambda b: xl.to_device_async(np.ones(3, np.float32), out=b).result(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_every_write_is_counted(write, device):
+    w, b = torch.ones(3, device=device, requires_grad=True), torch.ones(3, device=device)
+    for _ in range(3):  # the first call is checked, the second looked up, the third is like the last one
+        y = (w * b).sum()
+        write(b)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
+def test_a_write_of_stream_map_is_counted():
+    w, b = torch.ones(3, requires_grad=True), torch.ones(3)
+    y = (w * b).sum()
+    with xl.use_backend("numpy"):
+        _mapped(b)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+@pytest.mark.parametrize("write", [*WRITES.values(), _mapped], ids=[*WRITES, "stream_map"])
+def test_a_tensor_that_requires_gradients_is_not_written(write):
+    leaf = torch.zeros(3, requires_grad=True)
+    for tensor in (leaf, leaf * 1, leaf.view(3)):
+        with pytest.raises((LayoutError, KernelTypeError), match=r"no_grad\(\)"), xl.use_backend("torch"):
+            write(tensor)
+    assert leaf.tolist() == [0, 0, 0]
+    with torch.no_grad(), xl.use_backend("torch"):
+        before = leaf._version
+        write(leaf)
+        assert leaf._version > before
+    with pytest.raises((LayoutError, KernelTypeError)), xl.use_backend("torch"):  # no_grad() is not remembered
+        write(leaf)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_an_inference_tensor_is_written_in_inference_mode_alone(write):
+    with torch.inference_mode():
+        tensor = torch.zeros(3)
+        write(tensor)
+    with pytest.raises(LayoutError, match="inference_mode"):
+        write(tensor)
+
+
+def test_an_input_is_not_counted():
+    x = torch.ones(3)
+    square(x)
+    into(x, torch.empty(3))
+    reductions.sum(x)
+    xl.to_host(x)
+    assert x._version == 0
+
+
+def test_a_parameter_that_is_written_has_no_gradient():
+    with pytest.raises(KernelTypeError, match="does not write to its inputs"):
+        into(torch.ones(3, requires_grad=True), torch.empty(3))
+
+
+# --- reductions
+
+
+def _tensor(*shape, seed=0):
+    return torch.tensor(np.random.default_rng(seed).uniform(0.5, 2, shape), requires_grad=True)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "norm", "var"])
+@pytest.mark.parametrize(("axis", "keepdims"), [(None, False), (1, False), ((0, 2), True)])
+def test_gradients_of_ready_made_reductions(name, axis, keepdims):
+    call = lambda x: getattr(reductions, name)(x, axis=axis, keepdims=keepdims)
+    x = _tensor(1, 3, 2)
+    assert torch.autograd.gradcheck(call, (x,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(call, (x,))
+    assert same_bits(call(x).detach().numpy(), call(x.detach()).numpy())
+
+
+def test_gradients_of_a_reduction_in_c():
+    dot = reduction("T x, T y", "T z", map_expr="x * y", reduce_expr="a + b", post_map_expr="z = sqrt(a)", identity="0")
+    arguments = (_tensor(3, 4), _tensor(4, 1, 1, seed=1))
+    call = lambda x, y: dot(x, y, axis=1)
+    assert torch.autograd.gradcheck(call, arguments)
+    assert torch.autograd.gradgradcheck(call, arguments)
+
+
+def test_gradients_of_a_product_with_zeros():
+    x = _tensor(3, 4).detach()
+    x[0, 1] = x[1, 1] = x[1, 2] = 0
+    x.requires_grad_()
+    call = lambda x: reductions.prod(x, axis=1)
+    assert torch.autograd.gradcheck(call, (x,))
+    assert torch.autograd.gradgradcheck(call, (x,))
+
+
+def test_the_greatest_share_their_gradient():
+    x = torch.tensor([1.0, 3, 3, 2], requires_grad=True)
+    reductions.max(x).backward()
+    assert x.grad.tolist() == [0, 0.5, 0.5, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_gradients_of_narrow_floats(dtype):
+    x = torch.ones(4, dtype=getattr(torch, dtype), requires_grad=True)
+    reductions.mean(x).backward()
+    assert x.grad.dtype == x.dtype
+    assert x.grad.tolist() == [0.25] * 4
+
+
+def test_gradients_of_no_elements():
+    x = torch.zeros(0, 3, requires_grad=True)
+    reductions.sum(x, axis=0).sum().backward()
+    assert x.grad.shape == (0, 3)
+
+
+def test_what_counts_or_tells_where_has_no_gradient():
+    x = torch.ones(3, requires_grad=True)
+    assert not reductions.argmax(x).requires_grad
+    assert not reductions.any(x).requires_grad
+
+
+_halving = reduction("T x", "T z", map_expr="x", reduce_expr="a + b / 2", post_map_expr="z = a", identity="0")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (_halving, "added, multiplied"),
+        (lambda x: reductions.sum(x.to(torch.complex64)), "complex"),
+        (lambda x: reductions.sum(x, out=torch.empty(())), "out="),
+        (lambda x: triple(1, 32, (x, 3)), r"x\.detach\(\)"),
+    ],
+)
+def test_what_has_no_gradient_is_refused(call, words):
+    with pytest.raises(KernelTypeError, match=words):
+        call(torch.ones(3, requires_grad=True))
+
+
+def test_no_grad_is_not_remembered_by_reductions():
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        assert not reductions.sum(x).requires_grad
+    assert reductions.sum(x).requires_grad
+    assert not reductions.sum(x.detach()).requires_grad
+
+
+# --- forward mode and transforms
+
+
+def test_a_tangent_is_carried_on():
+    x, t = torch.tensor([1.0, 2, 3]), torch.tensor([1.0, 0, 2])
+    for _ in range(3):
+        square(x)
+        with fw.dual_level():
+            dual = fw.make_dual(x, t)
+            assert fw.unpack_dual(square(dual)).tangent.tolist() == [2, 0, 12]
+            assert fw.unpack_dual(reductions.sum(dual)).tangent.item() == 3
+            assert fw.unpack_dual(square(x)).tangent is None
+            for write in (
+                twice,
+                lambda d: triple(1, 32, (d, 3)),
+                lambda d: xl.to_device(np.ones(3, np.float32), out=d),
+            ):
+                with pytest.raises(XferError):
+                    write(dual)
+
+
+def test_forward_mode_of_functions():
+    kernel = elementwise(lambda x, y: np.where(x > 1, np.exp(x) / y, np.tanh(x) * y), name="mixed")
+    arguments = (_tensor(2, 5), _tensor(5, seed=1))
+    assert torch.autograd.gradcheck(kernel, arguments, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(kernel, arguments)
+
+
+_kernel = elementwise(lambda x, y: x * x * y, name="kernel")
+
+
+def test_transforms():
+    x, y = _tensor(3, 4).detach(), _tensor(4, seed=1).detach()
+    loss = lambda x, y: reductions.sum(_kernel(x, y))
+    assert torch.equal(torch.func.grad(loss)(x[0], y), 2 * x[0] * y)
+    assert torch.equal(torch.func.vmap(_kernel, in_dims=(1, 0))(x, y), _kernel(x, y).T)
+    assert torch.equal(torch.func.vmap(loss, in_dims=(0, None))(x, y), reductions.sum(_kernel(x, y), axis=1))
+    assert torch.equal(torch.func.vmap(torch.func.grad(loss), in_dims=(0, None))(x, y), 2 * x * y)
+    primal, tangent = torch.func.jvp(lambda x: _kernel(x, y), (x,), (torch.ones_like(x),))
+    assert torch.equal(primal, _kernel(x, y))
+    assert torch.equal(tangent, 2 * x * y)
+    assert torch.equal(torch.func.hessian(loss)(x[0], y), torch.diag(2 * y))
+    assert torch.equal(torch.func.jacfwd(reductions.prod)(y), torch.func.jacrev(reductions.prod)(y))
+
+
+def test_transforms_of_modules():
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.arange(3.0))
+
+        def forward(self, x):
+            return reductions.sum(_kernel(x, self.weight))
+
+    module, x = Module(), torch.ones(3)
+    given = {name: parameter.detach() for name, parameter in module.named_parameters()}
+    found = torch.func.grad(lambda given: torch.func.functional_call(module, given, (x,)))(given)
+    assert found["weight"].tolist() == [1, 1, 1]
+    module(x).backward()
+    assert module.weight.grad.tolist() == [1, 1, 1]
+
+
+def test_examples_cannot_share_the_number_of_an_element():
+    numbered = elementwise("T x", "T z", "z = x + i")
+    with pytest.raises(KernelTypeError, match="number of its element"):
+        torch.func.vmap(numbered)(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        xl.to_host,
+        xl.to_device,
+        twice,
+        lambda x: square(torch.ones(3), x),
+        lambda x: triple(1, 32, (x, 3)),
+        lambda x: xl.to_device(np.ones(3, np.float32), out=x),
+        lambda x: reductions.sum(torch.ones(3), axis=(), out=x),
+    ],
+)
+def test_what_has_no_memory_inside_a_transform_is_refused(call):
+    with pytest.raises(XferError), xl.use_backend("torch"):
+        torch.func.vmap(call)(torch.zeros(2, 3))
+
+
+def test_batched_gradients_are_refused():
+    x = torch.ones(3, requires_grad=True)
+    y = square(x)
+    with pytest.raises(UnsupportedArrayError, match="no memory of its own"):
+        torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
+
+
+def test_a_fake_tensor_is_refused():
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    for call in (square, reductions.sum, xl.to_host):
+        with pytest.raises(UnsupportedArrayError, match="FakeTensor"):
+            call(fake)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trace_of_torch_script_is_refused():
+    square(torch.ones(3))
+    square(torch.ones(3))
+    for function in (lambda x: square(x), lambda x: reductions.sum(x)):
+        with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace"):
+            torch.jit.trace(function, torch.ones(3))
+
+
+# --- torch.compile
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_functions_give_the_same_bits():
+    def function(x, out):
+        y = x.sin()
+        square(y.detach(), out)
+        return reductions.sum(_kernel(y, x) + 1) + out.sum()
+
+    results = []
+    for each in (function, torch.compile(function, backend="eager")):
+        x, out = torch.arange(1.0, 4).requires_grad_(), torch.zeros(3)
+        value = each(x, out)
+        value.backward()
+        results.append([value.detach().numpy(), x.grad.numpy(), out.numpy()])
+        assert out._version
+    assert all(same_bits(one, two) for one, two in zip(*results, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_function_in_one_piece_names_the_kernel():
+    function = lambda x: reductions.sum(x.sin())
+    with pytest.raises(Exception, match="xferlib|ReductionKernel"):
+        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3))

@@ -1,0 +1,57 @@
+"""Keeps torch.compile out of xferlib: its tracer would replace NumPy calls by torch's, which give other bits.
+
+A compiled function that calls xferlib is cut there, as at any library that torch.compile does not look into, and runs
+the call as it is. The tracer is a module that comes with the first ``torch.compile``, perhaps long after xferlib.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+_TRACER = "torch._dynamo.trace_rules"
+
+
+def keep_tracer_out() -> None:
+    """Tell torch's tracer not to look into xferlib: now, or when it is imported."""
+    tracer = sys.modules.get(_TRACER)
+    if tracer is not None:
+        _tell(tracer)
+    else:
+        sys.meta_path.insert(0, _Watcher())
+
+
+def _tell(tracer: ModuleType) -> None:
+    add: Any = getattr(tracer, "add", None)
+    if add is not None:
+        add("xferlib")
+
+
+class _Watcher:
+    """Finds nothing itself: sees the tracer being imported, once, and tells it then."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _TRACER:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_tell(module: ModuleType) -> None:
+            execute(module)
+            _tell(module)
+
+        spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
+        return spec
+
+
+def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, a program's own, such that torch's tracer leaves it alone when xferlib calls it."""
+    tracer = sys.modules.get("torch._dynamo")
+    disable: Any = getattr(tracer, "disable", None)
+    return function if disable is None else disable(function)
