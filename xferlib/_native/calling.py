@@ -77,7 +77,7 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
         address: Of ``int function(...)``.
         count: How many arguments it has, at most four: 64-bit integers and pointers, or smaller unsigned integers,
             which travel in the same registers.
-        keeps_lock: Keep the interpreter's lock meanwhile: for functions that return at once.
+        keeps_lock: Keep the GIL meanwhile: only for functions that can never block, not even on another thread's lock.
     """
     if (module := _module()) is not None:
         made: Callable[..., int] = module.bind(address, count, keeps_lock)
@@ -131,8 +131,8 @@ def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | 
     """A function that orders a copy behind another stream's work, in one step; None where that is not compiled.
 
     It takes destination, source and bytes, the stream that is followed and an event to follow it by, the stream of the
-    copy and an event for the end of it, and returns the driver's first result that is not 0. The interpreter's lock is
-    kept.
+    copy and an event for the end of it, and returns the driver's first result that is not 0. The GIL is
+    released meanwhile.
 
     Args:
         record: The address of ``int record(void *event, void *stream)``.

@@ -1,7 +1,12 @@
 /* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes.
 
    An extension module of CPython's limited API (3.11), compiled where Python's headers are; without it ctypes does the
-   same. It knows no CUDA: whoever uses it gives the addresses of the driver's functions. */
+   same. It knows no CUDA: whoever uses it gives the addresses of the driver's functions.
+
+   Blocking. A driver call that only enqueues still blocks while the stream's queue is full, and a query blocks behind a
+   thread that does so inside the driver. If the device waits there for a host function that needs the GIL, a caller that
+   holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
+   calling thread or is constant. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -106,11 +111,11 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
         PyErr_Clear();
         return PyLong_FromLong(NOT_ASKED);
     }
-    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context &&
-        (!c->query || c->query(NULL) == 0)) {
+    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context) {
         word memory = (word)(uintptr_t)host.buf;
-        Py_BEGIN_ALLOW_THREADS
-        result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
+        Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
+        if (!c->query || c->query(NULL) == 0)
+            result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&host);
@@ -141,6 +146,7 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
     for (Py_ssize_t i = 0; i < ORDERED; ++i)
         if (!is_word(given[i], &a[i]))
             return NULL;
+    Py_BEGIN_ALLOW_THREADS
     result = c->record(a[4], a[3]);
     if (!result)
         result = c->wait(a[5], a[4], 0);
@@ -148,6 +154,7 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
         result = c->copy(a[0], a[1], a[2], a[5]);
     if (!result)
         result = c->record(a[6], a[5]);
+    Py_END_ALLOW_THREADS
     return PyLong_FromLong(result);
 }
 
