@@ -20,6 +20,7 @@ LAYERS = [
     {"backends.base"},
     {"_registry"},
     {"_device", "_leaves"},
+    {"_exit"},
     {"_stream", "_hostmem", "_workers", "_pin", "_pinned", "_staging", "_pieces", "_devicecopy"},
     {"_plan", "_inflight"},
     {"_transfer", "_copying", "_direct"},
@@ -40,7 +41,7 @@ LAYERS = [
 ]
 FOR_BACKENDS = {
     "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal", "_interrupts",
-    "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
+    "_exit", "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
     "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_cuda",
     "_native", "_native.calling",
 }  # fmt: skip

@@ -136,7 +136,8 @@ class HostCache:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        size, blocks = next(iter(self._free.items()))
+        size = next(iter(self._free))
+        blocks = self._free[size]
         if blocks:
             self.nbytes_free -= size
             del blocks[-1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
+from xferlib import _exit
 from xferlib._workers import workers
 
 if TYPE_CHECKING:
@@ -59,10 +59,11 @@ class _InFlight:
 in_flight = _InFlight()
 
 
-@atexit.register
+@_exit.register
 def _let_go() -> None:
     """The interpreter ends: arrays are freed while the libraries that own them are still there."""
     workers.close()  # nothing is added from then on
+    _exit.await_threads()
     in_flight.forget()
 
 

@@ -141,7 +141,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recorder.resolve()
         own = {
             (place.index, stream.handle): f"xferlib {direction}"
-            for (place, direction), stream in list(_move._copy_streams.items())
+            for (place, direction), stream in _move._copy_streams.copy().items()
         }
         found = tuple([_operation(record, self._sink, own) for record in list(self._sink.records)])
         if not self._is_open:

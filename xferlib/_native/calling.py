@@ -70,6 +70,21 @@ def addresser() -> Callable[[Any], int] | None:
     return None if module is None else module.address
 
 
+def guard_thread() -> None:
+    """Let the calling thread stop where the interpreter's end would end it, with what it owns as it is.
+
+    A library may abort the process when it destroys what belongs to a thread. Does nothing where it is not compiled.
+    """
+    if (module := _loaded()[0]) is not None:
+        module.guard_thread()
+
+
+def end_threads() -> None:
+    """The calling thread ends the interpreter: guarded threads stop from now on."""
+    if (module := _loaded()[0]) is not None:
+        module.end_threads()
+
+
 def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
     """The C function at an address.
 

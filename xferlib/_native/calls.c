@@ -11,7 +11,9 @@
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define MOST_ARGUMENTS 4
 
@@ -214,6 +216,38 @@ static PyObject *address(PyObject *module, PyObject *array)
     return PyLong_FromUnsignedLongLong(found);
 }
 
+/* --- the end of the interpreter */
+
+extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library) __attribute__((weak));
+extern void *__dso_handle;
+
+static volatile int is_ending;
+static pthread_t ending;
+
+/* Runs where a thread ends, before what else belongs to it is destroyed (glibc: "__call_tls_dtors" first). */
+static void keep_thread(void *ignored)
+{
+    (void)ignored;
+    while (is_ending && !pthread_equal(pthread_self(), ending))
+        pause();
+}
+
+/* Let the calling thread stop instead of end, if the interpreter ends it; whether that can be done here. */
+static PyObject *guard_thread(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyBool_FromLong(__cxa_thread_atexit_impl && !__cxa_thread_atexit_impl(keep_thread, NULL, &__dso_handle));
+}
+
+/* The calling thread ends the interpreter from now on. */
+static PyObject *end_threads(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    ending = pthread_self();
+    is_ending = 1;
+    Py_RETURN_NONE;
+}
+
 /* --- making them */
 
 static void freed(PyObject *capsule)
@@ -314,6 +348,9 @@ static PyMethodDef methods[] = {
      "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
     {"address", address, METH_O,
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
+    {"guard_thread", guard_thread, METH_NOARGS,
+     "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
+    {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more."},
     {NULL, NULL, 0, NULL},
 };
 
