@@ -65,7 +65,7 @@ def works(stream: xl.Stream) -> dict[str, Callable[[], object]]:
         "upload pinned": lambda: xl.to_device(pinned, stream=stream, out=target),
         "upload small": lambda: xl.to_device(small, stream=stream, out=target),
         "download": lambda: xl.to_host_async(on_device, stream=stream, out=back),
-        "copy": lambda: xl.copy_to(on_device, stream.device, stream=stream),
+        "copy": lambda: xl.to_device(on_device, stream=stream),
         "launch": lambda: twice(on_device, stream=stream, out=target),
         "free": free,
     }

@@ -158,19 +158,20 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
             )
     else:
         raise DeviceNotFoundError(
-            f"{source}={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int (int(x) of a NumPy "
-            "integer) or None; xferlib.device_of(x) gives the device of an array"
+            f"{source}={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
+            "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
         )
     if name is not None and backend is not None and name != backend.name:
         raise DeviceNotFoundError(
-            f"{source}={_text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+            f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
             f"leave one of the two out"
         )
-    owner = backend if backend is not None else _owner(name, kind, _text(spec))
-    return _existing(owner, kind, index, f"{source}={_text(spec)!r}")
+    owner = backend if backend is not None else _owner(name, kind, text(spec))
+    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
 
 
-def _text(spec: str | int | Device) -> str:
+def text(spec: str | int | Device) -> str:
+    """A specification that has been read, for a message."""
     return shown(spec) if type(spec) is int else str(spec)
 
 
@@ -186,7 +187,8 @@ def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise DeviceNotFoundError(
-            f"{source}={spec!r} cannot be read; write 'cpu', 'cuda:0' or 'backend:cuda:0', for instance 'torch:cuda:0'"
+            f"{source}={shown(spec)} cannot be read; write 'cpu', 'cuda:0' or "
+            "'backend:cuda:0', for instance 'torch:cuda:0'"
         )
     if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
         return match["kind"], None, int(match["index"]) if match["index"] else None

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xferlib import _config
+from xferlib.errors import OutOfMemoryError
 
 HUGE = 2 << 20
 """Bytes of a huge page."""
@@ -115,7 +116,10 @@ class HostCache:
         try:
             fresh = _map(size)
         except (OSError, ValueError, OverflowError) as error:
-            raise MemoryError(f"{nbytes} bytes of host memory for the result are not to be had: {error}") from error
+            raise OutOfMemoryError(
+                f"{nbytes} bytes of host memory for the result cannot be mapped ({error}); "
+                "free arrays, or move less at a time"
+            ) from error
         _advise(fresh, "MADV_HUGEPAGE")
         return fresh, True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import _device, _recording, _registry
 from xferlib._device import Device
-from xferlib.errors import StreamError, UnsupportedError
+from xferlib.errors import ArgumentError, StreamError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._transfer import Transfer
@@ -89,6 +89,7 @@ class Stream:
 
     Raises:
         DeviceNotFoundError: The device does not exist.
+        ArgumentError: ``priority`` is no int.
     """
 
     __slots__ = ("__weakref__", "_backend", "_raw", "device")
@@ -97,6 +98,11 @@ class Stream:
         self.device: Device = _device.get_device(device)
         self._backend = _registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise ArgumentError(
+                f"Stream: priority={shown(priority)} is no int; lower numbers run first, and 0 is usual"
+            )
+        priority = max(-(1 << 31), min(priority, (1 << 31) - 1))
         if priority and not self._backend.capabilities.priorities:
             priority = 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)

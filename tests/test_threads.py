@@ -1,0 +1,86 @@
+"""What threads share is read while others change it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import _staging
+
+ROUNDS = 60
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*works: Callable[[int], Any]) -> list[BaseException]:
+    """What went wrong in threads that each do their work some times."""
+    errors: list[BaseException] = []
+    begin = threading.Barrier(len(works))
+
+    def run(work: Callable[[int], Any]) -> None:
+        try:
+            begin.wait()
+            for number in range(ROUNDS):
+                work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_memory_is_given_back_while_threads_transfer(backend: str, hasty: None) -> None:
+    x = np.arange(5000, dtype=np.float32)
+
+    def transfer(number: int) -> None:
+        with xl.use_backend(backend):
+            back = xl.to_host(xl.to_device(x + number))
+            assert (back == x + number).all()
+
+    def short_lived(number: int) -> None:  # each thread has staging memory of its own, and leaves it
+        thread = threading.Thread(target=transfer, args=(number,))
+        thread.start()
+        thread.join()
+
+    def observe(_: int) -> None:
+        with xl.use_backend(backend):
+            xl.pinned_pool().stats()
+            list(xl.prefetch([x, x]))
+            xl.Stream().synchronize()
+
+    assert together(transfer, short_lived, short_lived, observe, lambda _: xl.trim()) == []
+
+
+def test_staging_memory_is_trimmed_while_kinds_of_it_are_added(hasty: None) -> None:
+    names = iter(range(10**6))
+
+    class Idle:
+        def settle(self) -> int:
+            return 1
+
+    def add(_: int) -> None:
+        for _ in range(20):
+            _staging._idle_slabs.setdefault((f"test {next(names)}", 0), []).append(Idle())  # type: ignore[arg-type]
+
+    try:
+        assert together(add, lambda _: _staging.trim(), lambda _: _staging.trim()) == []
+    finally:
+        for kind in [kind for kind in _staging._idle_slabs if kind[0].startswith("test ")]:
+            del _staging._idle_slabs[kind]
