@@ -135,5 +135,6 @@ def test_rubbish_from_the_stream_protocol_is_no_stream(backend: str, given: Any)
 
 def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
     assert shown((1, "a", Hostile())) == "(1, 'a', an object of type Hostile)"
+    assert shown(np.float32(2.5)) == "np.float32(2.5)"
     assert shown(1 << 20000) == "an int of 20001 bits"
     assert len(shown("x" * 10_000)) < 100

@@ -68,19 +68,34 @@ def test_memory_is_given_back_while_threads_transfer(backend: str, hasty: None) 
     assert together(transfer, short_lived, short_lived, observe, lambda _: xl.trim()) == []
 
 
-def test_staging_memory_is_trimmed_while_kinds_of_it_are_added(hasty: None) -> None:
-    names = iter(range(10**6))
+class Waited:
+    """Memory that is given back after a wait, in which another thread adds some to ``table`` and takes what is left."""
 
-    class Idle:
-        def settle(self) -> int:
-            return 1
+    def __init__(self, table: dict[Any, Any], key: Any, added: Any) -> None:
+        self.table, self.key, self.added = table, key, added
 
-    def add(_: int) -> None:
-        for _ in range(20):
-            _staging._idle_slabs.setdefault((f"test {next(names)}", 0), []).append(Idle())  # type: ignore[arg-type]
+    def settle(self) -> int:
+        thread = threading.Thread(target=self._interfere)
+        thread.start()
+        thread.join()
+        return 1
 
-    try:
-        assert together(add, lambda _: _staging.trim(), lambda _: _staging.trim()) == []
-    finally:
-        for kind in [kind for kind in _staging._idle_slabs if kind[0].startswith("test ")]:
-            del _staging._idle_slabs[kind]
+    trim = settle
+
+    def _interfere(self) -> None:
+        self.table.setdefault(self.key, self.added)
+        for left in self.table.values():
+            if isinstance(left, list):
+                left.clear()
+
+
+def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slabs: dict[Any, Any] = {}
+    rings: dict[Any, Any] = {}
+    slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
+    rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
+    monkeypatch.setattr(_staging, "_idle_slabs", slabs)
+    monkeypatch.setattr(_staging, "_rings", rings)
+    assert _staging.trim() == 2
+    assert list(slabs) == [("one", 0), ("three", 0)]
+    assert list(rings) == ["one", "two"]
