@@ -21,7 +21,6 @@ from types import FrameType
 from typing import Any
 
 from xferlib import _immortal, _registry
-from xferlib._native import calling
 from xferlib.errors import XferError
 
 _INSIDE_S = 2.0
@@ -132,7 +131,9 @@ def finish() -> None:
     if _finisher is not None:
         return
     _finisher = threading.get_ident()
-    calling.end_threads()
+    calling = sys.modules.get(f"{_PACKAGE}._native.calling")
+    if calling is not None:  # else no thread is guarded
+        calling.end_threads()
     _silence()
     for backend in {id(part): part for each in _registry.loaded() for part in _parts(each)}.values():
         _close(backend)
