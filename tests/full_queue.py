@@ -53,6 +53,10 @@ def works(stream: xl.Stream) -> dict[str, Callable[[], object]]:
         other.wait(stream)
         twice(made)
 
+    def launch() -> None:
+        with stream:
+            twice(on_device, out=target)
+
     def query() -> None:
         stream.record(xl.Event(timing=False))
         _ = (stream.is_done, event.is_done, other.is_done)
@@ -66,7 +70,7 @@ def works(stream: xl.Stream) -> dict[str, Callable[[], object]]:
         "upload small": lambda: xl.to_device(small, stream=stream, out=target),
         "download": lambda: xl.to_host_async(on_device, stream=stream, out=back),
         "copy": lambda: xl.to_device(on_device, stream=stream),
-        "launch": lambda: twice(on_device, stream=stream, out=target),
+        "launch": launch,
         "free": free,
     }
 
