@@ -45,6 +45,7 @@ def works(stream: xl.Stream) -> dict[str, Callable[[], object]]:
     on_device = xl.to_device(small, device=stream.device)
     back = xl.pinned_empty(64, np.float32)
     target = xl.empty_like(on_device)
+    xl.synchronize()
     event = stream.record()
 
     def free() -> None:
