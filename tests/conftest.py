@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,16 @@ from xferlib import _registry
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say why tests were skipped, each reason once: a machine without CUDA skips hundreds for the same few."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [str(each.longrepr[2] if isinstance(each.longrepr, tuple) else each.longrepr) for each in skipped]
+    counted = collections.Counter(reason.removeprefix("Skipped: ") for reason in reasons)
+    for reason, count in counted.most_common():
+        terminalreporter.write_line(f"{count:5} skipped: {reason}")
+
 
 PLUGIN_DIR = Path(__file__).parent / "plugin"
 

@@ -194,3 +194,29 @@ def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, mon
     assert _staging.ring_of(fake)._lent == {True: 0, False: 0}
     for found, wanted in zip(xl.tree.to_device(leaves, backend="fake"), leaves, strict=True):
         _same(xl.to_host(found), wanted)
+
+
+def test_an_object_in_several_places_travels_once(backend: str) -> None:
+    small, large, other = np.arange(6.0), np.ones(1 << 17), np.arange(6.0)
+    host = {"a": small, "b": [small, large, 3], "c": (large, other, small)}
+    up = xl.tree.to_device(host)
+    assert up["a"] is up["b"][0] is up["c"][2]
+    assert up["b"][1] is up["c"][0]
+    assert up["c"][1] is not up["a"]
+    assert up["b"][2] == 3
+    down = xl.tree.to_host(up)
+    assert down["a"] is down["b"][0] is down["c"][2]
+    assert down["b"][1] is down["c"][0]
+    for before, after in zip([small, large, other], [down["a"], down["b"][1], down["c"][1]], strict=True):
+        assert_same_bits(after, before)
+    batch = next(iter(xl.prefetch([host])))
+    assert batch["a"] is batch["b"][0] is batch["c"][2]
+    assert_same_bits(xl.to_host(batch["c"][0]), large)
+    same = xl.tree.to_device([small, small])
+    assert same[0] is same[1]
+
+
+def test_trees_are_a_module_of_their_own() -> None:
+    import xferlib.tree
+
+    assert xferlib.tree is xl.tree

@@ -37,8 +37,8 @@ from xferlib._stream import Event, Stream, current_stream
 from xferlib._transfer import Transfer, TransferStats
 
 if TYPE_CHECKING:
-    from xferlib import _tree as tree
     from xferlib import sim
+    from xferlib import tree as tree
     from xferlib._calibration import Calibration, calibrate
     from xferlib._explain import Explanation, explain
     from xferlib._prefetch import Prefetcher, prefetch
@@ -131,7 +131,7 @@ _LAZY = {
     "sim": "sim",
     "trace": "_trace",
     "stream_map": "_streammap",
-    "tree": "_tree",
+    "tree": "tree",
 }
 
 

@@ -361,7 +361,8 @@ def target_of(
         place = into.device
         if device is not None and _device.resolve(device, backend=owner) is not place:
             raise MixedDevicesError(
-                f"to_device: device={str(device)!r}, but out is on {place}; leave device out, or move out first"
+                f"to_device: device={_device.text(device)!r}, but out is on {place}; "
+                "leave device out, or move out first"
             )
     elif device is None and stream is not None and _is_stream_of(stream, chosen):
         place = stream.device

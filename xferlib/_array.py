@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
+from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError, shown
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -98,16 +99,14 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
 
 def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     """A dtype from a NumPy spelling or from ``torch.float32`` and its kin."""
-    try:
-        resolved: np.dtype[Any] = np.dtype(dtype)
+    resolved: np.dtype[Any]
+    with contextlib.suppress(Exception):  # NumPy asks a stranger's object, which may raise anything
+        resolved = np.dtype(dtype)
         return resolved
-    except TypeError:
-        pass
-    name = str(dtype).rpartition(".")[2]
-    if type(dtype).__module__.partition(".")[0] == "torch" and name in DTYPES:
+    if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype).rpartition(".")[2]) in DTYPES:
         return np.dtype(name)
     raise UnsupportedDTypeError(
-        f"{what}: {dtype!r} is not a dtype; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
+        f"{what}: {shown(dtype)} is not a dtype; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from xferlib import _api, _inflight, _registry, _tree
+from xferlib import _api, _inflight, _registry, tree
 from xferlib._arriving import Arriving
 from xferlib._interrupts import deferred
 from xferlib._lane import Lane, Way
@@ -212,7 +212,7 @@ class Batch:
             return _api.send(self._host, backend, place)
         # On a stream that is named the host does not wait for what is pinned.
         order = Stream._of(current, backend) if self._way is Way.DIRECT and backend.capabilities.streams else None
-        return _tree.to_device(self._host, device=place, stream=order)
+        return tree.to_device(self._host, device=place, stream=order)
 
     def _ordered(self) -> Any:
         lane = self._lane

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
-from xferlib.errors import ConfigError
+from xferlib.errors import ConfigError, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -134,7 +134,7 @@ def _read(environ: Mapping[str, str]) -> Config:
             continue
         try:
             values[setting.name] = setting.metadata["parse"](text)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ConfigError(f"{variable}={text!r}: {error}; mend it or unset {variable}") from None
     return Config(**values)
 
@@ -180,13 +180,18 @@ def configure(**settings: Any) -> Config:
 
 def _checked(setting: Field[Any], value: Any) -> Any:
     """A value by the rules of the variable: the default, or what its text is read as."""
+    if not (value is None or type(value) in (str, bool, int, float, frozenset) or isinstance(value, os.PathLike)):
+        raise ConfigError(
+            f"configure({setting.name}={shown(value)}): a setting is text, a number or None; give what the variable "
+            "takes"
+        )
     if value == setting.default:
         return value
     text = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
     try:
         return setting.metadata["parse"](text)
-    except ValueError as error:
-        raise ConfigError(f"configure({setting.name}={value!r}): {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"configure({setting.name}={shown(value)}): {error}") from None
 
 
 class Crew(NamedTuple):

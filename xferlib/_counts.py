@@ -5,6 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+MOST_AHEAD = 4096
+"""Batches or chunks that may be under way: each has a stream."""
+
 
 def whole(value: Any, *, least: int) -> int | None:
     """The value as an int; None where it is no whole number from ``least``.
@@ -13,6 +16,6 @@ def whole(value: Any, *, least: int) -> int | None:
     """
     try:
         found = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
+    except Exception:  # of a stranger's object: whatever it raises, it is no number
         return None
     return found if found is not None and found >= least else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,22 +10,30 @@ import numpy as np
 
 from xferlib import _api, _array, _convert, _device, _hostmem, _move, _pin, _pinned, _registry, _staging
 from xferlib._array import Array
-from xferlib.errors import LayoutError, UnsupportedArrayError
+from xferlib.errors import LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._layout import HostArray
     from xferlib.backends.base import Backend
 
 Shape = int | Sequence[int]
+_MOST_DIMENSIONS = 64
+_MOST_ELEMENTS = (1 << 63) // 16 - 1
+"""NumPy's limits, at 16 bytes an element."""
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     try:
         extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
-    except (TypeError, AttributeError):
-        raise LayoutError(f"shape={shape!r} is no shape; give an int or a sequence of ints") from None
+    except Exception:  # of a stranger's object: whatever it raises, it is no shape
+        raise LayoutError(f"shape={shown(shape)} is no shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
-        raise LayoutError(f"shape={extents} has a negative extent; extents are 0 or more")
+        raise LayoutError(f"shape={shown(extents)} has a negative extent; extents are 0 or more")
+    if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
+        raise LayoutError(
+            f"shape={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
+            "and no more bytes than can be addressed"
+        )
     return extents
 
 

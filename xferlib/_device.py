@@ -7,8 +7,10 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xferlib import _config, _registry
-from xferlib.errors import DeviceNotFoundError, UnsupportedArrayError
+from xferlib.errors import DeviceNotFoundError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -141,6 +143,7 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
         return current_device(backend if backend is not None else _registry.default_backend())
     name: str | None
     kind: str | None
+    index: int | None
     if isinstance(spec, Device):
         if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
             return spec
@@ -149,18 +152,27 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
         name, kind, index = _parse(spec, source)
     elif type(spec) is int:
         name, kind, index = None, None, spec
+        if index < 0:
+            raise DeviceNotFoundError(
+                f"{source}={shown(index)} is no device: their numbers begin at 0; give None for the current one"
+            )
     else:
         raise DeviceNotFoundError(
-            f"{source}={spec!r} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int or None "
-            "(xferlib.device_of(x) gives the device of an array)"
+            f"{source}={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
+            "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
         )
     if name is not None and backend is not None and name != backend.name:
         raise DeviceNotFoundError(
-            f"{source}={str(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+            f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
             f"leave one of the two out"
         )
-    owner = backend if backend is not None else _owner(name, kind, str(spec))
-    return _existing(owner, kind, index, f"{source}={str(spec)!r}")
+    owner = backend if backend is not None else _owner(name, kind, text(spec))
+    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
+
+
+def text(spec: str | int | Device) -> str:
+    """A specification that has been read, for a message."""
+    return shown(spec) if type(spec) is int else str(spec)
 
 
 def backend_of(device: Device) -> Backend | None:
@@ -169,16 +181,17 @@ def backend_of(device: Device) -> Backend | None:
     return owner.at(device) if device in owner.devices() else None
 
 
-def _parse(spec: str, source: str) -> tuple[str | None, str | None, int]:
+def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
     if _INDEX.fullmatch(spec):
         return None, None, int(spec)
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise DeviceNotFoundError(
-            f"{source}={spec!r} cannot be read; write 'cpu', 'cuda:0' or 'backend:cuda:0', for instance 'torch:cuda:0'"
+            f"{source}={shown(spec)} cannot be read; write 'cpu', 'cuda:0' or "
+            "'backend:cuda:0', for instance 'torch:cuda:0'"
         )
     if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
-        return match["kind"], None, int(match["index"] or -1)
+        return match["kind"], None, int(match["index"]) if match["index"] else None
     return match["backend"], match["kind"], int(match["index"] or 0)
 
 
@@ -189,14 +202,13 @@ def _owner(name: str | None, kind: str | None, text: str) -> Backend:
     return owner
 
 
-def _existing(backend: Backend, kind: str | None, index: int, what: str) -> Device:
+def _existing(backend: Backend, kind: str | None, index: int | None, what: str) -> Device:
     devices = backend.devices()
-    if kind is None:
-        if index < 0:
-            return current_device(backend)
-        kind = devices[0].kind
-    device = make(backend.name, kind, index)
-    if device not in devices:
+    if index is None:
+        return current_device(backend)
+    kind = devices[0].kind if kind is None else kind
+    device = next((each for each in devices if (each.kind, each.index) == (kind, index)), None)
+    if device is None:
         names = ", ".join(str(each) for each in devices)
         raise DeviceNotFoundError(f"{what} does not exist: {backend.name} sees {names}; `xferlib info` lists all")
     return device
@@ -246,8 +258,9 @@ def device_of(x: Any) -> Device:
 def get_device(spec: Any = None) -> Device:
     """A device from a specification or an array; None is the current device.
 
-    ``with get_device(x): y = x + 1`` works for arrays of every backend: a CPU device is a no-op.
+    ``with get_device(x): y = x + 1`` works for arrays of every backend: a CPU device is a no-op. A NumPy integer is
+    neither: it is refused, as by `Device`.
     """
-    if spec is None or isinstance(spec, (str, int, Device)) or _registry.backend_of(spec) is None:
+    if isinstance(spec, (str, int, Device, np.generic)) or _registry.backend_of(spec) is None:
         return resolve(spec)
     return device_of(spec)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xferlib import _config
+from xferlib.errors import OutOfMemoryError
 
 HUGE = 2 << 20
 """Bytes of a huge page."""
@@ -115,7 +116,10 @@ class HostCache:
         try:
             fresh = _map(size)
         except (OSError, ValueError, OverflowError) as error:
-            raise MemoryError(f"{nbytes} bytes of host memory for the result are not to be had: {error}") from error
+            raise OutOfMemoryError(
+                f"{nbytes} bytes of host memory for the result cannot be mapped ({error}); "
+                "free arrays, or move less at a time"
+            ) from error
         _advise(fresh, "MADV_HUGEPAGE")
         return fresh, True
 
@@ -136,7 +140,8 @@ class HostCache:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        size, blocks = next(iter(self._free.items()))
+        size = next(iter(self._free))
+        blocks = self._free[size]
         if blocks:
             self.nbytes_free -= size
             del blocks[-1]

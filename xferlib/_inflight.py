@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
+from xferlib import _exit
 from xferlib._workers import workers
 
 if TYPE_CHECKING:
@@ -34,10 +34,14 @@ class _InFlight:
         # Two for each that is added: all are asked in turn, at a cost that does not grow with their number.
         for number in list(itertools.islice(self._held, 2)):
             entry = self._held.get(number)
-            if entry is not None:
-                if not entry[0].event_done(entry[1]):
-                    self._held[next(self._numbers)] = entry
-                self._held.pop(number, None)
+            if entry is None:
+                continue
+            again = -1  # held anew before it is let go, whatever interrupts this thread
+            if not entry[0].event_done(entry[1]):
+                again = next(self._numbers)
+                self._held[again] = entry
+            if self._held.pop(number, None) is None:  # another thread has asked meanwhile, and holds it if need be
+                self._held.pop(again, None)
         self._held[next(self._numbers)] = (backend, event, objects)
 
     def drain(self) -> None:
@@ -55,10 +59,11 @@ class _InFlight:
 in_flight = _InFlight()
 
 
-@atexit.register
+@_exit.register
 def _let_go() -> None:
     """The interpreter ends: arrays are freed while the libraries that own them are still there."""
     workers.close()  # nothing is added from then on
+    _exit.await_threads()
     in_flight.forget()
 
 

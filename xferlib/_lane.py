@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _native, _plan, _registry, _tree
+from xferlib import _config, _native, _plan, _registry, tree
 from xferlib._leaves import flatten
 from xferlib._packing import Alike
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
@@ -119,7 +119,7 @@ class Lane:
         """
         if self._alike is not None and (values := self._alike.send(hosts, self.backend, stream)) is not None:
             return values
-        found: list[Any] = _tree.to_device(hosts, device=self.place)
+        found: list[Any] = tree.to_device(hosts, device=self.place)
         self._alike = Alike.of(hosts[0], self.place)
         return found
 

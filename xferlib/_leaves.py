@@ -30,7 +30,20 @@ def register(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Ca
 
 
 def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The leaves, and what puts new ones in their places."""
+    """The leaves, each object once, and what puts new ones in their places.
+
+    An object that stands in several places, such as a weight that two layers share, is still one after its journey.
+    """
+    leaves, rebuild = _flatten(tree)
+    if len(set(map(id, leaves))) == len(leaves):
+        return leaves, rebuild
+    numbers: dict[int, int] = {}
+    places = [numbers.setdefault(id(leaf), len(numbers)) for leaf in leaves]
+    once = list({id(leaf): leaf for leaf in leaves}.values())
+    return once, lambda new: rebuild([new[place] for place in places])
+
+
+def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     flat = _flatten_plain(tree)
     if flat is not None:
         return flat

@@ -380,17 +380,21 @@ def device_to_device(
     src, info = _resolved(src, source.view(src), source)
     order = stream if stream is not None else target.stream_current(device)
     before = source.stream_current(info.device)
-    if (before.device.index, before.handle) != (order.device.index, order.handle):
-        target.event_wait(order, source.event_record(before, timing=False))
+    is_local = info.device.index == device.index
+    if is_local:
+        _follow(order, before, target, source)
+    near = order if is_local else before  # a device's own streams alone reach its memory
     if info.dtype != dtype:
-        converted = source.empty(info.shape, dtype, device=info.device, stream=order)
-        _cast(src, converted, source, order)
+        converted = source.empty(info.shape, dtype, device=info.device, stream=near)
+        _cast(src, converted, source, near)
         src, info = converted, source.view(converted)
     dst = out if out is not None else target.empty(info.shape, dtype, device=device, stream=order)
     into = target.view(dst)
-    is_local = info.device.index == into.device.index
     needs_room = not is_local or _overlap(info, into)
-    flat, temporary = _contiguous(src, info, source, order) if needs_room else (info, src)
+    flat, temporary = _contiguous(src, info, source, near) if needs_room else (info, src)
+    if not is_local:
+        _follow(order, near, target, source)
+        source.consumed(temporary, order)
     if needs_room and not into.is_c_contiguous:
         between = target.empty(info.shape, dtype, device=device, stream=order)
         _recording.copy(Kind.PEER, target.view(between).pointer, flat.pointer, flat.nbytes, target, order)
@@ -401,6 +405,12 @@ def device_to_device(
     if recorder is not None:
         recorder.called(begun, target, into.nbytes)
     return dst
+
+
+def _follow(order: RawStream, before: RawStream, target: Backend, source: Backend) -> None:
+    """Let a stream of ``target`` come after what a stream of ``source`` has been given."""
+    if (before.device.index, before.handle) != (order.device.index, order.handle):
+        target.event_wait(order, source.event_record(before, timing=False))
 
 
 def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:

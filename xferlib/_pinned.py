@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from xferlib import _config, _handover, _hostmem
-from xferlib.errors import PinnedMemoryError
+from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
 if TYPE_CHECKING:
     from xferlib.backends.base import Backend, PinnedBlock, RawEvent
@@ -133,7 +133,7 @@ class PinnedPool:
 
     def __init__(self, backend: Backend, *, max_bytes: int | None = None, when_full: WhenFull = "stage") -> None:
         if when_full not in ("stage", "block", "raise"):
-            raise ValueError(f"when_full={when_full!r}; give 'stage', 'block' or 'raise'")
+            raise ArgumentError(f"when_full={shown(when_full)}; give 'stage', 'block' or 'raise'")
         self._backend = backend
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full

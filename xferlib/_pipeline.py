@@ -10,7 +10,6 @@ assignments, with one call at most, behind them.
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import threading
@@ -18,7 +17,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xferlib import _handover
+from xferlib import _exit, _handover
 from xferlib._batch import send_together
 from xferlib.errors import ClosedError, ForkError
 
@@ -62,7 +61,7 @@ class Feed:
         self._turn = threading.RLock()
         self._handing: dict[int, tuple[AnyBatch, Any] | None] = {}
         """By thread, what it is about to get: Ctrl-C may strike before the caller has it."""
-        _feeds.add(self)
+        _feeds[id(self)] = self
 
     def next(self) -> Any:
         """The next batch, ordered on the calling thread's current stream.
@@ -73,6 +72,7 @@ class Feed:
         """
         if self._is_forked:
             self._refuse_fork()
+        _exit.gate()
         thread = threading.get_ident()
         with self._turn:
             handing = None if self._is_closed else self._handing.get(thread)
@@ -191,19 +191,24 @@ class Feed:
         """Nothing runs but the consumer."""
 
 
-_feeds: weakref.WeakSet[Feed] = weakref.WeakSet()
+_feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
+"""By ``id``. Unlike a `WeakSet` it can be read while other threads add to it."""
 
 
-@atexit.register
+def _living() -> list[Feed]:
+    return [feed for feed in (reference() for reference in _feeds.valuerefs()) if feed is not None]
+
+
+@_exit.register
 def _close_all() -> None:
     """The interpreter ends: no thread may be found in the middle of a copy."""
-    for feed in list(_feeds):
+    for feed in _living():
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
     """The threads of feeds, and whatever held their locks, are the parent's."""
-    for feed in list(_feeds):
+    for feed in _living():
         feed._is_forked = True
     _feeds.clear()
 

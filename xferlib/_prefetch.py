@@ -13,13 +13,13 @@ import numpy as np
 from xferlib import _api, _copying, _device, _plan, _registry
 from xferlib._ahead import Conveyor
 from xferlib._arriving import THREADS_FROM
-from xferlib._counts import whole
+from xferlib._counts import MOST_AHEAD, whole
 from xferlib._inturn import ListFeed
 from xferlib._lane import Lane
 from xferlib._leaves import flatten
 from xferlib._readahead import ThreadedFeed
 from xferlib._stream import Stream
-from xferlib.errors import ArgumentError, UnsupportedArrayError
+from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -74,8 +74,10 @@ def prefetch(
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
     """
     ahead = whole(depth, least=1)
-    if ahead is None:
-        raise ArgumentError(f"prefetch: depth={depth!r} is not a whole number from 1; 2 suits most loops")
+    if ahead is None or ahead > MOST_AHEAD:
+        raise ArgumentError(
+            f"prefetch: depth={shown(depth)} is not a whole number from 1 to {MOST_AHEAD}; 2 suits most loops"
+        )
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
     _refuse_single(batches)

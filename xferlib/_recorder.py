@@ -96,7 +96,7 @@ class EventRecorder:
 
     def open(self, sink: Sink) -> None:
         with self._lock:
-            for domain, backend in self._domains.items():
+            for domain, backend in self._domains.copy().items():
                 sink.origins[domain] = backend.host_s()
             self.sinks += (sink,)
 
@@ -105,7 +105,7 @@ class EventRecorder:
         with self._lock:
             self.sinks = tuple(each for each in self.sinks if each is not sink)
             if not self.sinks:
-                for backend in self._domains.values():
+                for backend in tuple(self._domains.values()):
                     backend.report_to(None)
             for clock in tuple(self._shared.values()):
                 clock.align()

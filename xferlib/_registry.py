@@ -25,6 +25,7 @@ from xferlib.errors import (
     MixedBackendsError,
     MixedDevicesError,
     UnsupportedArrayError,
+    shown,
 )
 
 if TYPE_CHECKING:
@@ -91,11 +92,16 @@ def get(name: str) -> Backend:
         BackendUnavailableError: It cannot run here; the message says why and how to install it.
         ForkError: It was initialised before this process was forked.
     """
-    backend = _loaded.get(name)
+    try:
+        backend = _loaded.get(name)
+    except TypeError:  # nothing that could be a name
+        backend = None
     return backend if backend is not None else _load(name)
 
 
 def _load(name: str) -> Backend:
+    if not isinstance(name, str):
+        raise BackendNotFoundError(f"{shown(name)} names no backend; the registered ones are {', '.join(names())}")
     with _lock:
         if name in _loaded:
             return _loaded[name]
@@ -126,7 +132,9 @@ def _factory(name: str) -> Any:
     if spec is None:
         point = _entry_points().get(name)
         if point is None:
-            raise BackendNotFoundError(f"there is no backend {name!r}; the registered ones are {', '.join(names())}")
+            raise BackendNotFoundError(
+                f"there is no backend {shown(name)}; the registered ones are {', '.join(names())}"
+            )
         try:
             return point.load()
         except (ImportError, AttributeError) as error:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _api, _handover, _registry, _tree
+from xferlib import _api, _handover, _registry, tree
 from xferlib._leaves import flatten
 from xferlib.errors import MixedDevicesError, UnsupportedArrayError
 
@@ -163,4 +163,4 @@ def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
 
 def _tree_to_host(value: Any, stream: Stream) -> Any:
     with stream:  # what of the tree is on the host already has no use for it
-        return _tree.to_host(value)
+        return tree.to_host(value)

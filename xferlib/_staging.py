@@ -426,10 +426,11 @@ def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
 
 def trim() -> int:
     """Free every ring's idle chunks, and the slabs of threads that have ended; returns the bytes given up."""
-    nbytes = sum(ring.trim() for ring in _rings.values())
-    for slabs in _idle_slabs.values():
-        while slabs:
-            nbytes += slabs.pop().settle()
+    nbytes = sum(ring.trim() for ring in tuple(_rings.values()))  # other threads may add to both meanwhile
+    for slabs in tuple(_idle_slabs.values()):
+        with contextlib.suppress(IndexError):  # none is left, or another thread has taken the last
+            while True:
+                nbytes += slabs.pop().settle()
     return nbytes
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _device, _recording, _registry
 from xferlib._device import Device
-from xferlib.errors import StreamError, UnsupportedError
+from xferlib.errors import ArgumentError, StreamError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._transfer import Transfer
@@ -24,12 +25,13 @@ class Event:
         timing: Whether `elapsed_ms` can be asked; recording is a little cheaper without.
     """
 
-    __slots__ = ("_backend", "_raw", "timing")
+    __slots__ = ("_backend", "_device", "_raw", "timing")
 
     def __init__(self, *, timing: bool = True) -> None:
         self.timing = timing
         self._backend: Backend | None = None
         self._raw: RawEvent | None = None
+        self._device: Device | None = None
 
     @property
     def is_done(self) -> bool:
@@ -49,18 +51,30 @@ class Event:
         """Milliseconds on the device from ``start`` to this event; blocks until both have passed.
 
         Raises:
-            StreamError: One of the two has not been recorded, or was made with ``timing=False``.
+            StreamError: One of the two has not been recorded, or was made with ``timing=False``; or they were recorded
+                on two devices, whose clocks differ.
         """
+        _check_event(start, "elapsed_ms: start")
         for event in (start, self):
             if event._backend is None or not event.timing:
                 raise StreamError(
                     "elapsed_ms needs two recorded events made with timing=True; "
                     f"{'the start' if event is start else 'this one'} is not: Event(timing=True), then stream.record()"
                 )
+        assert self._backend is not None
+        assert start._backend is not None
+        if (start._backend.pinned_domain, start._index) != (self._backend.pinned_domain, self._index):
+            raise StreamError(
+                f"elapsed_ms: the start was recorded on {start._device} and this event on {self._device}, whose clocks "
+                "differ; record both on one device"
+            )
         start.synchronize()  # it may lie on another stream, and come later
         self.synchronize()
-        assert self._backend is not None
         return self._backend.event_elapsed_ms(start._raw, self._raw)
+
+    @property
+    def _index(self) -> int:
+        return self._device.index if self._device is not None else -1
 
 
 class Stream:
@@ -75,6 +89,7 @@ class Stream:
 
     Raises:
         DeviceNotFoundError: The device does not exist.
+        ArgumentError: ``priority`` is no int.
     """
 
     __slots__ = ("__weakref__", "_backend", "_raw", "device")
@@ -83,6 +98,11 @@ class Stream:
         self.device: Device = _device.get_device(device)
         self._backend = _registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise ArgumentError(
+                f"Stream: priority={shown(priority)} is no int; lower numbers run first, and 0 is usual"
+            )
+        priority = max(-(1 << 31), min(priority, (1 << 31) - 1))
         if priority and not self._backend.capabilities.priorities:
             priority = 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
@@ -143,10 +163,13 @@ class Stream:
 
     def record(self, event: Event | None = None) -> Event:
         """Record an event after the work enqueued so far; a new one if omitted."""
+        if event is not None:
+            _check_event(event, "record: event")
         self._settle()
         target = Event() if event is None else event
         target._raw = self._backend.event_record(self._raw, timing=target.timing)
         target._backend = self._backend
+        target._device = self.device
         return target
 
     def wait(self, other: Event | Stream | Transfer | Any) -> None:
@@ -167,7 +190,7 @@ class Stream:
                 other.synchronize()  # neither machine knows the other's events
         elif isinstance(other, Stream):
             self.wait(other.record(Event(timing=False)))
-        elif hasattr(other, "source_released"):
+        elif _is_transfer(other):
             other.wait(self)
         else:
             self.wait(Stream.from_any(other, self.device))
@@ -236,10 +259,27 @@ class Stream:
 
 def _handle_of(native: Any) -> int | None:
     """The ``cudaStream_t`` of a stream object; PyCUDA's has ``handle`` instead of ``__cuda_stream__``."""
-    if hasattr(native, "__cuda_stream__"):
-        return int(native.__cuda_stream__()[1])
-    handle = native if type(native) is int else getattr(native, "handle", None)
-    return handle if type(handle) is int and handle >= 0 else None
+    try:
+        protocol = getattr(native, "__cuda_stream__", None)
+        found = native if type(native) is int else getattr(native, "handle", None)
+        if protocol is not None:
+            version, found = protocol() if callable(protocol) else protocol
+            operator.index(version)
+        if isinstance(found, (bool, float, complex, str, bytes)):
+            return None
+        handle = int(found)  # type: ignore[arg-type]  # a handle of cuda.bindings has `__int__` alone
+    except Exception:  # of a stranger's: whatever it raises, it is no stream
+        return None
+    return handle if 0 <= handle < 1 << 64 else None
+
+
+def _check_event(event: object, what: str) -> None:
+    if not isinstance(event, Event):
+        raise StreamError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
+
+
+def _is_transfer(other: object) -> bool:
+    return type(other).__module__.startswith(__package__) and hasattr(type(other), "source_released")
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _device, _rows
-from xferlib._counts import whole
+from xferlib._counts import MOST_AHEAD, whole
 from xferlib._progress import Progress
 from xferlib._results import Results
 from xferlib._station import Station
-from xferlib.errors import ArgumentError, UnsupportedArrayError
+from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -74,6 +74,8 @@ def stream_map(
         DeviceNotFoundError: A device does not exist.
     """
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
+    if depth > MOST_AHEAD:
+        raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
     for name, function in (("fn", fn), ("reduce", reduce)):
         if not callable(function) and (name == "fn" or function is not None):
             raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
@@ -86,8 +88,8 @@ def stream_map(
     first = whole(start, least=0)
     if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):
         raise ArgumentError(
-            f"stream_map: start={start!r} is no row at which a chunk begins; give a multiple of {chunk_rows} up to "
-            f"{rows.rows}, such as error.rows_done"
+            f"stream_map: start={shown(start)} is no row at which a chunk begins; give a multiple of {chunk_rows} "
+            f"up to {rows.rows}, such as error.rows_done"
         )
     sink = _rows.sink_of(out, rows.rows) if reduce is None else _rows.Reduced(reduce, initial)
     spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
@@ -98,7 +100,7 @@ def stream_map(
 def _from_one(name: str, number: int) -> int:
     found = whole(number, least=1)
     if found is None:
-        raise ArgumentError(f"stream_map: {name}={number!r} is not a whole number from 1")
+        raise ArgumentError(f"stream_map: {name}={shown(number)} is not a whole number from 1")
     return found
 
 
@@ -109,7 +111,13 @@ def _places(devices: Any) -> list[Device]:
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
         )
-    places = [_device.resolve(each) for each in devices]
+    try:
+        given = list(devices)
+    except Exception as error:  # of a stranger's object
+        raise ArgumentError(
+            f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
+        ) from error
+    places = [_device.resolve(each) for each in given]
     if not places or len(set(places)) < len(places):
         raise ArgumentError(f"stream_map: devices={[str(each) for each in places]!r}; name at least one, and each once")
     return places

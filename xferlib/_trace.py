@@ -12,7 +12,7 @@ from xferlib._counts import whole
 from xferlib._recording import Kind
 from xferlib._site import site_of
 from xferlib._timeline import Numbers, TraceOperation
-from xferlib.errors import ArgumentError, ForkError
+from xferlib.errors import ArgumentError, ForkError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         number = whole(keep, least=1)
         if number is None:
             raise ArgumentError(
-                f"trace(keep={keep!r}): keep must be an int from 1: the number of operations to remember"
+                f"trace(keep={shown(keep)}): keep must be an int from 1: the number of operations to remember"
             )
         self._keep = number
         self._pid = os.getpid()
@@ -115,7 +115,9 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             ArgumentError: Another ``kind``.
         """
         if kind not in _KINDS:
-            raise ArgumentError(f"trace.range(kind={kind!r}): the kinds are {', '.join(map(repr, map(str, _KINDS)))}")
+            raise ArgumentError(
+                f"trace.range(kind={shown(kind)}): the kinds are {', '.join(map(repr, map(str, _KINDS)))}"
+            )
         return range_(name, kind, nbytes, stream, device)
 
     # --- what was recorded
@@ -141,7 +143,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recorder.resolve()
         own = {
             (place.index, stream.handle): f"xferlib {direction}"
-            for (place, direction), stream in list(_move._copy_streams.items())
+            for (place, direction), stream in _move._copy_streams.copy().items()
         }
         found = tuple([_operation(record, self._sink, own) for record in list(self._sink.records)])
         if not self._is_open:
@@ -263,6 +265,10 @@ class range_:  # noqa: N801 - what `trace.range` makes
 
 def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
     """A path that can be written to, known before the work is done."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(
+            f"a trace cannot be written to {shown(path)}: give a path that ends in {', '.join(endings)}"
+        )
     found = Path(path)
     if found.suffix not in endings:
         raise ArgumentError(

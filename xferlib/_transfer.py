@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 from xferlib import _handover, _inflight, _recording, _stream
 from xferlib._plan import Path
 from xferlib._workers import Job, workers
-from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError
+from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError, shown
 
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._stream import Stream
     from xferlib.backends.base import Backend, RawEvent, RawStream
+
+
+_LONGEST_S = 1e9
+"""Longer than any process lives; the system's clocks take no more than some of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,9 +229,9 @@ class Transfer:
             TransferError: The copy failed.
         """
         if timeout is not None:
-            if not isinstance(timeout, numbers.Real) or not timeout >= 0:
+            if not isinstance(timeout, numbers.Real) or not 0 <= timeout < _LONGEST_S:
                 raise ArgumentError(
-                    f"result: timeout={timeout!r} is no number of seconds from 0; None waits until the end"
+                    f"result: timeout={shown(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
                 )
             timeout = float(timeout)
         recorder = _recording.active

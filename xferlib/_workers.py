@@ -5,7 +5,6 @@ NumPy releases the GIL while it copies, so that plain threads reach memory speed
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import threading
@@ -13,9 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from xferlib import _config, _handover, _recording, _site
+from xferlib import _config, _exit, _handover, _recording, _site
 from xferlib._interrupts import deferred
+from xferlib.errors import ClosedError
 
+_EXITING = "the interpreter ends: xferlib starts no more transfers; end threads and transfers before"
 _PATIENCE_S = 0.05
 """How long Ctrl-C may be put off by a wait."""
 
@@ -236,7 +237,7 @@ class Workers:
         with deferred:
             with self._lock:
                 if self._is_closed:
-                    raise RuntimeError("the interpreter is exiting: xferlib starts no more transfers")
+                    raise ClosedError(_EXITING)
                 woken = self._asleep[-helpers:]
                 del self._asleep[-helpers:]
                 self._wanted.extend([job] * (helpers - len(woken)))
@@ -294,7 +295,7 @@ class Workers:
             asleep, self._asleep = self._asleep, []
             wanted = list(dict.fromkeys(self._wanted))
             self._wanted.clear()
-        error = RuntimeError("the interpreter is exiting")
+        error = ClosedError(_EXITING)
         for job in wanted:
             job.cancel(error)
         for worker in asleep:
@@ -304,6 +305,6 @@ class Workers:
 
 
 workers = Workers()
-atexit.register(workers.close)
+_exit.register(workers.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=workers._reset)

@@ -36,6 +36,30 @@ Every message is a fact, the value that caused it, and the remedy.
 
 from __future__ import annotations
 
+import numpy as np
+
+
+def shown(value: object) -> str:
+    """A value for a message: what Python's and NumPy's own simple types hold, and of anything else its type alone.
+
+    An object of somebody else's is never asked for its text, which may take long, fail, or do things.
+    """
+    kind = type(value)
+    if kind is tuple or kind is list:
+        items: list[object] = list(value)  # type: ignore[call-overload]
+        inside = ", ".join([*map(shown, items[:8]), *(["..."] if len(items) > 8 else [])])
+        return f"[{inside}]" if kind is list else f"({inside}{',' if len(items) == 1 else ''})"
+    if isinstance(value, int) and value.bit_length() > 256:  # Python itself refuses to show very long ones
+        return f"an int of {value.bit_length()} bits"
+    if kind not in _SIMPLE and not (kind.__module__ == "numpy" and issubclass(kind, (np.number, np.bool))):
+        return f"an object of type {kind.__name__}"
+    if kind in (str, bytes) and len(value) > 80:  # type: ignore[arg-type]
+        return f"{value[:80]!r}..."  # type: ignore[index]
+    return repr(value)
+
+
+_SIMPLE = frozenset({type(None), type(...), bool, int, float, complex, str, bytes})
+
 
 class XferError(Exception):
     """Base of every error that xferlib raises on purpose."""

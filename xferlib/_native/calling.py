@@ -70,6 +70,21 @@ def addresser() -> Callable[[Any], int] | None:
     return None if module is None else module.address
 
 
+def guard_thread() -> None:
+    """Let the calling thread stop where the interpreter's end would end it, with what it owns as it is.
+
+    A library may abort the process when it destroys what belongs to a thread. Does nothing where it is not compiled.
+    """
+    if (module := _loaded()[0]) is not None:
+        module.guard_thread()
+
+
+def end_threads() -> None:
+    """The calling thread ends the interpreter: guarded threads stop from now on."""
+    if (module := _loaded()[0]) is not None:
+        module.end_threads()
+
+
 def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
     """The C function at an address.
 
@@ -77,7 +92,7 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
         address: Of ``int function(...)``.
         count: How many arguments it has, at most four: 64-bit integers and pointers, or smaller unsigned integers,
             which travel in the same registers.
-        keeps_lock: Keep the interpreter's lock meanwhile: for functions that return at once.
+        keeps_lock: Keep the GIL meanwhile: only for functions that can never block, not even on another thread's lock.
     """
     if (module := _module()) is not None:
         made: Callable[..., int] = module.bind(address, count, keeps_lock)
@@ -131,8 +146,8 @@ def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | 
     """A function that orders a copy behind another stream's work, in one step; None where that is not compiled.
 
     It takes destination, source and bytes, the stream that is followed and an event to follow it by, the stream of the
-    copy and an event for the end of it, and returns the driver's first result that is not 0. The interpreter's lock is
-    kept.
+    copy and an event for the end of it, and returns the driver's first result that is not 0. The GIL is
+    released meanwhile.
 
     Args:
         record: The address of ``int record(void *event, void *stream)``.

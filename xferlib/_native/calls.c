@@ -1,12 +1,19 @@
 /* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes.
 
    An extension module of CPython's limited API (3.11), compiled where Python's headers are; without it ctypes does the
-   same. It knows no CUDA: whoever uses it gives the addresses of the driver's functions. */
+   same. It knows no CUDA: whoever uses it gives the addresses of the driver's functions.
+
+   Blocking. A driver call that only enqueues still blocks while the stream's queue is full, and a query blocks behind a
+   thread that does so inside the driver. If the device waits there for a host function that needs the GIL, a caller that
+   holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
+   calling thread or is constant. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define MOST_ARGUMENTS 4
 
@@ -106,11 +113,11 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
         PyErr_Clear();
         return PyLong_FromLong(NOT_ASKED);
     }
-    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context &&
-        (!c->query || c->query(NULL) == 0)) {
+    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context) {
         word memory = (word)(uintptr_t)host.buf;
-        Py_BEGIN_ALLOW_THREADS
-        result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
+        Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
+        if (!c->query || c->query(NULL) == 0)
+            result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&host);
@@ -141,6 +148,7 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
     for (Py_ssize_t i = 0; i < ORDERED; ++i)
         if (!is_word(given[i], &a[i]))
             return NULL;
+    Py_BEGIN_ALLOW_THREADS
     result = c->record(a[4], a[3]);
     if (!result)
         result = c->wait(a[5], a[4], 0);
@@ -148,6 +156,7 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
         result = c->copy(a[0], a[1], a[2], a[5]);
     if (!result)
         result = c->record(a[6], a[5]);
+    Py_END_ALLOW_THREADS
     return PyLong_FromLong(result);
 }
 
@@ -205,6 +214,38 @@ static PyObject *address(PyObject *module, PyObject *array)
     found = (word)(uintptr_t)host.buf;
     PyBuffer_Release(&host);
     return PyLong_FromUnsignedLongLong(found);
+}
+
+/* --- the end of the interpreter */
+
+extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library) __attribute__((weak));
+extern void *__dso_handle;
+
+static volatile int is_ending;
+static pthread_t ending;
+
+/* Runs where a thread ends, before what else belongs to it is destroyed (glibc: "__call_tls_dtors" first). */
+static void keep_thread(void *ignored)
+{
+    (void)ignored;
+    while (is_ending && !pthread_equal(pthread_self(), ending))
+        pause();
+}
+
+/* Let the calling thread stop instead of end, if the interpreter ends it; whether that can be done here. */
+static PyObject *guard_thread(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyBool_FromLong(__cxa_thread_atexit_impl && !__cxa_thread_atexit_impl(keep_thread, NULL, &__dso_handle));
+}
+
+/* The calling thread ends the interpreter from now on. */
+static PyObject *end_threads(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    ending = pthread_self();
+    is_ending = 1;
+    Py_RETURN_NONE;
 }
 
 /* --- making them */
@@ -307,6 +348,9 @@ static PyMethodDef methods[] = {
      "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
     {"address", address, METH_O,
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
+    {"guard_thread", guard_thread, METH_NOARGS,
+     "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
+    {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib import _config, _native
 from xferlib._native.cutting import PIECE_MOST, cut
 from xferlib._workers import Job
+from xferlib.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,7 +202,7 @@ class Lending:
             self._setup.marks = self._marks = (_native.Mark * self._cut.firsts[-1])()
         self._staging = library.xf_open(ctypes.byref(self._setup))
         if self._staging is None:
-            raise MemoryError("no host memory for the state of a transfer")
+            raise OutOfMemoryError("host memory for the state of a transfer is short; free arrays")
 
     def _finish(self) -> None:
         """Give the chunks back, when every thread has left."""

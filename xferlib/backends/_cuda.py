@@ -6,6 +6,7 @@ arrays and memory pool, and names its current stream.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import weakref
@@ -285,7 +286,7 @@ class CudaBackend(CudaKernels, Backend):
         return False
 
     def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
-        result = self._inside(stream.device, calls.copy_keeping_gil, dst, src, nbytes, stream.handle)
+        result = self._inside(stream.device, calls.copy, dst, src, nbytes, stream.handle)
         if result:
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
         return self.event_record(stream, timing=False, event=event)
@@ -328,9 +329,11 @@ class CudaBackend(CudaKernels, Backend):
 
     def _idle_stream(self, key: tuple[int, bool, int]) -> Made | None:
         unused = self._unused.get(key, [])
-        for index, made in enumerate(unused):
+        for made in tuple(unused):
             if calls.stream_query(made.handle) == calls.SUCCESS:
-                return unused.pop(index)
+                with contextlib.suppress(ValueError):  # another thread has taken it meanwhile
+                    unused.remove(made)
+                    return made
         return None
 
     def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
@@ -351,7 +354,8 @@ class CudaBackend(CudaKernels, Backend):
     def _see(self, key: tuple[int, int], device: Device) -> RawStream:
         """Wrap the native current stream, which costs 5 us, and keep the wrap while it is recent."""
         if len(self._seen) >= _MOST_SEEN:
-            self._seen.pop(next(iter(self._seen)))
+            for oldest in list(self._seen)[:1]:  # other threads see streams at the same time
+                self._seen.pop(oldest, None)
         handle = key[1]
         stream = RawStream(handle, device, native=self._current_native(device), core=_core_stream(handle))
         self._seen[key] = stream
@@ -419,7 +423,7 @@ class CudaBackend(CudaKernels, Backend):
         return bool(result == calls.SUCCESS)
 
     def event_synchronize(self, event: Any) -> None:
-        if not self.event_done(event):  # asking keeps the GIL, waiting hands it on
+        if not self.event_done(event):
             result = calls.event_synchronize(event.handle)
             if result:
                 raise failure(result, "the work before an event")

@@ -1,9 +1,10 @@
 """The driver calls of the hot paths.
 
-The generated bindings cost 2 us a call and always release the GIL, which in a staging thread means
-waiting for another thread to hand it back: 10 to 50 us on a virtual machine. Here a call costs 0.1 us where
-`xferlib._native.calling` is compiled and 0.5 us through ctypes, and the caller chooses: calls that only
-enqueue keep the GIL, calls that wait release it.
+The generated bindings cost 2 us a call; here a call costs 0.15 us where `xferlib._native.calling` is compiled and
+0.5 us through ctypes. Every call releases the GIL, except those that read what belongs to the calling thread or is
+constant: the driver blocks wherever a stream's queue is full, and a query blocks on a lock that another thread, blocked
+so, holds inside the driver. If the device waits for a host function that needs the GIL, whoever holds the GIL while it
+waits for the driver waits for ever.
 """
 
 from __future__ import annotations
@@ -41,37 +42,31 @@ def _address(name: str) -> int:
         raise ImportError(f"the CUDA driver has no {name}; update the NVIDIA driver") from None
 
 
-def _enqueues(name: str, count: int) -> Any:
-    """A function of the driver that only enqueues or asks."""
-    return calling.bind(_address(name), count, keeps_lock=True)
-
-
-def _waits(name: str, count: int) -> Any:
-    """A function of the driver that may wait: for the device, or for room in a stream's queue."""
+def _bound(name: str, count: int) -> Any:
+    """A function of the driver; the GIL is released while it runs."""
     return calling.bind(_address(name), count, keeps_lock=False)
 
 
-copy_keeping_gil = _enqueues("cuMemcpyAsync", 4)
-event_create = _enqueues("cuEventCreate", 2)
-event_destroy = _enqueues("cuEventDestroy_v2", 1)
-event_record = _enqueues("cuEventRecord", 2)
-event_query = _enqueues("cuEventQuery", 1)
-stream_wait_event = _enqueues("cuStreamWaitEvent", 3)
-stream_query = _enqueues("cuStreamQuery", 1)
-_pointer_attribute = _enqueues("cuPointerGetAttribute", 3)
-context_current = calling.bind_question(_address("cuCtxGetCurrent"))
-"""The address of this thread's current context; 0 if there is none."""
-context_use = _enqueues("cuCtxSetCurrent", 1)
-_error_name = _enqueues("cuGetErrorName", 2)
+copy = _bound("cuMemcpyAsync", 4)
+copy_to_device = _bound("cuMemcpyHtoD_v2", 3)
+copy_to_host = _bound("cuMemcpyDtoH_v2", 3)
+event_create = _bound("cuEventCreate", 2)
+event_destroy = _bound("cuEventDestroy_v2", 1)
+event_record = _bound("cuEventRecord", 2)
+event_query = _bound("cuEventQuery", 1)
+event_synchronize = _bound("cuEventSynchronize", 1)
+stream_wait_event = _bound("cuStreamWaitEvent", 3)
+stream_query = _bound("cuStreamQuery", 1)
+stream_synchronize = _bound("cuStreamSynchronize", 1)
+context_use = _bound("cuCtxSetCurrent", 1)
+context_synchronize = _bound("cuCtxSynchronize", 0)
+launch_kernel = _bound("cuLaunchKernelEx", 4)
+_elapsed = _bound("cuEventElapsedTime", 3)
+_pointer_attribute = _bound("cuPointerGetAttribute", 3)
 
-copy = _waits("cuMemcpyAsync", 4)
-copy_to_device = _waits("cuMemcpyHtoD_v2", 3)
-copy_to_host = _waits("cuMemcpyDtoH_v2", 3)
-event_synchronize = _waits("cuEventSynchronize", 1)
-stream_synchronize = _waits("cuStreamSynchronize", 1)
-context_synchronize = _waits("cuCtxSynchronize", 0)
-launch_kernel = _waits("cuLaunchKernelEx", 4)
-_elapsed = _waits("cuEventElapsedTime", 3)
+context_current = calling.bind_question(_address("cuCtxGetCurrent"))
+"""The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
+_error_name = calling.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
 
 send_whole = calling.bind_copy(
     _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True

@@ -72,7 +72,7 @@ class Guard:
             current = self.backend.stream_current(self.stream.device)
             self.used_on(current)
             own = (self.stream.device.index, self.stream.handle)
-            for place, user in self.users.items():
+            for place, user in self.users.copy().items():
                 if place != own:
                     self.backend.event_wait(self.stream, self.backend.event_record(user, timing=False))
             with self.backend.inside(self.stream.device):  # whose default stream frees it

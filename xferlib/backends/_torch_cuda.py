@@ -31,7 +31,8 @@ _held: list[torch.Tensor] = []
 
 def _hold() -> None:
     """Keep tensors that more than one stream has used from dying in a forked child, where torch's allocator aborts."""
-    _held.extend(_recorded.values())
+    alive = [reference() for reference in _recorded.valuerefs()]  # other threads add to it meanwhile
+    _held.extend(tensor for tensor in alive if tensor is not None)
 
 
 if hasattr(os, "register_at_fork"):

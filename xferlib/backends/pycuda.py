@@ -17,8 +17,10 @@ from cuda import core
 from cuda.bindings import driver
 from pycuda.gpuarray import GPUArray
 
+from xferlib import _exit
 from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
+from xferlib._native import calling
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda import CudaBackend, Made
 from xferlib.backends._cuda_errors import check
@@ -61,6 +63,7 @@ class _Pushed:
 
     def __init__(self, index: int, context: Any) -> None:
         self.index = index
+        calling.guard_thread()  # PyCUDA aborts the process if a thread ends with a context
         context.push()
 
     def __del__(self) -> None:
@@ -121,6 +124,7 @@ class PycudaBackend(CudaBackend):
 
     def _end(self) -> None:
         """PyCUDA aborts the process if anything but its own context is left on the main thread's stack."""
+        _exit.finish()  # threads that use a context while PyCUDA gives it up would fail
         self._has_ended = True
         self._local.pushed = None
         self._shared.clear()

@@ -11,7 +11,7 @@ import numpy as np
 from xferlib import _registry
 from xferlib._array import ArrayInfo
 from xferlib._counts import whole
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.definitions import Definition, Kind, Specialization
 from xferlib.kernels.host_numbers import MOST_VARIANTS, OtherNumbersError
@@ -204,7 +204,7 @@ class Caller:
                 raise KernelTypeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
             count = whole(size, least=0)
             if count is None:
-                raise KernelTypeError(f"{self.name}(): size={size!r} must be an int, 0 or more")
+                raise KernelTypeError(f"{self.name}(): size={shown(size)} must be an int, 0 or more")
             return (count,)
         if not named:
             raise KernelTypeError(f"{self.name}(): no argument has a shape to loop over; pass size=")

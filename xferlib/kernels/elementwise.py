@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import signature
 from xferlib.kernels.arguments import SCALARS
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
@@ -121,7 +121,7 @@ def elementwise(*definition: Any, name: str | None = None, math: str = "exact", 
         KernelSyntaxError: The signature, snippet or preamble cannot be read.
     """
     if math not in ("exact", "fast"):
-        raise KernelTypeError(f"math={math!r} is neither 'exact' nor 'fast'")
+        raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
     if preamble and len(definition) < 2:
         raise KernelTypeError("preamble= is for C snippets; a Python kernel calls Python functions")
     if not definition:

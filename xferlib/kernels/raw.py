@@ -14,7 +14,7 @@ import numpy as np
 from xferlib import _recording, _registry
 from xferlib._opaque import untraced
 from xferlib._recording import Kind
-from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
+from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd, cache
 from xferlib.kernels.cuda_engine import ParameterBlock
@@ -334,10 +334,10 @@ def _extents(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
     extents = given if isinstance(given, tuple) else (given,)
     least = 0 if what == "grid" else 1
     if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
-        raise KernelTypeError(f"{kernel}(): {what}={given!r} must be one to three positive ints")
+        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} must be one to three positive ints")
     x, y, z = (*extents, 1, 1)[:3]
     if x >= 2**31 or max(y, z) > 65535:
-        raise KernelTypeError(f"{kernel}(): {what}={given!r} is beyond 2**31-1 along x or 65535 along y and z")
+        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} is beyond 2**31-1 along x or 65535 along y and z")
     return x, y, z
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xferlib import _recording
 from xferlib._array import ArrayInfo
 from xferlib._counts import whole
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.layout import Layout, broadcast_strides
 from xferlib.kernels.reduction_spec import ReductionSpec
@@ -191,7 +191,7 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     for each in given:
         number = whole(each, least=-rank)
         if number is None or number >= rank:
-            raise KernelTypeError(f"{name}(): axis {each!r} is out of range for {rank} dimension(s)")
+            raise KernelTypeError(f"{name}(): axis {shown(each)} is out of range for {rank} dimension(s)")
         result.add(number % rank)
     if len(result) < len(given):
         raise KernelTypeError(f"{name}(): axis {axis} names an axis twice")

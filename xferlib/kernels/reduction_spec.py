@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels import csnippet, signature
 from xferlib.kernels.carrays import indexed_otherwise
 from xferlib.kernels.cscope import Scope, Variable
@@ -224,7 +224,9 @@ class SnippetReduction:
         name = str(self._dtype) if isinstance(self._dtype, str) else np.dtype(self._dtype).name
         found = types.get(name) or C_TYPES.get(name)
         if found is None:
-            raise KernelTypeError(f"{self.name}: dtype={self._dtype!r} is no type of a kernel; use a NumPy or C name")
+            raise KernelTypeError(
+                f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
+            )
         return found
 
     def _mapped(self, b: Builder, types: dict[str, DType], accumulator: DType) -> Node:

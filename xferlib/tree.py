@@ -30,7 +30,8 @@ def to_device(
             device allocation, which lives as long as any of them.
 
     Returns:
-        A tree of the same structure with device arrays.
+        A tree of the same structure with device arrays. An array object that stands in several places is sent once,
+        and one device array stands in all of them; views of the same memory that are objects of their own are not one.
 
     Raises:
         As `xferlib.to_device`, before anything is copied.
@@ -56,7 +57,7 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
             Small leaves of one call share a host allocation, which lives as long as any of them.
 
     Returns:
-        A tree of the same structure with NumPy arrays.
+        A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
     leaves, rebuild = flatten(tree)
     results = list(leaves)

@@ -1,0 +1,86 @@
+"""The interpreter ends in silence while daemon threads use the library, as often as it is tried.
+
+How often that is tried here is little; `XFERLIB_EXIT_TIMES` says how often.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xferlib as xl
+from xferlib._native import calling
+
+PROGRAM = Path(__file__).with_name("exiting.py")
+TIMES = int(os.environ.get("XFERLIB_EXIT_TIMES", "1"))
+ALWAYS = ("prefetch", "stream_map", "in flight", "exception")
+WAYS = (*ALWAYS, "transfer", "asynchronous", "kernel", "current", "trees", "sleeper", "sys.exit", "fork")
+CODES = {"sys.exit": 3, "exception": 1}
+
+
+def ended(*arguments: str) -> tuple[int, str]:
+    """How a program ended, and what it said, but for the traceback that it means to show."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True, timeout=200, check=False
+    )
+    said = done.stdout + done.stderr
+    is_meant = said.count("Traceback") == 1 and said.endswith("SystemError: on purpose\n")
+    return done.returncode, "" if is_meant else said
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["numpy", "torch", "sim", "fake", "cupy", "pycuda"])
+def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> None:
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    if name == "fake" and way == "kernel":
+        pytest.skip("the fake device computes nothing")
+    if name != "fake" and way not in ALWAYS and TIMES == 1:
+        pytest.skip("XFERLIB_EXIT_TIMES asks for it")
+    for _ in range(TIMES):
+        assert ended(str(PROGRAM), name, way, str(plugins)) == (CODES.get(way, 0), "")
+
+
+OWNS = """
+import builtins, ctypes, sys, threading, time
+from xferlib import _exit
+from xferlib._native import calling
+
+libc = ctypes.CDLL(None)
+key = ctypes.c_uint()
+abort = ctypes.cast(libc.abort, ctypes.c_void_p)
+assert libc.pthread_key_create(ctypes.byref(key), abort) == 0
+ready = threading.Event()
+
+def work():
+    {guard}
+    libc.pthread_setspecific(key, ctypes.c_void_p(1))
+    ready.set()
+    while True:
+        time.sleep(0.001)
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.2)  # the thread wakes meanwhile, and is ended
+
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+builtins.slow = Slow()
+"""
+
+
+@pytest.mark.skipif(bool(calling.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
+    assert ended("-c", OWNS.format(guard="calling.guard_thread()")) == (0, "")
+    assert ended("-c", OWNS.format(guard="pass"))[0] != 0  # so that the program can tell the difference
+
+
+def test_an_end_without_threads_costs_no_wait() -> None:
+    source = "import time, xferlib as xl; xl.to_device([1.0]); from xferlib import _exit; _exit._INSIDE_S = 1e9"
+    assert ended("-c", source) == (0, "")

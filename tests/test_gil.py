@@ -1,0 +1,81 @@
+"""No driver call that may block holds the GIL, or a host function that needs it would stop the process for ever.
+
+Programs of their own, which are killed if they hang.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xferlib as xl
+from xferlib._native import calling
+
+LIMIT_S = 60.0
+FULL_QUEUE = Path(__file__).with_name("full_queue.py")
+WORKS = (
+    "record", "record again", "wait", "query", "upload pinned", "upload small", "download", "copy", "launch", "free"
+)  # fmt: skip
+compiled = pytest.mark.skipif(bool(calling.why_absent()), reason="no compiler here")
+
+BLOCKED = """
+import ctypes, sys, threading
+import numpy as np
+from xferlib._native import calling
+
+libc = ctypes.CDLL(None)
+semaphore = ctypes.create_string_buffer(64)  # at least a sem_t
+assert libc.sem_init(semaphore, 0, 0) == 0
+here = ctypes.addressof(semaphore)
+
+def address(name):
+    return ctypes.cast(libc[name], ctypes.c_void_p).value
+
+BLOCKS, ZERO, NOT_ZERO = address("sem_wait"), address("sched_yield"), address("getpagesize")
+threading.Timer(0.1, lambda: libc.sem_post(semaphore)).start()  # a thread that needs the GIL
+"""
+CALLS = {
+    "any call": "calling.bind(BLOCKS, 1, keeps_lock=False)(here)",
+    "the first record of a copy behind": "calling.bind_copy_behind(BLOCKS, NOT_ZERO, ZERO)(0, 0, 0, 0, here, 0, 0)",
+    "its wait": "calling.bind_copy_behind(ZERO, BLOCKS, NOT_ZERO)(0, 0, 0, 0, 0, here, 0)",
+    "its copy": "calling.bind_copy_behind(ZERO, ZERO, BLOCKS)(here, 0, 0, 0, 0, 0, 0)",
+    "a whole copy": "calling.bind_copy(BLOCKS, ZERO, 0, is_upward=True)(np.zeros(4), here, 0, 100)",
+    "the query before it": """
+# A query has no argument to wait on: Python itself is asked whether the GIL is held meanwhile.
+holds_gil = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
+assert calling.bind_copy(ZERO, ZERO, holds_gil, is_upward=True)(np.zeros(4), here, 0, 100) == 0, "held the GIL"
+""",
+}
+
+
+def finishes(*command: str) -> str:
+    """What a program printed."""
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_only_what_cannot_block_keeps_the_gil() -> None:
+    source = (Path(calling.__file__).parents[1] / "backends" / "_cuda_calls.py").read_text()
+    assert re.findall(r'\(_address\("(\w+)"\), \d, keeps_lock=True\)', source) == ["cuGetErrorName"]
+    assert source.count("keeps_lock=True") == 1
+    assert "PYFUNCTYPE" not in source
+
+
+@compiled
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_what_blocks_lets_another_thread_end_it(call: str) -> None:
+    assert finishes("-c", f"{BLOCKED}\n{call}\nprint('passed')") == "passed\n"
+
+
+@pytest.mark.parametrize("what", WORKS)
+@pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
+def test_a_full_queue_behind_a_host_function_drains(name: str, what: str) -> None:
+    status = xl.available_backends()[name]
+    if not any(xl.Device(device).kind == "cuda" for device in status.devices):
+        pytest.skip(f"{name} has no CUDA device here")
+    assert "passed" in finishes(str(FULL_QUEUE), name, what)

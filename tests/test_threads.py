@@ -1,0 +1,101 @@
+"""What threads share is read while others change it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import _staging
+
+ROUNDS = 60
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*works: Callable[[int], Any]) -> list[BaseException]:
+    """What went wrong in threads that each do their work some times."""
+    errors: list[BaseException] = []
+    begin = threading.Barrier(len(works))
+
+    def run(work: Callable[[int], Any]) -> None:
+        try:
+            begin.wait()
+            for number in range(ROUNDS):
+                work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_memory_is_given_back_while_threads_transfer(backend: str, hasty: None) -> None:
+    x = np.arange(5000, dtype=np.float32)
+
+    def transfer(number: int) -> None:
+        with xl.use_backend(backend):
+            back = xl.to_host(xl.to_device(x + number))
+            assert (back == x + number).all()
+
+    def short_lived(number: int) -> None:  # each thread has staging memory of its own, and leaves it
+        thread = threading.Thread(target=transfer, args=(number,))
+        thread.start()
+        thread.join()
+
+    def observe(_: int) -> None:
+        with xl.use_backend(backend):
+            xl.pinned_pool().stats()
+            list(xl.prefetch([x, x]))
+            xl.Stream().synchronize()
+
+    assert together(transfer, short_lived, short_lived, observe, lambda _: xl.trim()) == []
+
+
+class Waited:
+    """Memory that is given back after a wait, in which another thread adds some to ``table`` and takes what is left."""
+
+    def __init__(self, table: dict[Any, Any], key: Any, added: Any) -> None:
+        self.table, self.key, self.added = table, key, added
+
+    def settle(self) -> int:
+        thread = threading.Thread(target=self._interfere)
+        thread.start()
+        thread.join()
+        return 1
+
+    trim = settle
+
+    def _interfere(self) -> None:
+        self.table.setdefault(self.key, self.added)
+        for left in self.table.values():
+            if isinstance(left, list):
+                left.clear()
+
+
+def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slabs: dict[Any, Any] = {}
+    rings: dict[Any, Any] = {}
+    slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
+    rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
+    monkeypatch.setattr(_staging, "_idle_slabs", slabs)
+    monkeypatch.setattr(_staging, "_rings", rings)
+    assert _staging.trim() == 2
+    assert list(slabs) == [("one", 0), ("three", 0)]
+    assert list(rings) == ["one", "two"]

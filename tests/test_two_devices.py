@@ -1,0 +1,60 @@
+"""Copies between two devices, whatever their layout and dtype, whichever device and stream is current."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.errors import StreamError
+from xferlib.testing.asserts import assert_same_bits
+
+HOST = np.arange(24, dtype=np.float32).reshape(4, 6)
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "whole": lambda x: x,
+    "steps": lambda x: x[:, ::2],
+    "transposed": lambda x: x.transpose(1, 0),
+    "part": lambda x: x[1:3, 2:5],
+}
+
+
+@pytest.fixture(params=["sim", "fake", "cupy", "torch", "pycuda"])
+def places(request: pytest.FixtureRequest, plugins: Path) -> list[xl.Device]:
+    """Two devices of a backend."""
+    status = xl.available_backends()[request.param]
+    found = [each for each in map(xl.Device, status.devices) if each.kind != "cpu"]
+    if len(found) < 2:
+        pytest.skip(f"{request.param} has no two devices here")
+    return found[:2]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", [None, np.float64, np.int32])
+def test_a_copy_to_another_device_has_the_same_values(places: list[xl.Device], view: str, dtype: Any) -> None:
+    name = places[0].backend
+    if (name == "pycuda" and view != "whole") or (name == "fake" and dtype is not None):
+        pytest.skip(f"{name} has no such arrays")
+    expected = VIEWS[view](HOST).astype(dtype or np.float32, order="C")
+    for here, there, current in [(0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 0, 1)]:
+        with places[current]:
+            x = VIEWS[view](xl.to_device(HOST, device=places[here]))
+            assert_same_bits(xl.to_host(xl.to_device(x, device=places[there], dtype=dtype)), expected)
+            stream = xl.Stream(places[there])
+            sent = xl.to_device(x, device=places[there], dtype=dtype, stream=stream)
+            stream.synchronize()
+            assert_same_bits(xl.to_host(sent), expected)
+            out = xl.empty(expected.shape, expected.dtype, device=places[there])
+            xl.to_device(x, dtype=dtype, out=out)
+            assert_same_bits(xl.to_host(out), expected)
+            arrived = xl.to_device_async(x, device=places[there], dtype=dtype).result()
+            assert_same_bits(xl.to_host(arrived), expected)
+
+
+def test_no_time_lies_between_events_of_two_devices(places: list[xl.Device]) -> None:
+    one, two = (xl.Stream(place).record() for place in places)
+    with pytest.raises(StreamError, match="on one device"):
+        two.elapsed_ms(one)

@@ -1,0 +1,170 @@
+"""The end of the interpreter, while daemon threads use the library.
+
+After the exit handlers the main thread holds the GIL, and a daemon thread that wants it is ended by ``pthread_exit``
+(until Python 3.13). That unwinds its C++ frames, and the process aborts if one of them is ``noexcept``, as where torch
+takes the GIL back; or it destroys what the thread owns, and PyCUDA aborts if a context is among it. So before that:
+
+1. The seam is closed: a daemon thread that enters a backend parks, for ever and without the GIL, where it holds no
+   lock. The backends' class is exchanged for that, so that an operation pays nothing before the end.
+2. The library's own threads end, and what waits for them is woken; an error that this causes parks its thread.
+3. Threads that are on their way out of the library, or to its door, are waited for, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from xferlib import _immortal, _registry
+from xferlib.errors import XferError
+
+_INSIDE_S = 2.0
+"""How long threads inside the library are waited for."""
+_OUTSIDE_S = 0.1
+"""How long those are that run elsewhere, and may come to the door."""
+_LOOK_S = 0.0005
+
+_PACKAGE = __package__
+_OWN = frozenset(f"{_PACKAGE}.{name}" for name in ("_workers", "_readahead", "_station"))
+"""Whose threads end by themselves."""
+_LOCKING = _OWN | {
+    f"{_PACKAGE}.{name}"
+    for name in (
+        "_ahead", "_arriving", "_batch", "_copying", "_handover", "_hostmem", "_inflight", "_inturn", "_lane",
+        "_pieces", "_pin", "_pinned", "_pipeline", "_recorder", "_registry", "_results", "_staging", "_trace",
+    )
+}  # fmt: skip
+"""Modules that call a backend with a lock held, or within a step that others wait for: no thread parks there."""
+_BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}._native")
+"""What calls itself: the backends."""
+
+_steps: list[Callable[[], None]] = []
+_forever = threading.Lock()
+_forever.acquire()
+_immortal.keep(_forever)  # a lock that dies is released
+_parked: set[int] = set()
+_finisher: int | None = None
+"""The thread that ends the interpreter, once it does."""
+
+
+def register(step: Callable[[], None]) -> Callable[[], None]:
+    """Call a function at the end, those registered last first, when the seam is closed."""
+    _steps.append(step)
+    return step
+
+
+def is_closing() -> bool:
+    """Whether the interpreter ends."""
+    return _finisher is not None
+
+
+def gate() -> None:
+    """Park here if the interpreter ends; for the door of what holds locks further in."""
+    if _finisher is not None and threading.get_ident() != _finisher:
+        _park()
+
+
+def _park() -> None:
+    _parked.add(threading.get_ident())
+    while True:
+        _forever.acquire()
+
+
+def _modules(frame: FrameType | None) -> Iterator[str]:
+    while frame is not None:
+        yield str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+
+
+def _is_ours(module: str) -> bool:
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
+
+
+def _knock() -> None:
+    """A thread uses a backend after the seam was closed: it parks unless it may hold a lock."""
+    if threading.get_ident() == _finisher:
+        return
+    modules = list(_modules(sys._getframe(2)))
+    if _is_ours(modules[0]) and not modules[0].startswith(_BELOW) and _LOCKING.isdisjoint(modules):
+        _park()
+
+
+def _close(backend: Any) -> None:
+    """Let every use of a backend knock."""
+    kind: Any = type(backend)
+
+    def __getattribute__(self: Any, name: str) -> Any:  # noqa: N807 - of the class made below
+        _knock()
+        return kind.__getattribute__(self, name)
+
+    try:
+        backend.__class__ = type(kind.__name__, (kind,), {"__slots__": (), "__getattribute__": __getattribute__})
+    except TypeError:  # a backend from elsewhere, whose class cannot be exchanged: its threads are waited for alone
+        return
+
+
+def _parts(backend: Any) -> list[Any]:
+    return [backend, *(backend.at(device) for device in backend.devices())]
+
+
+def _silence() -> None:
+    """Let a thread park that fails because the library has ended."""
+    before = threading.excepthook
+
+    def hook(what: threading.ExceptHookArgs) -> None:
+        if what.exc_type is not None and issubclass(what.exc_type, XferError):
+            gate()
+        before(what)
+
+    threading.excepthook = hook
+
+
+@atexit.register
+def finish() -> None:
+    """End everything; called again it does nothing."""
+    global _finisher
+    if _finisher is not None:
+        return
+    _finisher = threading.get_ident()
+    calling = sys.modules.get(f"{_PACKAGE}._native.calling")
+    if calling is not None:  # else no thread is guarded
+        calling.end_threads()
+    _silence()
+    for backend in {id(part): part for each in _registry.loaded() for part in _parts(each)}.values():
+        _close(backend)
+    while _steps:
+        _steps.pop()()
+
+
+def await_threads() -> None:
+    """Wait until no other thread runs in the library or on its way to the door, for a bounded time."""
+    start_s = time.monotonic()
+    before: dict[int, tuple[int, int]] = {}
+    while True:
+        time.sleep(_LOOK_S)  # without the GIL
+        inside, outside, before = _look(before)
+        waited_s = time.monotonic() - start_s
+        if waited_s > _INSIDE_S or not (inside or (outside and waited_s <= _OUTSIDE_S)):
+            return
+
+
+def _look(before: dict[int, tuple[int, int]]) -> tuple[bool, bool, dict[int, tuple[int, int]]]:
+    """Whether a thread is in the library, whether one runs elsewhere, and where each is."""
+    inside = outside = False
+    now: dict[int, tuple[int, int]] = {}
+    for thread, frame in sys._current_frames().items():
+        if thread == _finisher or thread in _parked:
+            continue
+        now[thread] = (id(frame), frame.f_lasti)
+        runs = before.get(thread) != now[thread]
+        modules = set(_modules(frame))
+        if any(map(_is_ours, modules)) and _OWN.isdisjoint(modules):
+            inside = True
+        elif runs:
+            outside = True
+    return inside, outside, now
