@@ -40,3 +40,35 @@ def test_reduction_and_raw_kernel_on_a_given_stream(target):
         total = reductions.sum(x)
     stream.synchronize()
     assert float(target.get(total)) == 20
+
+
+SPIN = 'extern "C" __global__ void spin(int *done, long long cycles) { long long t = clock64(); while (clock64() - t < cycles); }'
+
+
+@pytest.mark.parametrize("use", ["kernel", "reduction", "raw"])
+def test_an_array_of_a_stream_may_be_dropped_behind_the_default_stream(target, use):
+    """Its memory goes back to its own stream, which must not hand it out before the default stream has read it."""
+    device = xl.device_of(target.put(np.ones(1, np.float32)))
+    spin = raw_module(SPIN).get_function("spin")
+    copy = raw_module('extern "C" __global__ void copy(const float *x, float *y) { y[0] = x[0]; }').get_function("copy")
+    flag, result = target.put(np.zeros(1, np.int32)), target.put(np.zeros(1, np.float32))
+    stream = xl.Stream(device)
+    kernel = elementwise(lambda x: x + 1)
+    with xl.use_backend(xl.get_backend(flag).name):
+        with stream:
+            x = xl.zeros(1 << 20, np.float32, device=device)
+        stream.synchronize()
+        for _ in range(2):  # the second call takes the short way
+            spin(1, 1, (flag, 100_000_000))
+            if use == "kernel":
+                result = kernel(x)
+            elif use == "reduction":
+                result = reductions.max(x)
+            else:
+                copy(1, 1, (x, result))
+        del x
+        with stream:
+            other = xl.full(1 << 20, 9, np.float32, device=device)
+        xl.synchronize(device)
+    assert float(np.ravel(target.get(result))[0]) == (1 if use == "kernel" else 0)
+    assert float(target.get(other)[0]) == 9

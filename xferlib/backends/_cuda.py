@@ -320,6 +320,7 @@ class CudaBackend(CudaKernels, Backend):
             with Current(self, device):
                 made = self._make_stream(device, non_blocking=non_blocking, priority=priority)
             _immortal.keep(made)
+            self.has_made_streams = True
         stream = RawStream(made.handle, device, native=made.native, core=made.core)
         weakref.finalize(stream, self._unused.setdefault(key, []).append, made).atexit = False
         place = (device.index, made.handle)

@@ -163,6 +163,8 @@ class Backend(ABC):
     capabilities: Capabilities
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""
+    has_made_streams: bool = False
+    """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
     survives_fork: bool = False
     """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
 

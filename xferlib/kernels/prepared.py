@@ -266,7 +266,7 @@ class CudaCall(Prepared):
                 self._launch_for(recorder, self.backend.stream_current(self.device))
         finally:
             self._release()
-        if handle:
+        if handle or self.backend.has_made_streams:
             self._keep_alive(given, self.backend.stream_current(self.device))
         return self._returned(results) if self._only is None else results[self._only]
 

@@ -178,7 +178,7 @@ class CudaReductionCall:
 
     def _keep_alive(self, args: Sequence[Any], results: list[Any], stream: Any) -> None:
         """Arrays allocated on another stream must outlast the work on this one."""
-        if stream.handle:
+        if stream.handle or self._owner.has_made_streams:
             for each in (*(args[number] for number in self._arrays), *results):
                 self._owner.consumed(each, stream)
 
