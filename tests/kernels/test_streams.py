@@ -42,7 +42,11 @@ def test_reduction_and_raw_kernel_on_a_given_stream(target):
     assert float(target.get(total)) == 20
 
 
-SPIN = 'extern "C" __global__ void spin(int *done, long long cycles) { long long t = clock64(); while (clock64() - t < cycles); }'
+SPIN = """
+extern "C" __global__ void spin(int *done, long long cycles) {
+    long long start = clock64();
+    while (clock64() - start < cycles) { }
+}"""
 
 
 @pytest.mark.parametrize("use", ["kernel", "reduction", "raw"])
