@@ -10,6 +10,7 @@ import pytest
 
 from xferlib import _config
 from xferlib._workers import Job, Workers
+from xferlib.errors import ClosedError
 
 
 @pytest.fixture
@@ -126,12 +127,12 @@ def test_a_closed_pool_takes_no_more_work(workers: Workers) -> None:
     closing = threading.Thread(target=workers.close)
     closing.start()
     assert waiting.wait(60)
-    assert "exiting" in str(waiting.error)
+    assert "the interpreter ends" in str(waiting.error)
     gate.set()
     closing.join(60)
     assert not closing.is_alive()
     assert sorted(done) == list(range(most))
-    with pytest.raises(RuntimeError, match="exiting"):
+    with pytest.raises(ClosedError, match="the interpreter ends"):
         workers.submit(Job(1, _each(lambda index: None)), 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import numbers
 import threading
 import time
@@ -229,11 +230,11 @@ class Transfer:
             TransferError: The copy failed.
         """
         if timeout is not None:
-            if not isinstance(timeout, numbers.Real) or not 0 <= timeout < _LONGEST_S:
+            if not isinstance(timeout, numbers.Real) or not (0 <= timeout < _LONGEST_S or timeout == math.inf):
                 raise ArgumentError(
                     f"result: timeout={shown(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
                 )
-            timeout = float(timeout)
+            timeout = None if timeout == math.inf else float(timeout)
         recorder = _recording.active
         begun = recorder.begin(self._backend) if recorder is not None else None
         self.settle(timeout)

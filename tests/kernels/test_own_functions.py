@@ -41,7 +41,16 @@ def test_fingerprint_of_random_bits(name):
 @pytest.mark.parametrize("name", sorted(IDENTICAL))
 def test_no_engine_calls_the_platform(name):
     assert not any(node.op == "call" for node in expanded(program(name)).nodes)
-    shape = Shape(rank=1, width=1, unroll=1, is_wide=False, accesses=(Access("unit", True),) * 2, tile=0, raw_ranks=())
+    shape = Shape(
+        rank=1,
+        width=1,
+        unroll=1,
+        is_wide=False,
+        accesses=(Access("unit", True, 8),) * 2,
+        tile=0,
+        raw_ranks=(),
+        raw_words=(),
+    )
     assert f"{name}(" not in elementwise_source(program(name), shape)
     assert guarantee(name, "float64").is_identical
 

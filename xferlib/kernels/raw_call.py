@@ -120,7 +120,9 @@ class RawCall:
             return False
         finally:
             self._release()
-        if handle or self._owner.has_made_streams:  # arrays allocated on another stream must outlast the work on this one
+        if (
+            handle or self._owner.has_made_streams
+        ):  # arrays allocated on another stream must outlast the work on this one
             stream = self._owner.stream_current(self._device)
             for array in arrays:
                 self._owner.consumed(array, stream)
