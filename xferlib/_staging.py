@@ -366,7 +366,10 @@ class Slab:
         return fresh
 
     def settle(self) -> int:
-        """Wait until no copy uses the slab; returns its bytes."""
+        """Wait until no copy uses the slab; returns its bytes. Any thread may, also one that never used a device."""
+        for segment in self._segments:
+            for stream in segment.streams.values():
+                self._backend.attach(stream.device)
         for _ in range(_SEGMENTS + 1):
             self._advance()
         return _SEGMENTS * self._segment_nbytes

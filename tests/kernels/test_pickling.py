@@ -100,7 +100,7 @@ def test_a_new_process_gives_the_same_bits():
         f"import pickle, sys; import {__name__} as t; kernels = pickle.loads(sys.stdin.buffer.read()); "
         "sys.stdout.buffer.write(pickle.dumps(t.results_of(kernels)))"
     )
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", script],
         input=kernels,

@@ -380,7 +380,9 @@ def test_the_cpu_function_cannot_write_what_is_const(backend):
     seen = []
     look = lambda x, y, n: seen.extend([x.flags.writeable, y.flags.writeable])
     kernel = raw_module(_DOUBLING).get_function("doubling", cpu=look)
+    device = "torch:cpu" if backend == "torch" else None
     with xl.use_backend(backend):
-        kernel(1, 32, (xl.to_device(np.ones(3, np.float32)), xl.to_device(np.ones(3, np.float32)), 3))
-        xl.synchronize()
+        x, y = (xl.to_device(np.ones(3, np.float32), device=device) for _ in range(2))
+        kernel(1, 32, (x, y, 3))
+        xl.synchronize(device)
     assert seen == [False, True]

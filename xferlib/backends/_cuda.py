@@ -138,7 +138,7 @@ class CudaBackend(CudaKernels, Backend):
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
-        """Allocated by the library on ``stream``; guarded where that is not its current stream."""
+        """Allocated by the library on ``stream``; guarded on any but the default stream."""
         try:
             if len(self._devices) == 1:
                 return self._empty_in_order(shape, dtype, device, stream)
@@ -149,7 +149,8 @@ class CudaBackend(CudaKernels, Backend):
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if stream.handle == self.stream_handle(device):
-            return self._empty(shape, dtype, device)
+            array = self._empty(shape, dtype, device)
+            return self.guarded(array, stream) if stream.handle else array
         return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
