@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import LayoutError, MixedBackendsError, MixedDevicesError, UnsupportedArrayError, XferError
+from xferlib.sim import ranges
 
 pytestmark = pytest.mark.usefixtures("xferlib_sim")
 X = np.arange(12.0).reshape(3, 4)
@@ -190,8 +191,12 @@ def test_the_bytes_of_a_view_are_the_bytes_that_its_elements_are_in(data: st.Dat
     marked[...] = 0
     view.memory()[...] = 1
     touched = np.zeros(d.nbytes, bool)
-    for _, start, stop in view.spans():
-        assert not touched[start:stop].any()
-        touched[start:stop] = True
+    for span in view.spans():
+        starts, run = ranges.starts(span)
+        assert starts[0] == span.start
+        assert starts[-1] + run == span.stop
+        for start in starts.tolist():
+            assert not touched[start : start + run].any()
+            touched[start : start + run] = True
     np.testing.assert_array_equal(touched[::2], marked.reshape(-1) == 1)
     np.testing.assert_array_equal(touched[1::2], touched[::2])

@@ -10,7 +10,9 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from xferlib.sim import ranges
 from xferlib.sim.clocks import Clock, Joined
+from xferlib.sim.history import History
 from xferlib.sim.hosts import HostThread
 from xferlib.sim.memory import UNTOUCHED, Block, Shadow
 from xferlib.sim.operations import Action, Span, Spans
@@ -68,28 +70,88 @@ class Detector:
         """
         found = self._found
         where: Span | None = None
+        apart: list[tuple[Span, bool]] = []
         if reads:
             change = self._reading(action, clock)
             for span in reads:
                 if span not in writes:  # what is read and written is looked at once, below
-                    span.block.shadow.update(span.start, span.stop, change)
+                    block = span.block
+                    if span.form is None and block.history is None:
+                        block.shadow.update(span.start, span.stop, change)
+                    else:
+                        self._check_apart(span, action, clock, change, apart)
                     if found and where is None:
                         where = span
         for span in writes:
             hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-            span.block.shadow.update(span.start, span.stop, self._writing(action, clock, hazard))
+            change, block = self._writing(action, clock, hazard), span.block
+            if span.form is None and block.history is None:
+                block.shadow.update(span.start, span.stop, change)
+            else:
+                self._check_apart(span, action, clock, change, apart, hazard)
             if found and where is None:
                 where = span
         if where is not None:
             # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
             hazard, first = found[0]
             found.clear()
-            memory = f"bytes {where.start} to {where.stop} of {where.block.where}"
-            self.report(race_between(hazard, first, action, memory))
+            self.report(race_between(hazard, first, action, str(where)))
+        for span, is_write in apart:
+            history = span.block.history
+            if history is None:
+                history = span.block.history = History()
+            history.note(span, action, is_write=is_write)
+
+    def _check_apart(
+        self,
+        span: Span,
+        action: Action,
+        clock: Clock | Joined,
+        change: Callable[[Shadow], Shadow],
+        apart: list[tuple[Span, bool]],
+        hazard: Hazard | None = None,
+    ) -> None:
+        """An access where either it or an earlier one is to separate runs of bytes.
+
+        Args:
+            span, action, clock: The access.
+            change: What it makes of the shadow of bytes that it touches.
+            apart: Takes it if it is to be noted in the block's history.
+            hazard: Of a write: what it is where it collides with another; None: a read.
+        """
+        block, is_write = span.block, hazard is not None
+        if span.form is None:
+            block.shadow.update(span.start, span.stop, change)
+        else:
+            self._check_shadow(span, change)
+            apart.append((span, is_write))
+        if block.history is not None:
+            met = block.history.met(span, action, clock, is_write=is_write)
+            if met is not None:
+                other = hazard if met[1] and hazard is not None else Hazard.WRITE_AFTER_READ
+                kind = _writing_hazard(action, other) if is_write else _reading_hazard(action)
+                self._found.append((kind, met[0]))
+            if is_write and span.form is None and span.stop - span.start >= block.nbytes:
+                block.history = None  # as the shadow forgets what is overwritten
+
+    def _check_shadow(self, span: Span, change: Callable[[Shadow], Shadow]) -> None:
+        """Look at the shadow of bytes that separate runs touch, and leave it as it is."""
+        found = self._found
+        harmless: set[int] = set()
+        for start, stop, state in span.block.shadow.within(span.start, span.stop):
+            if id(state) not in harmless:
+                before = len(found)
+                change(state)
+                if len(found) == before:
+                    harmless.add(id(state))
+                elif ranges.meet(span, Span(span.block, start, stop)):
+                    return
+                else:
+                    del found[before:]
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """The end of a block, as a write of all of it; the report is for the caller to place."""
-        block.shadow.update(0, block.shadow.nbytes, self._writing(action, clock))
+        self._check_apart(block.whole(), action, clock, self._writing(action, clock), [], Hazard.WRITE_AFTER_WRITE)
         if not self._found:
             return None
         first = self._found[0][1]
@@ -143,6 +205,8 @@ class Detector:
             return (write, reads) if reads or write is not None else UNTOUCHED
 
         block.shadow.rewrite(change)
+        if block.history is not None and not block.history.forget(known):
+            block.history = None
 
     # --- reports
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xferlib._site import Site, user_site
+from xferlib.sim import ranges
 from xferlib.sim.memory import POISON, poison
 from xferlib.sim.operations import Action, Operation, Span
 from xferlib.sim.reports import Access, Hazard, Race
@@ -109,7 +110,10 @@ def touch(machine: Machine, data: HostArray, *, is_write: bool) -> None:
             return
         host = machine.hosts.current()
         action = Action("a write" if is_write else "a read", host, user_site())
-        span = (Span(block, low - block.pointer, min(high - block.pointer, block.nbytes)),)
+        start = data.__array_interface__["data"][0] - block.pointer
+        span = ranges.strided_spans(block, start, data.shape, data.strides, data.itemsize)
+        if span[0].stop > block.nbytes:  # a view of more than what is page-locked
+            span = (Span(block, low - block.pointer, block.nbytes),)
         machine.detector.check(action, host.clock, () if is_write else span, span if is_write else ())
 
 

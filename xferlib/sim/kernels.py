@@ -91,14 +91,14 @@ def launch(
     """Enqueue an operation; on the current stream of its arrays' device if none is named."""
     simulator = current.simulator()
     stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
-    read, written = _bytes(reads), _bytes(writes)
+    read, written = spans_of(reads), spans_of(writes)
     nbytes = 0
     for array in (*reads, *writes):
         nbytes += array.memory().nbytes
     simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes)
 
 
-def _bytes(arrays: Sequence[SimArray]) -> Spans:
+def spans_of(arrays: Sequence[SimArray]) -> Spans:
     """The bytes of arrays."""
     if len(arrays) == 1:
         return arrays[0].spans()
@@ -143,18 +143,23 @@ def immediate(
         found = function(*inputs)
         results.extend(np.array(each) for each in (found if isinstance(found, tuple) else (found,)))
 
-    simulated, stream = current.machine(), current.stream(device)
-    nbytes = sum(each.info.nbytes for each in arrays)
-    with simulated.lock:
-        operation = simulated.enqueue(stream, name, run, reads=_bytes(arrays), nbytes=nbytes)
-        simulated.engine.force(operation)
+    stream = current.stream(device)
+    now(name, stream, run, spans_of(arrays), nbytes=sum(each.info.nbytes for each in arrays))
     if waits:
-        simulated.waits.synchronize_stream(stream)
-    outputs = tuple([_stored(name, result, device) for result in results])
+        current.machine().waits.synchronize_stream(stream)
+    outputs = tuple([stored(name, result, device) for result in results])
     return outputs if len(outputs) > 1 else outputs[0]
 
 
-def _stored(name: str, result: HostArray, device: Device) -> SimArray:
+def now(name: str, stream: SimStream, run: Callable[[], object], reads: Spans, *, nbytes: int = 0) -> None:
+    """Enqueue an operation that reads, and carry it out."""
+    simulated = current.machine()
+    with simulated.lock:
+        simulated.engine.force(simulated.enqueue(stream, name, run, reads=reads, nbytes=nbytes))
+
+
+def stored(name: str, result: HostArray, device: Device) -> SimArray:
+    """A new array of values that an operation has computed."""
     out = new(result.shape, result.dtype, device)
     into = out.memory()
 

@@ -171,7 +171,7 @@ class Machine:
             detector, spans = self.detector, reads + writes
             if is_kernel:
                 device = stream.device
-                for block, _, _ in spans:
+                for block, _, _, _ in spans:
                     if block.device is not device and block.device is not None:
                         addresses.refuse_foreign(block, name, stream)
             after = self._order(stream, host)
@@ -182,8 +182,8 @@ class Machine:
                 except RaceError:
                     operation.tick = 0  # it will not be carried out: nothing later can collide with it
                     raise
-                for block, _, _ in spans:
-                    if block.shadow.is_cut and len(block.shadow) >= block.prune_at:
+                for block, _, _, _ in spans:
+                    if (block.shadow.is_cut or block.history is not None) and block.is_long:
                         self._prune(block)
             if not is_kernel:
                 hostdata.watch(self, operation)

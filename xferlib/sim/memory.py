@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._site import Place, site_of
+from xferlib.sim.history import History
 from xferlib.sim.intervals import IntervalMap
 from xferlib.sim.operations import Action, Operation, Span
 
@@ -39,8 +40,8 @@ class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
     __slots__ = (
-        "data", "device", "nbytes", "pending_reads", "pending_writes", "place", "pointer", "prune_at", "shadow",
-        "stream",
+        "data", "device", "history", "nbytes", "pending_reads", "pending_writes", "place", "pointer", "prune_at",
+        "shadow", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -60,10 +61,18 @@ class Block:
         """Of host memory: operations in flight that read it, and where."""
         self.pending_writes: dict[Operation, tuple[int, int]] = {}
         self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED)
+        """Who touched which bytes, of accesses to all bytes of a range."""
+        self.history: History | None = None
+        """Of the other accesses, if there were any."""
 
     @property
     def where(self) -> str:
         return _where(self.nbytes, self.device, self.place)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether what is known of accesses is to be pruned."""
+        return len(self.shadow) >= self.prune_at or (self.history is not None and self.history.is_long)
 
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))

@@ -10,14 +10,20 @@ from xferlib._site import Place, Site, site_of
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Participant
     from xferlib.sim.memory import Block
+    from xferlib.sim.ranges import Form
 
 
 class Span(NamedTuple):
-    """Bytes of one block."""
+    """Bytes of one block, from ``start`` to before ``stop``: all of them, or those that ``form`` says."""
 
     block: Block
     start: int
     stop: int
+    form: Form = None
+
+    def __str__(self) -> str:
+        of = "bytes" if self.form is None else "some of bytes"
+        return f"{of} {self.start} to {self.stop} of {self.block.where}"
 
 
 Spans = tuple[Span, ...]
