@@ -17,7 +17,9 @@ from xferlib.sim.operations import Spans
 
 def _is_basic(key: Any) -> bool:
     keys = key if isinstance(key, tuple) else (key,)
-    return all(each is None or each is Ellipsis or type(each) is int or isinstance(each, slice) for each in keys)
+    return all(
+        each is None or each is Ellipsis or type(each) is int or isinstance(each, (slice, np.integer)) for each in keys
+    )
 
 
 def get(array: SimArray, key: Any) -> SimArray:

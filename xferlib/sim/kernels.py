@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _registry
+from xferlib import _array, _registry
 from xferlib._array import ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.errors import LayoutError, MixedBackendsError, UnsupportedArrayError
@@ -42,7 +42,7 @@ def check_writable(name: str, array: SimArray) -> None:
 
 
 def common_device(name: str, operands: Sequence[Any]) -> Device:
-    """The one device of all arrays among ``operands``; Python scalars mix.
+    """The one device of all arrays among ``operands``; Python and NumPy scalars mix.
 
     Raises:
         MixedDevicesError: Arrays of two devices.
@@ -56,22 +56,31 @@ def common_device(name: str, operands: Sequence[Any]) -> Device:
                 first = each
             elif each.info.device is not first.info.device:
                 raise _registry.mixed_devices(name, ("one argument", first.info), ("another", each.info))
-        elif type(each) not in _SCALARS:
+        elif type(each) not in _SCALARS and not is_scalar(each):
             _refuse(name, each, next((a for a in operands if isinstance(a, SimArray)), None))
     if first is None:
         raise UnsupportedArrayError(f"{name}: no argument is an array; make one with xferlib.to_device(x)")
     return first.info.device
 
 
+def is_scalar(value: Any) -> bool:
+    """Whether it is a NumPy scalar of a dtype that devices have: a number with a dtype (NEP 50), not a host array."""
+    return isinstance(value, np.generic) and value.dtype.name in _array.DTYPES
+
+
 def _refuse(name: str, operand: Any, beside: SimArray | None) -> None:
     place = f", device={str(beside.info.device)!r}" if beside is not None else ""
-    if _registry.backend_of(operand) is not None:
+    if _registry.backend_of(operand) is not None and not isinstance(operand, np.generic):
         raise MixedBackendsError(
             f"{name}: a {type(operand).__module__}.{type(operand).__name__} meets an array of a simulated device; move "
             f"it there first: xferlib.to_device(x{place})"
         )
+    if isinstance(operand, np.generic):
+        raise UnsupportedArrayError(
+            f"{name}: devices have no dtype {operand.dtype}; convert the number first, as with numpy.float64(x)"
+        )
     raise UnsupportedArrayError(
-        f"{name}: {type(operand).__name__} is neither an array nor a Python number; xferlib.to_device(x{place}) makes "
+        f"{name}: {type(operand).__name__} is neither an array nor a number; xferlib.to_device(x{place}) makes "
         "an array of it"
     )
 
