@@ -67,6 +67,7 @@ def host_to_device(
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     order = stream if stream is not None else backend.stream_current(device)
+    is_given = into is not None
     if into is None:
         out = backend.empty(src.shape, dtype, device=device, stream=order)
         if stream is None and src.dtype == dtype and _direct.fill(src, out, backend):
@@ -93,6 +94,8 @@ def host_to_device(
             _copying.await_copy(backend, order, src, out)
         else:
             _keep_until_copied(src, found, out, backend, order)
+    elif is_given and order.handle:  # its memory may be of another stream, which must not reuse it before this one
+        _inflight.in_flight.hold(backend, _inflight.record(backend, order), out)
     if recorder is not None:
         recorder.called(begun, backend, into.nbytes)
     return out

@@ -10,12 +10,14 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from xferlib._site import site_of
 from xferlib.sim import ranges
 from xferlib.sim.clocks import Clock, Joined
 from xferlib.sim.history import History
 from xferlib.sim.hosts import HostThread
 from xferlib.sim.memory import UNTOUCHED, Block, Shadow
 from xferlib.sim.operations import Action, Span, Spans
+from xferlib.sim.pool import Former
 from xferlib.sim.reports import Hazard, Race, RaceError, race_between
 
 if TYPE_CHECKING:
@@ -95,7 +97,8 @@ class Detector:
             # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
             hazard, first = found[0]
             found.clear()
-            self.report(race_between(hazard, first, action, str(where)))
+            freed = f", which an array freed at {site_of(first.freed)} had before" if isinstance(first, Former) else ""
+            self.report(race_between(hazard, first, action, f"{where}{freed}"))
         for span, is_write in apart:
             history = span.block.history
             if history is None:
@@ -190,7 +193,8 @@ class Detector:
             for read in reads:
                 reader = read.participant
                 if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
-                    self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
+                    otherwise = Hazard.MEMORY_REUSED if isinstance(read, Former) else Hazard.WRITE_AFTER_READ
+                    self._found.append((_writing_hazard(action, otherwise), read))
             return after
 
         return change

@@ -120,6 +120,10 @@ class History:
         """Whether it is time to `forget`."""
         return self._count >= self._long
 
+    def latest(self) -> list[Action]:
+        """The last access of each participant."""
+        return [each.latest for each in self._accesses.values()]
+
     def met(self, span: Span, action: Action, clock: Clock | Joined, *, is_write: bool) -> tuple[Action, bool] | None:
         """An earlier access that collides and that nothing orders before ``action``, and whether it is a write."""
         own = action.participant.key

@@ -41,6 +41,10 @@ class IntervalMap(Generic[S]):
         stops = [*starts[first + 1 : last + 1], self.nbytes]
         return list(zip(starts[first:last], stops, self._states[first:last], strict=False))
 
+    def states(self) -> list[S]:
+        """The state of each segment."""
+        return self._states
+
     def at(self, position: int) -> S:
         """The state of one byte."""
         return self._states[bisect_right(self._starts, position) - 1]

@@ -254,7 +254,8 @@ class Machine:
                     f"{nbytes} bytes do not fit on {stream.device}: {used} of {limit} bytes are in use; free arrays, "
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
-            return Allocation(self, self.memory.allocate(nbytes, stream.device, stream, here()))
+            formers = stream.pool.take(nbytes, self.hosts.main.clock)
+            return Allocation(self, self.memory.allocate(nbytes, stream.device, stream, here(), formers))
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and follow who touches it."""

@@ -18,6 +18,7 @@ from xferlib._site import Place, site_of
 from xferlib.sim.history import History
 from xferlib.sim.intervals import IntervalMap
 from xferlib.sim.operations import Action, Operation, Span
+from xferlib.sim.pool import Formers
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -45,7 +46,14 @@ class Block:
     )  # fmt: skip
 
     def __init__(
-        self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, place: Place
+        self,
+        data: np.ndarray[Any, Any],
+        pointer: int,
+        *,
+        device: Device | None,
+        stream: SimStream | None,
+        place: Place,
+        formers: Formers = (),
     ) -> None:
         self.data = data
         self.nbytes = data.nbytes
@@ -60,7 +68,9 @@ class Block:
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
         """Of host memory: operations in flight that read it, and where."""
         self.pending_writes: dict[Operation, tuple[int, int]] = {}
-        self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED)
+        self.shadow: IntervalMap[Shadow] = IntervalMap(
+            max(self.nbytes, 1), (None, formers) if formers else UNTOUCHED
+        )
         """Who touched which bytes, of accesses to all bytes of a range."""
         self.history: History | None = None
         """Of the other accesses, if there were any."""
@@ -121,12 +131,15 @@ class Memory:
 
     # --- devices
 
-    def allocate(self, nbytes: int, device: Device, stream: SimStream, place: Place) -> Block:
+    def allocate(
+        self, nbytes: int, device: Device, stream: SimStream, place: Place, formers: Formers = ()
+    ) -> Block:
+        """New memory, filled with the pattern of uninitialised memory; ``formers``: who may still use what it is."""
         words = np.empty((nbytes + 1) // 2, np.uint16)
         words.fill(POISON)
         data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT
-        block = Block(data, pointer, device=device, stream=stream, place=place)
+        block = Block(data, pointer, device=device, stream=stream, place=place, formers=formers)
         self._blocks[pointer >> SLOT] = block
         self.used[device.index] = self.used.get(device.index, 0) + nbytes
         return block

@@ -23,6 +23,7 @@ class Hazard(StrEnum):
     HOST_READ = "host read before synchronisation"
     HOST_WRITE = "host write while a device uses the memory"
     USE_AFTER_FREE = "use after free"
+    MEMORY_REUSED = "memory used again while its former array is still in use"
     SOURCE_CHANGED = "source changed while its copy was in flight"
     TARGET_CHANGED = "target written while a copy into it was in flight"
     WRONG_DEVICE = "stream used on the wrong device"
