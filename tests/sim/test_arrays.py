@@ -238,15 +238,6 @@ def test_advice_names_only_what_there_is() -> None:
         assert "xferlib.to_host(x)" in advice
 
 
-@pytest.mark.parametrize(("name", "known"), [("cumsum", "cumulative_sum"), ("std_dev", None), ("clip", "clip")])
-def test_a_method_that_there_is_not_names_the_function(name: str, known: str | None) -> None:
-    d = xl.to_device(X)
-    assert not hasattr(d, name)
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as raised:
-        getattr(d, name)
-    assert (f"get_array_module(x).{known}(x" in str(raised.value)) == (known is not None)
-
-
 def test_in_place_operators_write_into_the_array_and_into_its_views() -> None:
     d = xl.to_device(X)
     view = d[1]

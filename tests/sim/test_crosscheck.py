@@ -75,7 +75,7 @@ def test_the_study_notices_a_detector_that_forgets_reads(monkeypatch: pytest.Mon
 
 
 def test_the_study_notices_a_pool_that_forgets_who_uses_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pool, "take", lambda *_: ())
+    monkeypatch.setattr(Pool, "take", lambda *_: None)
     assert study(range(300))[0]
 
 

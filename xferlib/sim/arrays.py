@@ -148,11 +148,6 @@ class SimArray:
         name = f"{function.__module__}.{function.__name__}"
         raise ImplicitCopyError(f"{name} was given an array of {self.device}; {equivalents.instead_of(function)}")
 
-    def __getattr__(self, name: str) -> Any:
-        known = None if name.startswith("_") else equivalents.named(name)
-        advice = f"; use get_array_module(x).{known}(x, ...)" if known is not None else ""
-        raise AttributeError(f"arrays of simulated devices have no attribute {name!r}{advice}")
-
     def item(self) -> NoReturn:
         """Refused: it would copy to the host."""
         self._refuse("x.item()", "xferlib.to_host(x).item()")

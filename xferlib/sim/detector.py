@@ -17,7 +17,6 @@ from xferlib.sim.history import History
 from xferlib.sim.hosts import HostThread
 from xferlib.sim.memory import UNTOUCHED, Block, Shadow
 from xferlib.sim.operations import Action, Span, Spans
-from xferlib.sim.pool import Former
 from xferlib.sim.reports import Hazard, Race, RaceError, race_between
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ class Detector:
         self._known: set[tuple[object, ...]] = set()
         self.postponed: list[Race] = []
         self._found: list[tuple[Hazard, Action]] = []
+        self._apart: list[tuple[Span, bool]] = []
+        """Accesses of the operation at hand that go into histories, and whether they are writes."""
 
     @property
     def mode(self) -> Mode:
@@ -72,38 +73,51 @@ class Detector:
         """
         found = self._found
         where: Span | None = None
-        apart: list[tuple[Span, bool]] = []
         if reads:
             change = self._reading(action, clock)
             for span in reads:
                 if span not in writes:  # what is read and written is looked at once, below
-                    block = span.block
-                    if span.form is None and block.history is None:
-                        block.shadow.update(span.start, span.stop, change)
+                    block, start, stop, form = span
+                    if form is None and block.history is None:
+                        block.shadow.update(start, stop, change)
                     else:
-                        self._check_apart(span, action, clock, change, apart)
+                        self._check_apart(span, action, clock, change)
                     if found and where is None:
                         where = span
         for span in writes:
             hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-            change, block = self._writing(action, clock, hazard), span.block
-            if span.form is None and block.history is None:
-                block.shadow.update(span.start, span.stop, change)
+            change = self._writing(action, clock, hazard)
+            block, start, stop, form = span
+            if form is None and block.history is None:
+                block.shadow.update(start, stop, change)
             else:
-                self._check_apart(span, action, clock, change, apart, hazard)
+                self._check_apart(span, action, clock, change, hazard)
             if found and where is None:
                 where = span
         if where is not None:
             # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
             hazard, first = found[0]
             found.clear()
-            freed = f", which an array freed at {site_of(first.freed)} had before" if isinstance(first, Former) else ""
-            self.report(race_between(hazard, first, action, f"{where}{freed}"))
-        for span, is_write in apart:
+            former = where.block.former
+            if former is not None and first in former.users:
+                memory = f"{where}, which an array freed at {site_of(former.place)} had before"
+                race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
+            else:
+                race = race_between(hazard, first, action, str(where))
+            apart, self._apart = self._apart, []
+            self.report(race)
+            self._apart = apart
+        if self._apart:
+            self._note_apart(action)
+
+    def _note_apart(self, action: Action) -> None:
+        for span, is_write in self._apart:
             history = span.block.history
             if history is None:
                 history = span.block.history = History()
+                span.block.shadow.is_cut = True  # no more as simple as at first
             history.note(span, action, is_write=is_write)
+        self._apart.clear()
 
     def _check_apart(
         self,
@@ -111,7 +125,6 @@ class Detector:
         action: Action,
         clock: Clock | Joined,
         change: Callable[[Shadow], Shadow],
-        apart: list[tuple[Span, bool]],
         hazard: Hazard | None = None,
     ) -> None:
         """An access where either it or an earlier one is to separate runs of bytes.
@@ -119,7 +132,6 @@ class Detector:
         Args:
             span, action, clock: The access.
             change: What it makes of the shadow of bytes that it touches.
-            apart: Takes it if it is to be noted in the block's history.
             hazard: Of a write: what it is where it collides with another; None: a read.
         """
         block, is_write = span.block, hazard is not None
@@ -127,7 +139,7 @@ class Detector:
             block.shadow.update(span.start, span.stop, change)
         else:
             self._check_shadow(span, change)
-            apart.append((span, is_write))
+            self._apart.append((span, is_write))
         if block.history is not None:
             met = block.history.met(span, action, clock, is_write=is_write)
             if met is not None:
@@ -154,7 +166,11 @@ class Detector:
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """The end of a block, as a write of all of it; the report is for the caller to place."""
-        self._check_apart(block.whole(), action, clock, self._writing(action, clock), [], Hazard.WRITE_AFTER_WRITE)
+        change = self._writing(action, clock)
+        if block.history is None:
+            block.shadow.update(0, block.shadow.nbytes, change)
+        else:
+            self._check_apart(block.whole(), action, clock, change, Hazard.WRITE_AFTER_WRITE)
         if not self._found:
             return None
         first = self._found[0][1]
@@ -193,8 +209,7 @@ class Detector:
             for read in reads:
                 reader = read.participant
                 if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
-                    otherwise = Hazard.MEMORY_REUSED if isinstance(read, Former) else Hazard.WRITE_AFTER_READ
-                    self._found.append((_writing_hazard(action, otherwise), read))
+                    self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
             return after
 
         return change
@@ -209,8 +224,11 @@ class Detector:
             return (write, reads) if reads or write is not None else UNTOUCHED
 
         block.shadow.rewrite(change)
-        if block.history is not None and not block.history.forget(known):
-            block.history = None
+        if block.history is not None:
+            if block.history.forget(known):
+                block.shadow.is_cut = True
+            else:
+                block.history = None
 
     # --- reports
 

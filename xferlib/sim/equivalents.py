@@ -38,7 +38,7 @@ def _functions() -> frozenset[str]:
 
 
 def named(name: str) -> str | None:
-    """What the namespace calls a function or method of NumPy's; None: it has none like it."""
+    """What the namespace calls a function of NumPy's; None: it has none like it."""
     name = _RENAMED.get(name, name)
     return name if name in _functions() else None
 

@@ -22,7 +22,7 @@ class IntervalMap(Generic[S]):
     def __init__(self, nbytes: int, initial: S) -> None:
         self.nbytes = nbytes
         self.is_cut = False
-        """Whether there may be more than one segment."""
+        """Whether there may be more than one segment; the owner may say so too, of what it keeps beside it."""
         self._starts = [0]
         self._states: list[S] = [initial]
 
@@ -40,6 +40,10 @@ class IntervalMap(Generic[S]):
         first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
         stops = [*starts[first + 1 : last + 1], self.nbytes]
         return list(zip(starts[first:last], stops, self._states[first:last], strict=False))
+
+    def restart(self, state: S) -> None:
+        """Every byte has that state."""
+        self._starts, self._states, self.is_cut = [0], [state], False
 
     def states(self) -> list[S]:
         """The state of each segment."""

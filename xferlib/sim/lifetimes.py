@@ -15,7 +15,7 @@ from xferlib._site import place as here
 from xferlib.sim.clocks import Joined
 from xferlib.sim.memory import Block, poison
 from xferlib.sim.operations import Action, Operation
-from xferlib.sim.pool import last_users
+from xferlib.sim.pool import Former, last_users
 from xferlib.sim.streams import SimEvent, SimStream
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class Lifetimes:
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
             clock = Joined(before, machine.hosts, events.values())
-            formers = last_users(block, Joined(before[:1], machine.streams[stream.device].before(stream)), place)
-            if formers:
-                stream.pool.put(block.nbytes, formers, machine.hosts.main.clock)
+            undeclared = before if not users else [stream, *before[1 + len(users) :]]
+            if block.nbytes and machine.detector.is_on and (still := last_users(block, undeclared)):
+                stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
             free = Operation("free", stream, place, (), (), None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:

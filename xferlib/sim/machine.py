@@ -183,7 +183,7 @@ class Machine:
                     operation.tick = 0  # it will not be carried out: nothing later can collide with it
                     raise
                 for block, _, _, _ in spans:
-                    if (block.shadow.is_cut or block.history is not None) and block.is_long:
+                    if block.shadow.is_cut and block.is_long:
                         self._prune(block)
             if not is_kernel:
                 hostdata.watch(self, operation)
@@ -254,8 +254,11 @@ class Machine:
                     f"{nbytes} bytes do not fit on {stream.device}: {used} of {limit} bytes are in use; free arrays, "
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
-            formers = stream.pool.take(nbytes, self.hosts.main.clock)
-            return Allocation(self, self.memory.allocate(nbytes, stream.device, stream, here(), formers))
+            block = self.memory.allocate(nbytes, stream.device, stream, here())
+            former = stream.pool.take(nbytes, self.hosts.main.clock)
+            if former is not None:
+                block.hand_over(former)
+            return Allocation(self, block)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and follow who touches it."""

@@ -18,7 +18,7 @@ from xferlib._site import Place, site_of
 from xferlib.sim.history import History
 from xferlib.sim.intervals import IntervalMap
 from xferlib.sim.operations import Action, Operation, Span
-from xferlib.sim.pool import Formers
+from xferlib.sim.pool import Former
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -41,19 +41,12 @@ class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
     __slots__ = (
-        "data", "device", "history", "nbytes", "pending_reads", "pending_writes", "place", "pointer", "prune_at",
-        "shadow", "stream",
+        "data", "device", "former", "history", "nbytes", "pending_reads", "pending_writes", "place", "pointer",
+        "prune_at", "shadow", "stream",
     )  # fmt: skip
 
     def __init__(
-        self,
-        data: np.ndarray[Any, Any],
-        pointer: int,
-        *,
-        device: Device | None,
-        stream: SimStream | None,
-        place: Place,
-        formers: Formers = (),
+        self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, place: Place
     ) -> None:
         self.data = data
         self.nbytes = data.nbytes
@@ -68,12 +61,17 @@ class Block:
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
         """Of host memory: operations in flight that read it, and where."""
         self.pending_writes: dict[Operation, tuple[int, int]] = {}
-        self.shadow: IntervalMap[Shadow] = IntervalMap(
-            max(self.nbytes, 1), (None, formers) if formers else UNTOUCHED
-        )
+        self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED)
         """Who touched which bytes, of accesses to all bytes of a range."""
         self.history: History | None = None
         """Of the other accesses, if there were any."""
+        self.former: Former | None = None
+        """The array that had the memory before, if something may still have been at work on it."""
+
+    def hand_over(self, former: Former) -> None:
+        """The memory is another array's no more; what may still use it comes before whoever writes it next."""
+        self.former = former
+        self.shadow.restart((None, former.users))
 
     @property
     def where(self) -> str:
@@ -131,15 +129,12 @@ class Memory:
 
     # --- devices
 
-    def allocate(
-        self, nbytes: int, device: Device, stream: SimStream, place: Place, formers: Formers = ()
-    ) -> Block:
-        """New memory, filled with the pattern of uninitialised memory; ``formers``: who may still use what it is."""
+    def allocate(self, nbytes: int, device: Device, stream: SimStream, place: Place) -> Block:
         words = np.empty((nbytes + 1) // 2, np.uint16)
         words.fill(POISON)
         data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT
-        block = Block(data, pointer, device=device, stream=stream, place=place, formers=formers)
+        block = Block(data, pointer, device=device, stream=stream, place=place)
         self._blocks[pointer >> SLOT] = block
         self.used[device.index] = self.used.get(device.index, 0) + nbytes
         return block
