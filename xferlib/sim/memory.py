@@ -71,7 +71,7 @@ class Block:
     def hand_over(self, former: Former) -> None:
         """The memory is another array's no more; what may still use it comes before whoever writes it next."""
         self.former = former
-        self.shadow.restart((None, former.users))
+        self.shadow.restart((self.shadow.at(0)[0], former.users))
 
     @property
     def where(self) -> str:
