@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from xferlib.sim.clocks import Clock, Joined
 from xferlib.sim.hosts import HostThread
-from xferlib.sim.memory import UNTOUCHED, Block, Shadow
+from xferlib.sim.memory import FRESH, UNTOUCHED, Block, Shadow
 from xferlib.sim.operations import Action, Span, Spans
-from xferlib.sim.reports import Hazard, Race, RaceError, race_between
+from xferlib.sim.reports import Hazard, Race, RaceError, race_between, uninitialised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,16 +58,22 @@ class Detector:
 
     # --- accesses
 
-    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans) -> None:
+    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
         """Note an access; report it if nothing orders it behind an earlier one.
 
         Args:
             action: Who and where.
             clock: What the access is ordered behind.
             reads, writes: The bytes.
+            uses_values: What is read is needed: to read memory that nothing has written is a fault.
         """
         found = self._found
         where: Span | None = None
+        unwritten: Span | None = None
+        if uses_values:
+            for span in reads:
+                if span.block.has_void and unwritten is None:
+                    unwritten = _unwritten(span)
         if reads:
             change = self._reading(action, clock)
             for span in reads:
@@ -86,6 +92,8 @@ class Detector:
             found.clear()
             memory = f"bytes {where.start} to {where.stop} of {where.block.where}"
             self.report(race_between(hazard, first, action, memory))
+        elif unwritten is not None:
+            self.report(uninitialised(action, unwritten))
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """The end of a block, as a write of all of it; the report is for the caller to place."""
@@ -139,8 +147,11 @@ class Detector:
         def change(shadow: Shadow) -> Shadow:
             write, reads = shadow
             reads = tuple([each for each in reads if not known(each)])
-            write = None if write is None or known(write) else write
-            return (write, reads) if reads or write is not None else UNTOUCHED
+            if write is not None and known(write):
+                write = FRESH[0] if write.is_void else None
+            if reads or (write is not None and write is not FRESH[0]):
+                return write, reads
+            return UNTOUCHED if write is None else FRESH
 
         block.shadow.rewrite(change)
 
@@ -170,6 +181,17 @@ class Detector:
         if self.mode is Mode.LOG:
             _logger.warning("%s", race)
         return True
+
+
+def _unwritten(span: Span) -> Span | None:
+    """The first of those bytes that hold no value."""
+    block, start, stop = span
+    ranges = block.void(start, stop)
+    if ranges:
+        return Span(block, *ranges[0])
+    if stop - start == block.nbytes:
+        block.has_void = False  # for good, but for copies of such bytes
+    return None
 
 
 def _reading_hazard(action: Action) -> Hazard:

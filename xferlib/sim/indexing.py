@@ -65,4 +65,4 @@ def _put_selected(array: SimArray, keys: tuple[Any, ...], value: Any) -> None:
         into[_filled(keys, tuple(found))] = source
 
     reads = [array, *arrays, *([value] if isinstance(value, SimArray) else [])]
-    kernels.launch("assignment", run, reads, [array])
+    kernels.launch("assignment", run, reads, [array], uses_values=False)

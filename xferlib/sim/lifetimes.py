@@ -86,7 +86,7 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(before, machine.hosts, events.values())
+            clock = Joined(before, machine.hosts, events.values(), block.left)
             free = Operation("free", stream, place, (), (), None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
@@ -117,7 +117,8 @@ class Lifetimes:
             stream.is_retired = True
             machine.streams[stream.device].remove(stream)
         machine.roll.leave(keys)
-        for participant in (*machine.hosts, *(s for each in machine.streams.values() for s in each.every)):
+        pending = (each for postponed in machine.staging.postponed for each in postponed.participants())
+        for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)
         for each in machine.streams.values():
             for stream in each.every:

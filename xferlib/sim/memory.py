@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._site import Place, site_of
+from xferlib._site import NOWHERE, Place, site_of
+from xferlib.sim.clocks import RETIRED, Participant
 from xferlib.sim.intervals import IntervalMap
-from xferlib.sim.operations import Action, Operation, Span
+from xferlib.sim.operations import Action, Operation, Span, void
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -33,14 +34,18 @@ POISON = 0xFFFB
 Shadow = tuple[Action | None, tuple[Action, ...]]
 """Who last wrote some bytes, and who has read them since without being ordered among themselves."""
 UNTOUCHED: Shadow = (None, ())
+FRESH: Shadow = (Action("allocation", RETIRED, NOWHERE), ())
+"""Of device memory that nothing has written yet."""
+assert FRESH[0] is not None
+FRESH[0].is_void = True
 
 
 class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
     __slots__ = (
-        "data", "device", "nbytes", "pending_reads", "pending_writes", "place", "pointer", "prune_at", "shadow",
-        "stream",
+        "data", "device", "has_void", "left", "nbytes", "pending_reads", "pending_writes", "place", "pointer",
+        "prune_at", "shadow", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -59,11 +64,34 @@ class Block:
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
         """Of host memory: operations in flight that read it, and where."""
         self.pending_writes: dict[Operation, tuple[int, int]] = {}
-        self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED)
+        self.left: list[Participant] = []
+        """Transfers to the host that have ended: each has kept the block until then."""
+        self.has_void = device is not None
+        """Whether some of it may have no value yet."""
+        self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED if device is None else FRESH)
 
     @property
     def where(self) -> str:
         return _where(self.nbytes, self.device, self.place)
+
+    def void(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The ranges among those bytes that hold no value."""
+        return [
+            (max(begin, start), min(end, stop))
+            for begin, end, (write, _) in self.shadow.segments()
+            if begin < stop and start < end and write is not None and write.is_void
+        ]
+
+    def note_initialised(self) -> None:
+        """Every byte has a value, and nobody is using any."""
+        self.shadow.rewrite(lambda _: UNTOUCHED)
+        self.has_void = False
+
+    def note_void(self, start: int, stop: int, write: Action) -> None:
+        """Those bytes were written by a copy of bytes without a value."""
+        copied = (void(write), ())
+        self.shadow.update(start, stop, lambda _: copied)
+        self.has_void = True
 
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))
