@@ -37,6 +37,13 @@ class Postponed(Protocol):
         """Nobody wants it any more."""
 
 
+class ReadAhead(Protocol):
+    """A batch that may be read before it is handed out."""
+
+    def handed_out(self) -> None:
+        """It is about to be handed out: the program may change its arrays again."""
+
+
 class Listener(Protocol):
     """Follows what is ordered behind what between host threads."""
 
@@ -57,6 +64,9 @@ class Listener(Protocol):
 
     def postpone(self, job: Job, ends: Ends) -> Postponed:
         """Take over a transfer that threads would stage, to do its job later."""
+
+    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
+        """Arrays of the host may be read from now on, until they are handed out."""
 
     def touched(self, host: HostArray, *, is_write: bool) -> None:
         """The calling thread reads or writes an array of the host for a blocking transfer."""
@@ -101,6 +111,11 @@ def staged(nbytes: int) -> None:
 def postponed(job: Job, ends: Ends, domain: str) -> Postponed | None:
     """Keep a transfer back until the program waits for it; None: threads are to stage it now."""
     return listener.postpone(job, ends) if listener is not None and listener.domain == domain else None
+
+
+def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
+    """Arrays of the host, among other things, may be read from now on, until they are handed out."""
+    return listener.read_ahead(hosts) if listener is not None and listener.domain == domain else None
 
 
 def touched(host: HostArray, domain: str, *, is_write: bool) -> None:

@@ -327,3 +327,33 @@ def test_a_schedule_switches_no_check_off(program: Callable[[Array], None], sche
         if program is the_wait_for_another_transfer_is_no_wait_for_this_one:
             found[0].clear()
     assert found[0] == found[1]
+
+
+# --- batches ahead
+
+
+def in_a_tree(nbytes: int) -> Any:
+    return {"x": ordinary(nbytes), "y": np.ones(2)}
+
+
+@pytest.mark.parametrize("memory", [pinned, ordinary, in_a_tree])
+@pytest.mark.parametrize("nbytes", SIZES)
+def test_a_list_that_is_changed_ahead_of_its_batches_is_reported_at_every_size(memory: Any, nbytes: int) -> None:
+    def loop(*, changes: bool) -> list[sim.Race]:
+        items = [memory(nbytes) for _ in range(4)]
+        with sim.check("log") as checked:
+            batches = xl.prefetch(items)
+            next(batches)
+            if changes:
+                (items[1]["x"] if isinstance(items[1], dict) else items[1])[...] = 9
+            for number, _ in enumerate(batches, 1):
+                (items[number]["y"] if isinstance(items[number], dict) else items[number][:0])[...] = 9
+            xl.synchronize()
+        return checked.races
+
+    assert loop(changes=False) == []
+    found = loop(changes=True)
+    assert found
+    for race in found:  # of pinned memory the copy's own check speaks as well
+        assert race.hazard is sim.Hazard.SOURCE_CHANGED
+        assert race.remedy.startswith("leave what is read ahead unchanged")

@@ -18,7 +18,7 @@ from xferlib.sim.clocks import Clock, KeptClock, Participant, Roll, joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from xferlib._handover import Ends, Postponed
+    from xferlib._handover import Ends, Postponed, ReadAhead
     from xferlib._layout import HostArray
     from xferlib._site import Place
     from xferlib._workers import Job
@@ -88,6 +88,8 @@ class Hosts:
         """What the machine makes of a staging chunk filled or emptied."""
         self.put_off: Callable[[Job, Ends], Postponed]
         """What the machine makes of a transfer about to be staged by threads."""
+        self.ahead: Callable[[list[HostArray]], ReadAhead]
+        """What the machine makes of a batch that may be read before it is handed out."""
         self.touch: Callable[..., None]
         """What the machine makes of a host array that a blocking transfer reads or writes."""
         self.main = HostThread(roll.enter(), "the host")
@@ -145,6 +147,10 @@ class Hosts:
     def postpone(self, job: Job, ends: Ends) -> Postponed:
         """A transfer is to be given to threads that stage it."""
         return self.put_off(job, ends)
+
+    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
+        """Arrays of the host may be read from now on, until they are handed out."""
+        return self.ahead(hosts)
 
     def touched(self, host: HostArray, *, is_write: bool) -> None:
         """The calling thread reads or writes a host array, for a blocking transfer."""

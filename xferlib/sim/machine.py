@@ -6,6 +6,7 @@ engine. The layers below know nothing of each other; this file is where they mee
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -29,7 +30,7 @@ from xferlib.sim.operations import Action, Operation, Spans, on_host
 from xferlib.sim.profile import HOST, Lane
 from xferlib.sim.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
 from xferlib.sim.settings import Settings
-from xferlib.sim.staging import Staging
+from xferlib.sim.staging import Staging, SummedBatch
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
 from xferlib.sim.waits import Waits
 
@@ -62,6 +63,7 @@ class Machine:
         self.hosts.stage = self._stage
         self.staging = Staging(self)
         self.hosts.put_off = self.staging.postpone
+        self.hosts.ahead = functools.partial(SummedBatch, self)
         self.hosts.touch = self.host_access
         self.guard: PageGuard | None = None
         self.faults = Faults()

@@ -154,7 +154,7 @@ def waits_of_host(first: Action, where: str) -> str:
         # The result of an upload is a device array: the host has it while the copy still reads the source.
         call = "t.result()" if first.call == TO_HOST else "while not t.source_released: pass"
         return f"{call} {where}, where t is the transfer of {_line(first.site)}"
-    if first.call.startswith(_READ_AHEAD):
+    if first.call.startswith(_READ_AHEAD) or isinstance(one, Stager):
         return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
     if isinstance(one, SimStream) and not one.is_own:
         return f"a.synchronize() {where}, where a is {_short(one)}"

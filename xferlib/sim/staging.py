@@ -21,7 +21,7 @@ import numpy as np
 from xferlib._layout import share_memory
 from xferlib._site import user_call
 from xferlib.sim import ranges
-from xferlib.sim.clocks import Clock, joined
+from xferlib.sim.clocks import Clock, Participant, joined
 from xferlib.sim.hosts import Stager
 from xferlib.sim.memory import POISON
 from xferlib.sim.operations import Action, Span, Spans
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from xferlib._handover import Ends
     from xferlib._layout import HostArray
     from xferlib._workers import Job
-    from xferlib.sim.clocks import Participant
     from xferlib.sim.machine import Machine
     from xferlib.sim.memory import Block
 
 _MOST_POSTPONED = 32
 _POLLS = 64
+_READER = Participant(-1, "the host, for xferlib.prefetch")
+_READER.is_retired = True
 
 
 class PostponedStaging:
@@ -214,6 +215,27 @@ class Staging:
             if known.get(side.action.participant.key, 0) < side.action.tick and not side.action.participant.is_retired
         ]
         return self._sides
+
+
+class SummedBatch:
+    """A batch that `prefetch` may read before it hands it out, and so may not be changed meanwhile."""
+
+    def __init__(self, machine: Machine, hosts: list[HostArray]) -> None:
+        self._machine = machine
+        self._hosts = [(each, _sum(each)) for each in hosts if isinstance(each, np.ndarray)]
+        place, call = user_call()
+        self._action = Action("the read of a batch ahead", _READER, place, call)
+
+    def handed_out(self) -> None:
+        """The program has it: report what it has changed before."""
+        hosts, self._hosts = self._hosts, []
+        detector = self._machine.detector
+        site = self._action.site
+        if any(race.hazard is Hazard.SOURCE_CHANGED and race.first.site == site for race in detector.races):
+            return  # by the copy itself
+        for host, before in hosts:
+            if detector.is_on and _sum(host) != before:
+                detector.report(change_between(Hazard.SOURCE_CHANGED, self._action, f"{host.nbytes} bytes of a batch"))
 
 
 def _either(spans: Spans, *, is_write: bool) -> tuple[Spans, Spans]:
