@@ -572,7 +572,9 @@ def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> No
 def test_columns_beside_each_other_share_nothing() -> None:
     memory = np.arange(400.0).reshape(40, 10)
     expected = memory[:, ::2] + 1.0
-    xl.stream_map(lambda chunk: chunk + 1.0, memory[:, ::2], chunk_rows=4, out=memory[:, 1::2])
+    xl.stream_map(
+        lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), memory[:, ::2], chunk_rows=4, out=memory[:, 1::2]
+    )
     np.testing.assert_array_equal(memory[:, 1::2], expected)
 
 
@@ -583,7 +585,7 @@ def test_two_maps_of_a_file_share_it_where_they_overlap(tmp_path: Path) -> None:
     second = np.memmap(tmp_path / "rows", "f8", mode="r+", offset=400, shape=(50, 1))
     with pytest.raises(e.LayoutError, match="shares memory with source"):
         xl.stream_map(lambda chunk: chunk, first, chunk_rows=7, out=np.memmap(tmp_path / "rows", "f8", shape=(50, 1)))
-    xl.stream_map(lambda chunk: chunk + 1.0, first, chunk_rows=7, out=second)
+    xl.stream_map(lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), first, chunk_rows=7, out=second)
     np.testing.assert_array_equal(whole.view("f8")[50:], np.arange(50.0) + 1.0)
 
 

@@ -101,6 +101,8 @@ def touch(machine: Machine, data: HostArray, *, is_write: bool, is_declared: boo
         if is_declared:
             machine.settle()
             machine.engine.linger()
+        elif machine.staging.is_clear(data):
+            return
         if machine.detector.is_on:
             host = machine.hosts.current()
             action = Action("a write" if is_write else "a read", host, *user_call())

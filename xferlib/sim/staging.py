@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xferlib._layout import share_memory
+from xferlib._layout import address, share_memory
 from xferlib._site import user_call
 from xferlib.sim import ranges
 from xferlib.sim.clocks import Clock, Participant, joined
@@ -206,8 +206,14 @@ class Staging:
         if isinstance(action.participant, Stager):
             self._sides.append(_Side(action, host, is_target=is_write))
 
+    def is_clear(self, host: HostArray) -> bool:
+        """Whether nothing follows what happens to an array: most blocking transfers need to know no more."""
+        return not self._present() and self._machine.memory.find(address(host)) is None
+
     def _present(self) -> list[_Side]:
         """The memory of transfers that the program has not waited for."""
+        if not self._sides:
+            return self._sides
         known = self._machine.hosts.main.clock
         self._sides = [
             side
