@@ -26,7 +26,7 @@ LAYERS = [
     {"_move"},
     {"_packing"},
     {"_api"},
-    {"_create", "_arriving", "_ahead", "_tree"},
+    {"_create", "_arriving", "_ahead", "_tree", "_overlap"},
     {"_lane"},
     {"_batch"},
     {"_pipeline"},

@@ -66,6 +66,7 @@ class Run:
         self._blocks = [*(each.block for each in self._allocations.values()), self._host]
         for block in self._blocks:
             block.data[:] = 0
+            block.note_initialised()
         self._events: dict[int, SimEvent] = {}
         self.seen: dict[int, object] = {}
         for number, step in enumerate(steps):

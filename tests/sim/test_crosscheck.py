@@ -82,7 +82,7 @@ def test_the_study_notices_a_pool_that_forgets_who_uses_its_memory(monkeypatch: 
 def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     from xferlib.sim.machine import Machine
 
-    order = Machine._order
+    order = Machine.order
 
     def ignorant(self: Machine, stream: object, host: object) -> object:
         before = dict(stream.clock)
@@ -93,5 +93,5 @@ def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: 
         stream._seen.clear()
         return after
 
-    monkeypatch.setattr(Machine, "_order", ignorant)
+    monkeypatch.setattr(Machine, "order", ignorant)
     assert study(range(300))[1]

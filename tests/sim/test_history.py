@@ -77,6 +77,7 @@ def disagreement(machine: Machine, seed: int, steps: int) -> str | None:
     device = machine.devices[0]
     streams = {stream.key: stream for stream in (machine.stream(device) for _ in range(3))}
     allocation = machine.allocate(ROWS * COLS * ITEM, machine.streams[device].legacy)
+    allocation.block.note_initialised()
     reference, races = Reference(), machine.detector.races
     for step in range(steps):
         stream: SimStream = chance.choice([*streams.values()])

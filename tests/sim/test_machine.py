@@ -37,6 +37,7 @@ class Program:
         self.device = machine.devices[0]
         self.legacy = machine.streams[self.device].legacy
         self.memory = machine.allocate(8, self.legacy)
+        self.memory.block.note_initialised()
         self.log: list[str] = []
 
     def stream(self, kind: StreamKind = NON_BLOCKING) -> SimStream:
@@ -302,6 +303,7 @@ def test_memory_freed_while_another_stream_reads_it_is_reported(program: Program
 def test_a_declared_user_may_still_read_freed_memory(program: Program) -> None:
     owner, reader = program.stream(), program.stream()
     program.memory = program.machine.allocate(8, owner)
+    program.memory.block.note_initialised()
     program.memory.users[reader.key] = reader
     program.read(reader)
     program.memory = program.machine.allocate(8, owner)

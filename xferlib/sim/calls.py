@@ -85,7 +85,7 @@ def stand_in(
     pairs = zip(args, values, strict=True)
     operands = [each.memory() if isinstance(each, SimArray) else value for each, value in pairs]
     if arrays:
-        kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream)
+        kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
         _declare(arrays, stream.stream)
     else:
         function(*operands)

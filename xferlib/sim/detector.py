@@ -15,9 +15,9 @@ from xferlib.sim import ranges
 from xferlib.sim.clocks import Clock, Joined
 from xferlib.sim.history import History
 from xferlib.sim.hosts import HostThread
-from xferlib.sim.memory import UNTOUCHED, Block, Shadow
+from xferlib.sim.memory import FRESH, UNTOUCHED, Block, Shadow
 from xferlib.sim.operations import Action, Span, Spans
-from xferlib.sim.reports import Hazard, Race, RaceError, race_between
+from xferlib.sim.reports import Hazard, Race, RaceError, race_between, uninitialised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,16 +63,23 @@ class Detector:
 
     # --- accesses
 
-    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans) -> None:
+    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
         """Note an access; report it if nothing orders it behind an earlier one.
 
         Args:
             action: Who and where.
             clock: What the access is ordered behind.
             reads, writes: The bytes.
+            uses_values: What is read is needed: to read memory that nothing has written is a fault.
         """
         found = self._found
         where: Span | None = None
+        unwritten: Span | None = None
+        race: Race | None = None
+        if uses_values:
+            for span in reads:
+                if span.block.has_void and unwritten is None:
+                    unwritten = _unwritten(span)
         if reads:
             change = self._reading(action, clock)
             for span in reads:
@@ -92,6 +99,8 @@ class Detector:
                 block.shadow.update(start, stop, change)
             else:
                 self._check_apart(span, action, clock, change, hazard)
+                if form is not None and block.has_void:
+                    block.note_written(span)
             if found and where is None:
                 where = span
         if where is not None:
@@ -104,6 +113,9 @@ class Detector:
                 race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
             else:
                 race = race_between(hazard, first, action, str(where))
+        elif unwritten is not None:
+            race = uninitialised(action, unwritten)
+        if race is not None:
             apart, self._apart = self._apart, []
             self.report(race)
             self._apart = apart
@@ -220,8 +232,11 @@ class Detector:
         def change(shadow: Shadow) -> Shadow:
             write, reads = shadow
             reads = tuple([each for each in reads if not known(each)])
-            write = None if write is None or known(write) else write
-            return (write, reads) if reads or write is not None else UNTOUCHED
+            if write is not None and known(write):
+                write = FRESH[0] if write.is_void else None
+            if reads or (write is not None and write is not FRESH[0]):
+                return write, reads
+            return UNTOUCHED if write is None else FRESH
 
         block.shadow.rewrite(change)
         if block.history is not None:
@@ -256,6 +271,20 @@ class Detector:
         if self.mode is Mode.LOG:
             _logger.warning("%s", race)
         return True
+
+
+def _unwritten(span: Span) -> Span | None:
+    """The first of those bytes that hold no value; of separate runs: the span."""
+    block = span.block
+    void = block.void(span)
+    if void is None:
+        if span.form is None and span.stop - span.start == block.nbytes:
+            block.has_void = False  # for good, but for copies of such bytes
+        return None
+    if span.form is not None:
+        return span
+    start, stop = ranges.runs(void)[0]
+    return Span(block, span.start + start, span.start + stop)
 
 
 def _reading_hazard(action: Action) -> Hazard:

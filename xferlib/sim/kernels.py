@@ -96,15 +96,20 @@ def launch(
     reads: Sequence[SimArray],
     writes: Sequence[SimArray],
     on: SimStream | None = None,
+    *,
+    uses_values: bool = True,
 ) -> None:
-    """Enqueue an operation; on the current stream of its arrays' device if none is named."""
+    """Enqueue an operation; on the current stream of its arrays' device if none is named.
+
+    ``uses_values``: what it reads must have been written; False where it may not need all of that.
+    """
     simulator = current.simulator()
     stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
     read, written = spans_of(reads), spans_of(writes)
     nbytes = 0
     for array in (*reads, *writes):
         nbytes += array.memory().nbytes
-    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes)
+    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes, uses_values=uses_values)
 
 
 def spans_of(arrays: Sequence[SimArray]) -> Spans:

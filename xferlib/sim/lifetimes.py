@@ -87,7 +87,7 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(before, machine.hosts, events.values())
+            clock = Joined(before, machine.hosts, events.values(), block.left)
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
             if block.nbytes and machine.detector.is_on and (still := last_users(block, undeclared)):
                 stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
@@ -121,7 +121,8 @@ class Lifetimes:
             stream.is_retired = True
             machine.streams[stream.device].remove(stream)
         machine.roll.leave(keys)
-        for participant in (*machine.hosts, *(s for each in machine.streams.values() for s in each.every)):
+        pending = (each for postponed in machine.staging.postponed for each in postponed.participants())
+        for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)
         for each in machine.streams.values():
             for stream in each.every:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from xferlib.sim.memory import Block
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 MOST_WORK = 100_000
 """Candidates that `numpy.shares_memory` may try, some milliseconds; beyond it both are listed element by element."""
@@ -147,9 +148,39 @@ def starts(span: Span) -> tuple[Offsets, int]:
 
 def _view(span: Span) -> np.ndarray[Any, Any]:
     """The span's bytes as NumPy has them; nobody looks at their values."""
+    return _lines(span, span.block.data, 0)
+
+
+def _lines(span: Span, data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
     form = span.form
     if form is None:
-        return span.block.data[span.start : span.stop]
+        return data[span.start - origin : span.stop - origin]
     assert isinstance(form, Strided)
     shape = (*(extent for _, extent in form.axes), form.run)
-    return np.ndarray(shape, np.uint8, span.block.data, span.start, (*(stride for stride, _ in form.axes), 1))
+    strides = (*(stride for stride, _ in form.axes), 1)
+    return np.ndarray(shape, data.dtype, data, span.start - origin, strides)
+
+
+def bytes_of(span: Span, flags: Flags, origin: int = 0) -> Flags:
+    """What ``flags``, one for each byte of the block from ``origin`` on, say of a span's bytes."""
+    if isinstance(span.form, Cells):
+        return flags[_indices(span.form, origin)]
+    return _lines(span, flags, origin)
+
+
+def mark(span: Span, flags: Flags, value: bool) -> None:
+    """Set the flags of a span's bytes."""
+    if isinstance(span.form, Cells):
+        flags[_indices(span.form, 0)] = value
+    else:
+        _lines(span, flags, 0)[...] = value
+
+
+def _indices(cells: Cells, origin: int) -> Offsets:
+    return (cells.starts[:, None] + np.arange(-origin, cells.run - origin)).reshape(-1)
+
+
+def runs(flags: Flags) -> list[tuple[int, int]]:
+    """Where flags are set, as (start, stop)."""
+    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))

@@ -39,11 +39,17 @@ class SimStream(Participant):
             access that came after the record is the hint of a wait placed too early.
     """
 
-    __slots__ = ("device", "is_ended", "kind", "pool", "priority", "site", "tail", "time_s", "waited")
+    __slots__ = (
+        "device", "is_ended", "is_own", "kind", "pool", "priority", "site", "tail", "time_s", "waited",
+    )  # fmt: skip
 
-    def __init__(self, key: int, device: Device, kind: StreamKind, site: Site, priority: int = 0) -> None:
-        made = f", made at {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
+    def __init__(
+        self, key: int, device: Device, kind: StreamKind, site: Site, priority: int = 0, *, is_own: bool = False
+    ) -> None:
+        made = f", made {'for' if is_own else 'at'} {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
         super().__init__(key, f"{kind.value} stream {key} of {device}{made}")
+        self.is_own = is_own
+        """Made by xferlib for transfers: the program has no name for it."""
         self.device = device
         self.kind = kind
         self.site = site
