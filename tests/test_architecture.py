@@ -27,7 +27,7 @@ LAYERS = [
     {"_move"},
     {"_packing"},
     {"_api"},
-    {"_create", "_arriving", "_ahead", "tree"},
+    {"_create", "_arriving", "_ahead", "tree", "_overlap"},
     {"_lane"},
     {"_batch"},
     {"_pipeline"},

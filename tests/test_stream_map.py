@@ -523,3 +523,82 @@ def test_a_source_on_a_device_is_refused(backend: str) -> None:
         pytest.skip("a CPU device is the host")
     with pytest.raises(e.UnsupportedArrayError, match="source is on .* already"):
         xl.stream_map(same, xl.zeros((3, 2)), chunk_rows=1)
+
+
+# --- source and out in one memory
+
+
+def _rows_of(memory: np.ndarray[Any, Any]) -> dict[str, tuple[Any, Any]]:
+    return {
+        "a part of the columns": (memory, memory[:, :5]),
+        "shifted": (memory[:20], memory[10:30]),
+        "reversed": (memory, memory[::-1]),
+        "columns that meet": (memory[:, :5], memory[:, 4:9]),
+    }
+
+
+@pytest.mark.parametrize("name", _rows_of(np.zeros((40, 10))))
+def test_an_out_that_shares_memory_with_its_source_is_refused_before_anything_happens(name: str) -> None:
+    memory = np.arange(400.0).reshape(40, 10)
+    before = memory.copy()
+    source, out = _rows_of(memory)[name]
+    calls: list[Any] = []
+    with pytest.raises(e.LayoutError, match="shares memory with source"):
+        xl.stream_map(calls.append, source, chunk_rows=4, out=out)
+    assert not calls
+    np.testing.assert_array_equal(memory, before)
+
+
+def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> None:
+    memory = np.arange(400.0).reshape(40, 10)
+    expected = memory + 1.0
+    failures = iter([KeyError("once")])
+
+    def fn(chunk: Any) -> Any:
+        if float(xl.to_host(chunk)[0, 0]) == 200.0:
+            for failure in failures:
+                raise failure
+        return xl.to_device(xl.to_host(chunk) + 1.0)
+
+    with pytest.raises(KeyError) as raised:
+        xl.stream_map(fn, memory, chunk_rows=4, out=memory[:])
+    done = raised.value.rows_done  # type: ignore[attr-defined]
+    assert_same_bits(memory[:done], expected[:done])
+    assert_same_bits(memory[done:], expected[done:] - 1.0)
+    xl.stream_map(fn, memory, chunk_rows=4, out=memory, start=done)
+    assert_same_bits(memory, expected)
+
+
+def test_columns_beside_each_other_share_nothing() -> None:
+    memory = np.arange(400.0).reshape(40, 10)
+    expected = memory[:, ::2] + 1.0
+    xl.stream_map(
+        lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), memory[:, ::2], chunk_rows=4, out=memory[:, 1::2]
+    )
+    np.testing.assert_array_equal(memory[:, 1::2], expected)
+
+
+def test_two_maps_of_a_file_share_it_where_they_overlap(tmp_path: Path) -> None:
+    np.arange(100.0).tofile(tmp_path / "rows")
+    whole = np.memmap(tmp_path / "rows", mode="r+")
+    first = np.memmap(tmp_path / "rows", "f8", mode="r+", shape=(50, 1))
+    second = np.memmap(tmp_path / "rows", "f8", mode="r+", offset=400, shape=(50, 1))
+    with pytest.raises(e.LayoutError, match="shares memory with source"):
+        xl.stream_map(lambda chunk: chunk, first, chunk_rows=7, out=np.memmap(tmp_path / "rows", "f8", shape=(50, 1)))
+    xl.stream_map(lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), first, chunk_rows=7, out=second)
+    np.testing.assert_array_equal(whole.view("f8")[50:], np.arange(50.0) + 1.0)
+
+
+def test_an_object_that_takes_slices_is_not_its_own_source() -> None:
+    class Sliced:
+        shape, dtype = (8,), np.dtype("f8")
+
+        def __getitem__(self, key: Any) -> Any:
+            return np.zeros(8)[key]
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            pytest.fail("something was written")
+
+    both = Sliced()
+    with pytest.raises(e.LayoutError, match="shares memory with source"):
+        xl.stream_map(lambda chunk: chunk, both, chunk_rows=2, out=both)

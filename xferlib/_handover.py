@@ -6,8 +6,22 @@ here; on real devices nobody listens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from xferlib._array import ArrayInfo
+    from xferlib._layout import HostArray
+    from xferlib._workers import Job
+    from xferlib.backends.base import RawStream
+
+
+class Ends(NamedTuple):
+    """What a staged transfer copies, between which memory, and on which stream."""
+
+    host: HostArray
+    device: ArrayInfo
+    stream: RawStream
+    is_upload: bool
 
 
 class Postponed(Protocol):
@@ -21,6 +35,13 @@ class Postponed(Protocol):
 
     def drop(self) -> None:
         """Nobody wants it any more."""
+
+
+class ReadAhead(Protocol):
+    """A batch that may be read before it is handed out."""
+
+    def handed_out(self) -> None:
+        """It is about to be handed out: the program may change its arrays again."""
 
 
 class Listener(Protocol):
@@ -41,8 +62,14 @@ class Listener(Protocol):
     domain: str
     """The ``pinned_domain`` of the backends that are listened to."""
 
-    def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Postponed | None:
-        """A transfer is to be given to threads that stage it, by ``begin``: at once, or when somebody waits for it."""
+    def postpone(self, job: Job, ends: Ends) -> Postponed:
+        """Take over a transfer that threads would stage, to do its job later."""
+
+    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
+        """Arrays of the host may be read from now on, until they are handed out."""
+
+    def touched(self, host: HostArray, *, is_write: bool) -> None:
+        """The calling thread reads or writes an array of the host for a blocking transfer."""
 
     def staged(self, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""
@@ -81,9 +108,17 @@ def staged(nbytes: int) -> None:
         listener.staged(nbytes)
 
 
-def begun(begin: Callable[[], None], host: Any, domain: str, *, is_source: bool) -> Postponed | None:
-    """Give a transfer to the threads that stage it, or keep it back until somebody waits for it."""
+def postponed(job: Job, ends: Ends, domain: str) -> Postponed | None:
+    """Keep a transfer back until the program waits for it; None: threads are to stage it now."""
+    return listener.postpone(job, ends) if listener is not None and listener.domain == domain else None
+
+
+def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
+    """Arrays of the host, among other things, may be read from now on, until they are handed out."""
+    return listener.read_ahead(hosts) if listener is not None and listener.domain == domain else None
+
+
+def touched(host: HostArray, domain: str, *, is_write: bool) -> None:
+    """The calling thread reads or writes an array of the host for a blocking transfer."""
     if listener is not None and listener.domain == domain:
-        return listener.postpone(begin, host, is_source=is_source)
-    begin()
-    return None
+        listener.touched(host, is_write=is_write)

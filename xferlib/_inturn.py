@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from xferlib import _handover
 from xferlib._batch import Batch
 from xferlib._lane import Lane, Way
+from xferlib._leaves import flatten
 from xferlib._pipeline import Feed, Slot
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ class ListFeed(Feed):
     def __init__(self, items: Sequence[Any], lane: Lane, streams: list[RawStream]) -> None:
         super().__init__(lane, streams)
         self._items = items
+        self._watched: dict[AnyBatch, _handover.ReadAhead] = {}
 
     def _front(self) -> AnyBatch:
         self._read()
@@ -56,6 +62,8 @@ class ListFeed(Feed):
                 return
             self._started += 1
             ready.append(begun)
+            if _handover.listener is not None:
+                self._watch(begun, host)
 
     def _begun(self, host: Any) -> AnyBatch | None:
         """The batch of an item; None where its slot is in use."""
@@ -65,6 +73,18 @@ class ListFeed(Feed):
         batch = Batch(host, self._lane, slot.stream, way)
         batch.try_begin(self._ready[-1] if self._ready else None)
         return batch
+
+    def _watch(self, batch: AnyBatch, host: Any) -> None:
+        """Let a simulator see to it that an item stays as it is until it is handed out."""
+        with contextlib.suppress(Exception):  # an item that is no tree says so when its turn comes
+            leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
+            if watched := _handover.read_ahead(leaves, self._lane.backend.pinned_domain):
+                self._watched[batch] = watched
+
+    def _pop(self, batch: AnyBatch) -> None:
+        super()._pop(batch)
+        if self._watched and (watched := self._watched.pop(batch, None)):
+            watched.handed_out()
 
     def _passes(self, slot: Slot, host: Any) -> bool:
         """Whether a batch may be begun in this slot: its stream waits for the consumer's work on the batch before."""
@@ -79,4 +99,5 @@ class ListFeed(Feed):
 
     def _drop(self) -> list[AnyBatch]:
         self._items = ()
+        self._watched.clear()
         return super()._drop()

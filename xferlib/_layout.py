@@ -112,3 +112,17 @@ def dense_order(array: HostArray) -> tuple[int, ...] | None:
     """
     order = tuple(sorted(range(array.ndim), key=lambda axis: (-array.strides[axis], -array.shape[axis])))
     return order if array.transpose(order).flags.c_contiguous else None
+
+
+_SHARED_MEMORY_WORK = 100_000
+"""Steps of NumPy's exact search, of some nanoseconds each; it may need exponentially many."""
+
+
+def share_memory(one: HostArray, two: HostArray) -> bool:
+    """Whether some byte belongs to both; columns beside each other share none. True where that is too hard to say."""
+    if not np.may_share_memory(one, two):
+        return False
+    try:
+        return np.shares_memory(one, two, max_work=_SHARED_MEMORY_WORK)  # type: ignore[arg-type]  # any int
+    except np.exceptions.TooHardError:
+        return True

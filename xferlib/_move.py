@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _copying, _devicecopy, _direct, _hostmem, _inflight, _native, _pinned, _plan, _recording, _staging
+from xferlib import (
+    _copying,
+    _devicecopy,
+    _direct,
+    _handover,
+    _hostmem,
+    _inflight,
+    _native,
+    _pinned,
+    _plan,
+    _recording,
+    _staging,
+)
 from xferlib._array import Array, ArrayInfo, c_strides
 from xferlib._interrupts import deferred
 from xferlib._plan import Path, Plan
@@ -67,6 +79,7 @@ def host_to_device(
     recorder = _recording.active
     begun = recorder.begin(backend) if recorder is not None else None
     order = stream if stream is not None else backend.stream_current(device)
+    is_given = into is not None
     if into is None:
         out = backend.empty(src.shape, dtype, device=device, stream=order)
         if stream is None and src.dtype == dtype and _direct.fill(src, out, backend):
@@ -77,7 +90,8 @@ def host_to_device(
         is_flat = into.is_c_contiguous
     if stream is None and is_flat and _direct.send(src, into, backend, order):
         return out
-    found = _plan.plan(src, dtype, backend, may_permute=is_flat)
+    _handover.touched(src, backend.pinned_domain, is_write=False)
+    found = _plan.plan(src, dtype, backend, may_permute=is_flat, is_blocking=stream is None)
     if found.path is not Path.SMALL:
         _plan.refuse_slow(found, src, "to_device")
     if _casts_on_device(src.dtype, dtype, into) and _upload_and_cast(src, out, into, backend, order):
@@ -93,6 +107,8 @@ def host_to_device(
             _copying.await_copy(backend, order, src, out)
         else:
             _keep_until_copied(src, found, out, backend, order)
+    elif is_given and order.handle:  # its memory may be of another stream, which must not reuse it before this one
+        _inflight.in_flight.hold(backend, _inflight.record(backend, order), out)
     if recorder is not None:
         recorder.called(begun, backend, into.nbytes)
     return out
@@ -194,12 +210,12 @@ def host_to_device_async(
             backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))
     dst = out if out is not None else backend.empty(src.shape, dtype, device=device, stream=order)
     info = backend.view(dst)
-    found = _plan.plan(src, dtype, backend, may_permute=False)
+    found = _plan.plan(src, dtype, backend, may_permute=False, is_blocking=False)
     _plan.refuse_slow(found, src, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     if found.path is Path.STAGED and info.is_c_contiguous:
         job = _copying.upload_job(src, info, backend, order, transfer)
-        transfer.start(job, keep=(src,), is_awaited=is_awaited)
+        transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
         try:
             if info.is_c_contiguous:
@@ -256,7 +272,7 @@ def scattered_to_device(
     job = _copying.scattered_job(parts, info, backend, stream, transfer)
     if job is None:
         return None
-    transfer.start(job, keep=(parts,), is_awaited=True)
+    transfer.start(job, info, keep=(parts,), is_awaited=True)
     if recorder is not None:
         recorder.called(begun, backend, nbytes)
     return transfer
@@ -291,6 +307,8 @@ def device_to_host(
     flat, temporary = _contiguous(src, info, backend, order)
     _copying.download(flat, dst, backend, order, found)
     del temporary
+    if out is not None:
+        _handover.touched(out, backend.pinned_domain, is_write=True)
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
     return dst
@@ -342,14 +360,14 @@ def device_to_host_async(
         order = _copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else _hostmem.host_cache.empty(info.shape, dtype)
-    found = _plan.plan(dst, info.dtype, backend, may_permute=False)
+    found = _plan.plan(dst, info.dtype, backend, may_permute=False, is_blocking=False)
     if out is not None:
         _plan.refuse_slow(found, dst, "to_host_async")
     flat, temporary = _contiguous(src, info, backend, order)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path in (Path.SMALL, Path.STAGED):
         job = _copying.download_job(flat, dst, backend, order, transfer)
-        transfer.start(job, keep=(src, temporary), is_awaited=is_awaited)
+        transfer.start(job, flat, keep=(src, temporary), is_awaited=is_awaited)
     else:
         try:
             _copying.enqueue_download(flat, dst, backend, order, found)

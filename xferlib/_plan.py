@@ -62,7 +62,9 @@ _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=Non
 forced = _forced.get
 
 
-def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permute: bool) -> Plan:
+def plan(
+    array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permute: bool, is_blocking: bool = True
+) -> Plan:
     """The path for a host array.
 
     Args:
@@ -70,18 +72,20 @@ def plan(array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permut
         dtype: Of the device side.
         backend: Of the device side.
         may_permute: Whether the device side is ours to fill in two steps.
+        is_blocking: The host waits for the transfer, so that it makes no difference when it is made.
     """
     nbytes = array.size * dtype.itemsize
     if not nbytes:
         return _EMPTY
     wanted = forced()
-    if nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL):
+    is_small = nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
+    if is_small and (wanted is Path.SMALL or backend.capabilities.small_at_once):
         return _SMALL
     if array.dtype == dtype and wanted not in (Path.STAGED, Path.SMALL):
         found = _direct(array, backend, may_permute, wanted)
         if found is not None:
             return found
-    return STAGED
+    return _SMALL if is_small and is_blocking else STAGED
 
 
 def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path | None) -> Plan | None:

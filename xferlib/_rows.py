@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from xferlib import _array, _create, _registry
+from xferlib import _array, _create, _overlap, _registry
 from xferlib._pages import Pages
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
@@ -224,6 +224,14 @@ class _Assigned:
         self.out[start:stop] = host
 
 
+class _InPlace(_Assigned):
+    """The memory of the source: rows are stored in their order, so that those not yet stored can be read again."""
+
+    def __init__(self, value: Any, out: HostArray) -> None:
+        super().__init__(out)
+        self.value = value
+
+
 class _Collected:
     """A new array, made when the first result tells its shape."""
 
@@ -262,11 +270,11 @@ class Reduced:
         self.value = host if self.value is None else self._function(self.value, host)
 
 
-def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
-    """What writes to ``out``.
+def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
+    """What writes to ``out``, given what the rows come from.
 
     Raises:
-        LayoutError: It has other rows than the source, or is read-only.
+        LayoutError: It has other rows than the source, is read-only, or shares some of the source's memory.
         UnsupportedArrayError: It takes no slices.
     """
     if out is None:
@@ -281,11 +289,15 @@ def sink_of(out: Any, rows: int) -> _Into | _Assigned | _Collected:
         raise LayoutError(f"stream_map: out has {shape[0]} rows, but the source has {rows}; make out of that length")
     owner = _registry.backend_of(out)
     if owner is None:
+        if out is source:
+            raise _overlap.refusal()
         return _Assigned(out)
     host = _host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
     owner.note_write(out, "stream_map: out")
+    if _registry.backend_of(source) is not None and _overlap.is_in_place(_host_rows(source, "source"), host):
+        return _InPlace(out, host)
     return _Into(out, host, Pages.of(out))
 
 

@@ -206,7 +206,9 @@ class Stream:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything enqueued has finished."""
+        """Whether everything enqueued has finished; a loop that only polls this ends."""
+        for transfer in _pending_on(self._raw):
+            transfer.poll()
         return not _pending_on(self._raw) and self._backend.stream_done(self._raw)
 
     def _settle(self) -> None:

@@ -54,7 +54,8 @@ def stream_map(
             from ``start`` and is the fastest way from a file.
         chunk_rows: Rows of a chunk; chunks of 16 to 256 MiB keep the link busy.
         out: Where results go: an array, a memory map, or whatever takes slices (zarr, h5py), with as many
-            rows as the source; a new NumPy array if omitted.
+            rows as the source; a new NumPy array if omitted. The source's array itself: each row is
+            replaced by its result. Memory of the source in any other way is refused.
         devices: Specifications of devices; the current one if omitted.
         depth: Chunks on each device, from 1; 3 lets all three steps run at once.
         reduce: ``reduce(value, result)`` folds each result, on the host, into one value, in the order of
@@ -70,7 +71,7 @@ def stream_map(
     Raises:
         ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
-        LayoutError: ``out`` does not fit the source, or a result does not fit ``out``.
+        LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``.
         DeviceNotFoundError: A device does not exist.
     """
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
@@ -91,7 +92,7 @@ def stream_map(
             f"stream_map: start={shown(start)} is no row at which a chunk begins; give a multiple of {chunk_rows} "
             f"up to {rows.rows}, such as error.rows_done"
         )
-    sink = _rows.sink_of(out, rows.rows) if reduce is None else _rows.Reduced(reduce, initial)
+    sink = _rows.sink_of(out, rows.rows, source) if reduce is None else _rows.Reduced(reduce, initial)
     spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
     results = Results(rows, sink, spans, Progress(progress, rows.rows, first))
     return _Map(fn, results, places, depth).run()

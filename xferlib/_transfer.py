@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import numbers
 import threading
@@ -17,6 +16,7 @@ from xferlib._workers import Job, workers
 from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError, shown
 
 if TYPE_CHECKING:
+    from xferlib._array import ArrayInfo
     from xferlib._device import Device
     from xferlib._stream import Stream
     from xferlib.backends.base import Backend, RawEvent, RawStream
@@ -51,8 +51,8 @@ class Transfer:
     """
 
     __slots__ = (
-        "_backend", "_complete_s", "_device", "_event", "_job", "_keep", "_later", "_nbytes", "_path", "_result",
-        "_start_s", "_stream", "is_upload",
+        "_backend", "_complete_s", "_device", "_event", "_is_unattended", "_job", "_keep", "_later", "_nbytes", "_path",
+        "_result", "_start_s", "_stream", "is_upload",
     )  # fmt: skip
 
     def __init__(
@@ -69,13 +69,18 @@ class Transfer:
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
         self._later: _handover.Postponed | None = None
+        self._is_unattended = False
+        """No thread of Python's comes for the job: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
-    def start(self, job: Job, *, keep: tuple[Any, ...], is_awaited: bool = False) -> None:
+    def start(self, job: Job, device: ArrayInfo, *, keep: tuple[Any, ...], is_awaited: bool = False) -> None:
         """Begin the copy; ``keep`` lives until it is complete.
 
         Args:
+            job: Does it.
+            device: The end that is on the device.
+            keep: What must outlive the copy; of an upload the host's array comes first.
             is_awaited: The caller will settle or cancel it: no thread of Python's need come for it where others can.
         """
         assert self._stream is not None
@@ -85,10 +90,13 @@ class Transfer:
             _stream.add_pending(self._stream, self)
             _handover.given(job)
             if is_awaited and self.try_start():
+                self._is_unattended = True
                 return
-            begin = functools.partial(workers.submit, job, job.helpers + 1)
             host = keep[0] if self.is_upload else self._result
-            self._later = _handover.begun(begin, host, self._backend.pinned_domain, is_source=self.is_upload)
+            ends = _handover.Ends(host, device, self._stream, is_upload=self.is_upload)
+            self._later = _handover.postponed(job, ends, self._backend.pinned_domain)
+            if self._later is None:
+                workers.submit(job, job.helpers + 1)
         except BaseException:  # Ctrl-C: nobody will have this handle, so that nobody could settle it
             self.abort()
             raise
@@ -190,11 +198,27 @@ class Transfer:
                 f"the transfer of {self._nbytes} bytes failed: {error}; its destination holds nothing of use"
             ) from error
 
+    def poll(self) -> None:
+        """Let a copy go on that otherwise only a wait would bring to its end."""
+        if self._is_unattended:
+            self.is_settled(0.0)
+        else:
+            self._begin(is_poll=True)
+
+    def _is_staged(self) -> bool:
+        """Whether no thread uses the host's end any more; if so the caller comes after what they did."""
+        self.poll()
+        return self._job is None or (self._job.is_over and self._job.wait())
+
     def done(self) -> bool:
-        """Whether the copy is complete, or has failed: `result` then returns or raises at once."""
-        self._begin(is_poll=True)
-        if self._job is not None and (not self._job.is_over or self._job.error is not None):
-            return self._job.is_over
+        """Whether the copy is complete, or has failed: `result` then returns or raises at once.
+
+        A loop that only polls this ends: the copy needs no other call to go on.
+        """
+        if not self._is_staged():
+            return False
+        if self.has_failed:
+            return True
         if self._event is None:
             return True
         is_done = self._backend.event_done(self._event)
@@ -213,9 +237,8 @@ class Transfer:
         A staged source is free once it has been read, which is before the copy is complete; a
         pinned one when the copy is complete.
         """
-        self._begin(is_poll=True)
         if self._job is not None and self.is_upload:
-            return self._job.is_over
+            return self._is_staged()
         return self._path == Path.SMALL or self.done()
 
     def result(self, timeout: float | None = None) -> Any:

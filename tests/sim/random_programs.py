@@ -37,7 +37,7 @@ def draw(seed: int) -> list[Step]:
     chance = random.Random(seed)
     streams = range(-1, chance.choice((2, 2, 3)))
     calls = ["kernel", "copy", "record", "wait", "stream_wait", "synchronize", "synchronize_event", "read", "write"]
-    calls, weights = [*calls, "free"], [6, 3, 2, 3, 4, 2, 1, 2, 1, 1]
+    calls, weights = [*calls, "free"], [6, 3, 2, 3, 4, 2, 1, 2, 1, 2]
     steps = []
     for _ in range(chance.randint(4, 10)):
         words = chance.choice((1, WORDS))
@@ -61,11 +61,12 @@ class Run:
         device = self.machine.devices[0]
         state = self.machine.streams[device]
         self._streams = {-1: state.legacy, **{n: self.machine.stream(device, kind) for n, kind in enumerate(KINDS)}}
-        self._allocations = [self.machine.allocate(8 * WORDS, self._streams[n]) for n in (-1, 0)]
+        self._allocations = {n: self.machine.allocate(8 * WORDS, self._streams[n - 1]) for n in range(2)}
         self._host = self.machine.memory.track(pages(8 * WORDS), self._allocations[0].block.place)
-        self._blocks = [*(each.block for each in self._allocations), self._host]
+        self._blocks = [*(each.block for each in self._allocations.values()), self._host]
         for block in self._blocks:
             block.data[:] = 0
+            block.note_initialised()
         self._events: dict[int, SimEvent] = {}
         self.seen: dict[int, object] = {}
         for number, step in enumerate(steps):
@@ -120,16 +121,22 @@ class Run:
             self.machine.waits.synchronize(self._events[step.other])
 
     def _free(self, number: int, step: Step) -> None:
-        """An array dies, and the pool of its stream gives its memory to the next one, which is set to a value."""
+        """An array dies, and the pool of its stream gives its memory to the next one.
+
+        That is set to a value, on the stream of its memory or on another one.
+        """
         index = step.other % 2
-        old = self._allocations[index].block
-        assert old.stream is not None
-        fresh = self.machine.allocate(8 * WORDS, old.stream)
-        fresh.block.data = old.data
-        self._allocations[index], self._blocks[index] = fresh, fresh.block
+        old = self._allocations.pop(index).block
+        owner = old.stream
+        assert owner is not None
+        data = old.data
         self.machine.settle()
+        fresh = self._allocations[index] = self.machine.allocate(8 * WORDS, owner)
+        fresh.block.data = data
+        self._blocks[index] = fresh.block
+        on = self._streams[step.stream] if _is_set_elsewhere(number, step) else owner
         whole = (fresh.block.whole(),)
-        self.machine.enqueue(old.stream, "set", lambda: old.data.view(np.int64).fill(2000 + number), writes=whole)
+        self.machine.enqueue(on, "set", lambda: data.view(np.int64).fill(2000 + number), writes=whole)
 
     def _read(self, number: int, step: Step) -> None:
         data = self._host.data[8 * step.word : 8 * (step.word + step.words)]
@@ -140,6 +147,16 @@ class Run:
         data = self._host.data[8 * step.word : 8 * (step.word + step.words)]
         self.machine.host_access(data, is_write=True)
         self._host.data.view(np.int64)[step.word : step.word + step.words] = 1000 + number
+
+
+def _is_set_elsewhere(number: int, step: Step) -> bool:
+    """Whether the array that comes after one that has died is first used on another stream than its memory's."""
+    return step.call == "free" and number % 2 == 0 and step.stream != step.other % 2 - 1
+
+
+def sets_elsewhere(steps: list[Step]) -> bool:
+    """Whether any array of a program is."""
+    return any(_is_set_elsewhere(number, step) for number, step in enumerate(steps))
 
 
 def outcomes(steps: list[Step], most: int) -> set[object] | None:

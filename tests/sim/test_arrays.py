@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import LayoutError, MixedBackendsError, MixedDevicesError, UnsupportedArrayError, XferError
+from xferlib.sim import ranges
 
 pytestmark = pytest.mark.usefixtures("xferlib_sim")
 X = np.arange(12.0).reshape(3, 4)
@@ -26,8 +28,13 @@ X = np.arange(12.0).reshape(3, 4)
         (lambda d: np.asarray(d), "xferlib.to_host(x)"),
         (lambda d: np.array([d, d]), "xferlib.to_host(x)"),
         (lambda d: np.sin(d), "get_array_module(x).sin"),
-        (lambda d: np.concatenate([d, d]), "get_array_module(x).concatenate"),
+        (lambda d: np.concatenate([d, d]), "get_array_module(x).concat,"),
+        (lambda d: np.linalg.norm(d), "was given an array of sim:sim:0; use xferlib.to_host(x) first"),
         (lambda d: X + d, "xferlib.to_device(x, device='sim:sim:0')"),
+        (lambda d: np.array(2.0) + d, "xferlib.to_device(x, device='sim:sim:0')"),
+        (lambda d: np.add(d, np.float64(2)), "get_array_module(x).add"),
+        (lambda d: d.item(), "xferlib.to_host(x).item()"),
+        (lambda d: d.tolist(), "xferlib.to_host(x).tolist()"),
         (lambda d: float(d), "float(xferlib.to_host(x))"),
         (lambda d: int(d), "int(xferlib.to_host(x))"),
         (lambda d: complex(d), "complex(xferlib.to_host(x))"),
@@ -50,7 +57,7 @@ def test_mixing_with_a_numpy_array_is_refused() -> None:
     with pytest.raises(MixedBackendsError, match="to_device"):
         xl.to_device(X) + X
     with pytest.raises(MixedBackendsError, match="to_device"):
-        xl.to_device(X) * np.float64(2)
+        xl.to_device(X) * np.array(2.0)
     with pytest.raises(MixedBackendsError, match="to_device"):
         xl.to_device(X)[0] = X[0]
 
@@ -100,6 +107,135 @@ def test_operators_compute_what_numpy_computes(function: Any) -> None:
     np.testing.assert_array_equal(xl.to_host(function(d, e)), function(a, b))
     np.testing.assert_array_equal(xl.to_host(function(d, 2)), function(a, 2))
     np.testing.assert_array_equal(xl.to_host(function(2, d)), function(2, a))
+
+
+DTYPES = ("float32", "float64", "float16", "int32", "uint8", "bool", "complex64")
+SCALARS = [
+    np.float64(2), np.float32(0.1), np.float16(1), np.int8(2), np.int64(300), np.uint8(3), np.bool_(True),
+    np.complex64(1 - 2j),
+]  # fmt: skip
+BITS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+
+
+def _result(call: Callable[[], Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return call()
+    except (TypeError, ValueError) as error:
+        return type(error)
+
+
+def _assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, type):
+        assert isinstance(found, type), (found, expected)
+    else:
+        values = xl.to_host(found)
+        assert (values.dtype, values.tobytes()) == (expected.dtype, expected.tobytes())
+
+
+@pytest.mark.parametrize("function", [*BINARY, *BITS], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_scalars_are_numbers_with_a_dtype_on_either_side(function: Any, dtype: str) -> None:
+    """NEP 50: they take part in promotion, as in NumPy 2; a Python number does not."""
+    a = np.array([1, 0, 3]).astype(dtype)
+    d = xl.to_device(a)
+    for scalar in SCALARS:
+        _assert_same(_result(lambda s=scalar: function(d, s)), _result(lambda s=scalar: function(a, s)))
+        _assert_same(_result(lambda s=scalar: function(s, d)), _result(lambda s=scalar: function(s, a)))
+
+
+@pytest.mark.parametrize("function", [operator.iadd, operator.imul, operator.itruediv, operator.ipow])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_scalars_in_place(function: Any, dtype: str) -> None:
+    a = np.array([1, 0, 3]).astype(dtype)
+    for scalar in SCALARS:
+        _assert_same(
+            _result(lambda s=scalar: function(xl.to_device(a), s)), _result(lambda s=scalar: function(a.copy(), s))
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:5])
+def test_numpy_scalars_in_functions_and_assignments(dtype: str) -> None:
+    a = np.array([1, 0, 3]).astype(dtype)
+    d, xp = xl.to_device(a), xl.get_array_module(xl.empty(1))
+    for s in SCALARS[:6]:
+        _assert_same(xp.maximum(d, s), np.maximum(a, s))
+        _assert_same(_result(lambda s=s: xp.where(d > s, s, d)), np.where(a > s, s, a))
+        _assert_same(_result(lambda s=s: xp.clip(d, min=s)), np.clip(a, s, None))
+        _assert_same(_result(lambda s=s: xp.clip(d, np.int8(0), s)), np.clip(a, np.int8(0), s))
+        _assert_same(xp.full(3, s), np.full(3, s))
+        assert xp.result_type(d, s) == np.result_type(a, s)
+        b, e = a.copy(), xl.to_device(a)
+        b[1], e[1] = s, s
+        _assert_same(e, b)
+
+
+def test_a_numpy_integer_as_an_index_gives_a_view() -> None:
+    d = xl.zeros((3, 2))
+    for index in np.arange(3):
+        row = d[index]
+        row += float(index)
+        d[index, np.int8(1)] = -1.0
+    np.testing.assert_array_equal(xl.to_host(d), [[0, -1], [1, -1], [2, -1]])
+
+
+@pytest.mark.parametrize("scalar", [np.longdouble(2), np.clongdouble(2), np.datetime64("2020"), np.str_("2")])
+def test_numpy_scalars_of_dtypes_that_devices_lack_are_refused(scalar: Any) -> None:
+    d = xl.to_device(X)
+    with pytest.raises(UnsupportedArrayError, match="devices have no dtype"):
+        d == scalar  # noqa: B015 - it raises
+    with pytest.raises(UnsupportedArrayError, match="devices have no dtype"):
+        scalar == d  # noqa: B015 - it raises
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        (lambda x: x.sum(0), X.sum(0)), (lambda x: x.sum(axis=1, keepdims=True), X.sum(axis=1, keepdims=True)),
+        (lambda x: x.sum(dtype="float32"), X.sum(dtype="float32")), (lambda x: x.mean(), X.mean()),
+        (lambda x: x.max(1), X.max(1)), (lambda x: (x > 3).any(), (X > 3).any()), (lambda x: x.argmin(), X.argmin()),
+        (lambda x: x.reshape(4, 3), X.reshape(4, 3)), (lambda x: x.reshape((2, -1)), X.reshape((2, -1))),
+        (lambda x: x.T.ravel(), X.T.ravel()), (lambda x: x.T.copy(), X.T.copy()), (lambda x: x.var(0), X.var(0)),
+        (lambda x: x.astype("int8"), X.astype("int8")), (lambda x: x.dot(x.T), X.dot(X.T)),
+        (lambda x: x.dot(x[0]), X.dot(X[0])), (lambda x: x[0].dot(x[1]), X[0].dot(X[1])),
+    ],
+)  # fmt: skip
+def test_methods_are_the_functions_of_the_namespace(use: Callable[[Any], Any], expected: Any) -> None:
+    _assert_same(use(xl.to_device(X)), np.asarray(expected))
+
+
+def test_a_copy_has_memory_of_its_own_and_ravel_has_not_where_strides_allow() -> None:
+    d = xl.to_device(X)
+    same, flat = d.copy(), d.ravel()
+    d += 1.0
+    np.testing.assert_array_equal(xl.to_host(same), X)
+    np.testing.assert_array_equal(xl.to_host(flat), X.reshape(-1) + 1)
+
+
+def _numpy_functions() -> list[Any]:
+    modules = (np, np.linalg, np.fft, np.random, np.lib.stride_tricks)
+    found = {id(each): each for module in modules for each in vars(module).values()}
+    return [each for each in found.values() if isinstance(each, np.ufunc) or hasattr(each, "_implementation")]
+
+
+def _advice(d: Any, function: Any) -> str:
+    with pytest.raises(sim.ImplicitCopyError) as raised:
+        if isinstance(function, np.ufunc):
+            d.__array_ufunc__(function, "__call__", d)
+        else:
+            d.__array_function__(function, (), (), {})
+    return str(raised.value)
+
+
+def test_advice_names_only_what_there_is() -> None:
+    d = xl.to_device(X)
+    xp, functions = xl.get_array_module(d), _numpy_functions()
+    assert len(functions) > 300
+    for function in functions:
+        advice = _advice(d, function)
+        for name in re.findall(r"get_array_module\(x\)\.(\w+)", advice):
+            assert callable(getattr(xp, name, None)), advice
+        assert "xferlib.to_host(x)" in advice
 
 
 def test_in_place_operators_write_into_the_array_and_into_its_views() -> None:
@@ -190,8 +326,12 @@ def test_the_bytes_of_a_view_are_the_bytes_that_its_elements_are_in(data: st.Dat
     marked[...] = 0
     view.memory()[...] = 1
     touched = np.zeros(d.nbytes, bool)
-    for _, start, stop in view.spans():
-        assert not touched[start:stop].any()
-        touched[start:stop] = True
+    for span in view.spans():
+        starts, run = ranges.starts(span)
+        assert starts[0] == span.start
+        assert starts[-1] + run == span.stop
+        for start in starts.tolist():
+            assert not touched[start : start + run].any()
+            touched[start : start + run] = True
     np.testing.assert_array_equal(touched[::2], marked.reshape(-1) == 1)
     np.testing.assert_array_equal(touched[1::2], touched[::2])

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sim.random_programs import draw, outcomes, races
+from tests.sim.random_programs import Step, draw, outcomes, races, sets_elsewhere
 from xferlib.sim.detector import Detector
+from xferlib.sim.pool import Pool
 from xferlib.sim.reports import Hazard, Race
 
 PROGRAMS = 2400
@@ -37,18 +38,21 @@ def study(seeds: range) -> tuple[list[int], list[int], int]:
             nondeterministic += 1
             if not reported:
                 missed.append(seed)
-        elif not all(_is_dead_write(race) for race in reported):
+        elif not all(_cannot_be_seen(race, steps) for race in reported):
             flagged.append(seed)
     return missed, flagged, nondeterministic
 
 
-def _is_dead_write(race: Race) -> bool:
-    """Two unordered writes whose bytes are overwritten before anyone reads them.
+def _cannot_be_seen(race: Race, steps: list[Step]) -> bool:
+    """The two reasons why a program without a second outcome is flagged.
 
-    The one reason why a program without a second outcome is flagged: which write wins cannot be seen
-    in this program, but only because nobody looks.
+    Two unordered writes whose bytes are overwritten before anyone reads them: which one wins cannot be seen, but only
+    because nobody looks. And an array that dies while a stream other than its memory's uses it, where the memory
+    happens to be used next by that very stream.
     """
-    return race.hazard in (Hazard.WRITE_AFTER_WRITE, Hazard.HOST_WRITE)
+    if race.hazard is Hazard.USE_AFTER_FREE:
+        return sets_elsewhere(steps)
+    return race.hazard in (Hazard.WRITE_AFTER_WRITE, Hazard.HOST_WRITE, Hazard.MEMORY_REUSED)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -70,10 +74,15 @@ def test_the_study_notices_a_detector_that_forgets_reads(monkeypatch: pytest.Mon
     assert study(range(300))[0]
 
 
+def test_the_study_notices_a_pool_that_forgets_who_uses_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pool, "take", lambda *_: None)
+    assert study(range(300))[0]
+
+
 def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     from xferlib.sim.machine import Machine
 
-    order = Machine._order
+    order = Machine.order
 
     def ignorant(self: Machine, stream: object, host: object) -> object:
         before = dict(stream.clock)
@@ -84,5 +93,5 @@ def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: 
         stream._seen.clear()
         return after
 
-    monkeypatch.setattr(Machine, "_order", ignorant)
+    monkeypatch.setattr(Machine, "order", ignorant)
     assert study(range(300))[1]

@@ -23,6 +23,8 @@ def test_it_holds_what_a_list_of_bytes_holds(changes: list[tuple[tuple[int, int]
         found.update(start, stop, change)
         model[start:stop] = [change(state) for state in model[start:stop]]
         assert [found.at(position) for position in range(LENGTH)] == model
+        within = found.within(start, stop)
+        assert within == [each for each in found.segments() if each[0] < stop and start < each[1]]
 
 
 @given(updates)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+import xferlib as xl
+from xferlib import sim
 from xferlib.errors import DeviceMemoryError
 from xferlib.sim import addresses
 from xferlib.sim.machine import Machine
@@ -35,6 +37,7 @@ class Program:
         self.device = machine.devices[0]
         self.legacy = machine.streams[self.device].legacy
         self.memory = machine.allocate(8, self.legacy)
+        self.memory.block.note_initialised()
         self.log: list[str] = []
 
     def stream(self, kind: StreamKind = NON_BLOCKING) -> SimStream:
@@ -157,6 +160,27 @@ def test_a_wait_for_an_event_never_recorded_does_nothing_and_the_report_says_so(
     assert "had not been recorded" in race.hint
 
 
+@pytest.mark.parametrize("waiter", ["stream", "legacy", "host", "poll"])
+def test_an_event_never_recorded_orders_nothing_whoever_waits_for_it(waiter: str) -> None:
+    with xl.use_backend("sim"), sim.check("log") as checked:
+        x = xl.zeros(16)
+        xl.synchronize()
+        one, two = xl.Stream(non_blocking=False), xl.Stream(non_blocking=False)
+        event = xl.Event()
+        with one:
+            x += 1.0
+        if waiter == "host":
+            event.synchronize()
+        elif waiter == "poll":
+            assert event.is_done
+        else:
+            (two if waiter == "stream" else xl.current_stream()).wait(event)
+        with two:
+            x += 1.0
+        (race,) = checked.races
+        assert race.hazard is Hazard.READ_AFTER_WRITE
+
+
 def test_a_wait_orders_what_follows_it_only(program: Program) -> None:
     one, two = program.stream(), program.stream()
     program.write(one)
@@ -194,10 +218,40 @@ def test_synchronising_another_stream_orders_nothing(program: Program) -> None:
     assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
 
 
-def test_synchronising_the_legacy_stream_is_no_barrier_by_itself(program: Program) -> None:
-    blocking = program.stream(BLOCKING)
+@pytest.mark.parametrize("kind", [BLOCKING, StreamKind.PER_THREAD])
+def test_synchronising_the_legacy_stream_waits_for_blocking_streams(program: Program, kind: StreamKind) -> None:
+    """As measured on an H200: behind a kernel of a second on a blocking stream it takes that second."""
+    blocking = program.stream(kind)
     program.write(blocking)
     program.machine.waits.synchronize_stream(program.legacy)
+    assert program.log == ["write"]
+    program.write(program.stream())
+    assert program.hazards == []
+
+
+def test_synchronising_the_legacy_stream_does_not_wait_for_non_blocking_streams(program: Program) -> None:
+    program.write(program.stream(NON_BLOCKING))
+    program.machine.waits.synchronize_stream(program.legacy)
+    assert program.log == []
+    program.write(program.stream())
+    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
+
+
+def test_synchronising_a_blocking_stream_does_not_wait_for_the_legacy_stream(program: Program) -> None:
+    """Nothing was enqueued on it behind the legacy stream's work: on an H200 it takes no time."""
+    blocking = program.stream(BLOCKING)
+    program.write(program.legacy)
+    program.machine.waits.synchronize_stream(blocking)
+    assert program.log == []
+    program.write(program.stream())
+    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
+
+
+def test_synchronising_the_legacy_stream_of_another_device_orders_nothing(make_machine: Make) -> None:
+    machine = make_machine(devices=2)
+    program = Program(machine)
+    program.write(program.stream(BLOCKING))
+    machine.waits.synchronize_stream(machine.streams[machine.devices[1]].legacy)
     assert program.log == []
 
 
@@ -249,6 +303,7 @@ def test_memory_freed_while_another_stream_reads_it_is_reported(program: Program
 def test_a_declared_user_may_still_read_freed_memory(program: Program) -> None:
     owner, reader = program.stream(), program.stream()
     program.memory = program.machine.allocate(8, owner)
+    program.memory.block.note_initialised()
     program.memory.users[reader.key] = reader
     program.read(reader)
     program.memory = program.machine.allocate(8, owner)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import sim
+from xferlib import _handover, sim
+from xferlib._workers import Job
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
 
@@ -168,13 +169,14 @@ def test_a_path_that_loses_a_wait_is_found_out(
     assert not is_right
 
 
-def test_transfers_of_other_backends_are_not_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xferlib import _handover
-
+def test_transfers_of_other_backends_are_not_put_off() -> None:
     with xl.use_backend("sim"):
-        xl.empty(1)
-    begun: list[str] = []
-    assert _handover.begun(lambda: begun.append("now"), X, "cuda", is_source=True) is None
-    assert begun == ["now"]
-    assert _handover.begun(lambda: begun.append("later"), X, "sim", is_source=True) is not None
-    assert begun == ["now"]
+        device = xl.empty(X.shape, X.dtype)
+        stream = xl.current_stream()._raw
+        job = Job(1, lambda take: pytest.fail("begun") if take() < 0 else None)
+        ends = _handover.Ends(X, xl.get_backend().view(device), stream, is_upload=True)
+        assert _handover.postponed(job, ends, "cuda") is None
+        later = _handover.postponed(job, ends, "sim")
+        assert later is not None
+        assert not job.is_over
+        later.drop()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._array import ArrayInfo
-from xferlib.sim import ranges
+from xferlib.sim import equivalents, ranges
 from xferlib.sim.operations import Spans
 from xferlib.sim.reports import SimError
 
@@ -133,20 +133,28 @@ class SimArray:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> NoReturn:
-        module = f"get_array_module(x).{ufunc.__name__}"
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray:
+        name = equivalents.operator_of(ufunc)
+        if name is not None and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
+            # `numpy.float64(2) + x`: the operator of a NumPy scalar, which asks here what to do.
+            result: SimArray = getattr(_namespace(), name)(inputs[0][()], inputs[1])
+            return result
+        remedy = equivalents.instead_of(ufunc)
         if any(isinstance(each, np.ndarray) for each in inputs):
-            moved = f"xferlib.to_device(x, device={str(self.device)!r})"
-            remedy = f"move the NumPy array there with {moved}, or use {module}"
-        else:
-            remedy = f"use {module}, or xferlib.to_host(x) first"
+            remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
         raise ImplicitCopyError(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
-        raise ImplicitCopyError(
-            f"numpy.{function.__name__} was given an array of {self.device}; use "
-            f"get_array_module(x).{function.__name__}, or xferlib.to_host(x) first"
-        )
+        name = f"{function.__module__}.{function.__name__}"
+        raise ImplicitCopyError(f"{name} was given an array of {self.device}; {equivalents.instead_of(function)}")
+
+    def item(self) -> NoReturn:
+        """Refused: it would copy to the host."""
+        self._refuse("x.item()", "xferlib.to_host(x).item()")
+
+    def tolist(self) -> NoReturn:
+        """Refused: it would copy to the host."""
+        self._refuse("x.tolist()", "xferlib.to_host(x).tolist()")
 
     def __float__(self) -> float:
         self._refuse("float(x)", "float(xferlib.to_host(x))")
@@ -172,7 +180,7 @@ class SimArray:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 
-    # --- operators: see `xferlib.sim.operators` for the others
+    # --- operators and methods: see `xferlib.sim.operators` for the others
 
     def _do(self, name: str, *args: Any) -> SimArray:
         result: SimArray = getattr(_namespace(), name)(self, *args)
@@ -193,6 +201,13 @@ class SimArray:
         return self
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element
+
+
+def _is_scalar(operand: Any, name: str) -> bool:
+    """Whether the left operand is a NumPy scalar; for a comparison NumPy has made an array without axes of it."""
+    if name in equivalents.COMPARISONS and type(operand) is np.ndarray:
+        return operand.ndim == 0
+    return isinstance(operand, np.generic)
 
 
 @cache

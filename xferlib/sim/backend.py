@@ -55,7 +55,7 @@ class SimBackend(Backend):
     pinned_domain = "sim"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        peer_copy=True, kernels=True, namespace=True, strided=True,
+        peer_copy=True, kernels=True, namespace=True, strided=True, small_at_once=False,
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from xferlib.kernels.prepared import HostCall
 from xferlib.sim import current, kernels
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.memory import Block
+from xferlib.sim.streams import SimStream
 
 
 class Borrowed:
@@ -49,10 +50,7 @@ class SimCall(HostCall):
         reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
         writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
         kernels.launch(self.name, lambda: plan.run(operands), reads, writes)
-        stream = current.stream(self.device)
-        for array in (*reads, *writes):  # as on CUDA: an array of another stream outlasts the kernel
-            if array.allocation.block.stream is not stream:
-                array.allocation.users[stream.key] = stream
+        _declare((*reads, *writes), current.stream(self.device))
         return self._returned(results)
 
 
@@ -63,6 +61,15 @@ def reduce(
     sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
     reads = [each for each in args if isinstance(each, SimArray)]
     kernels.launch(name, lambda: run(sources, targets), reads, list(results))
+    arrays = (*reads, *results)
+    _declare(arrays, current.stream(arrays[0].device))
+
+
+def _declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
+    """As on CUDA: an array of another stream outlasts the kernels that xferlib itself runs on it."""
+    for array in arrays:
+        if array.allocation.block.stream is not stream:
+            array.allocation.users[stream.key] = stream
 
 
 def stand_in(
@@ -81,6 +88,7 @@ def stand_in(
             operands[number] = memory = each.memory().view()
             memory.flags.writeable = any(each is other for other in written)  # as the compiler would say
     if arrays:
-        kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream)
+        kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
+        _declare(arrays, stream.stream)
     else:
         function(*operands)

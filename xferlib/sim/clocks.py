@@ -138,3 +138,8 @@ class Participant:
         for key in keys:
             self.clock.pop(key, None)
             self._seen.pop(key, None)
+
+
+RETIRED = Participant(-1, "")
+"""Stands for whatever everybody is ordered behind."""
+RETIRED.is_retired = True

@@ -29,7 +29,18 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
         def run() -> None:
             target[:] = values
 
-        machine.enqueue(stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes)
+        moves = into.block.device is not None and source.block.device is not None
+        void = source.block.void(source) if moves and source.block.has_void else None
+        copied = machine.enqueue(
+            stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
+        )
+        if void is not None and machine.detector.is_on:  # quiet: whoever uses the copy is told
+            into.block.note_void(into, copied, None if void.all() else void)
+
+
+def _is_void(span: Span) -> bool:
+    void = span.block.void(span)
+    return void is not None and bool(void.all())
 
 
 def _kind(into: Span, source: Span) -> tuple[str, Lane]:
@@ -104,9 +115,13 @@ def _copy_strided(
         def run() -> None:
             target[...] = values
 
-        machine.enqueue(
+        reads = ranges.strided_spans(source.block, source.start, shape, come, itemsize)
+        writes = ranges.strided_spans(into.block, into.start, shape, to, itemsize)
+        is_void = source.block.has_void and all(_is_void(span) for span in reads)
+        copied = machine.enqueue(
             stream, "strided copy", run,
-            reads=ranges.strided_spans(source.block, source.start, shape, come, itemsize),
-            writes=ranges.strided_spans(into.block, into.start, shape, to, itemsize),
-            nbytes=2 * target.size * itemsize,
+            reads=reads, writes=writes, nbytes=2 * target.size * itemsize, uses_values=not is_void,
         )  # fmt: skip
+        if is_void and machine.detector.is_on:
+            for span in writes:
+                span.block.note_void(span, copied)

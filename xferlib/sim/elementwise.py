@@ -6,7 +6,7 @@ What dtypes decide is asked of NumPy once a function, with arrays of no elements
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,11 @@ def unary(name: str) -> Callable[[SimArray], SimArray]:
     return operate
 
 
+def _empties(operands: Sequence[Any]) -> list[Any]:
+    """What NumPy tells the dtype of a result from: arrays without elements, and scalars as they are."""
+    return [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
+
+
 class _Pair:
     """A function of two operands, at least one of them an array: what their dtypes and shapes decide."""
 
@@ -82,8 +87,9 @@ class _Pair:
         found = self._known.get(kinds)
         if found is None or (kinds[0] is int and not 0 <= one < 128) or (kinds[1] is int and not 0 <= two < 128):
             kernels.common_device(self.name, (one, two))
-            empties = [np.empty(0, each.info.dtype) if type(each) is SimArray else each for each in (one, two)]
-            found = self.function(*empties).dtype  # which refuses a number that the dtype cannot hold: few do below 128
+            found = self.function(
+                *_empties((one, two))
+            ).dtype  # which refuses a number that the dtype cannot hold: few do below 128
             self._known[kinds] = found
         return found
 
@@ -107,7 +113,7 @@ def common_shape(name: str, *arrays: SimArray) -> tuple[int, ...]:
 
 
 def binary(name: str) -> Callable[[Any, Any], SimArray]:
-    """The function of that name, of two arrays or an array and a Python number."""
+    """The function of that name, of two arrays or an array and a number, of Python or of NumPy."""
     pair = _Pair(name)
 
     def operate(x1: Any, x2: Any, /) -> SimArray:
@@ -165,8 +171,7 @@ def where(condition: SimArray, x1: Any, x2: Any, /) -> SimArray:
     operands = (condition, x1, x2)
     device = kernels.common_device("where", operands)
     arrays = [each for each in operands if isinstance(each, SimArray)]
-    empties = [np.empty(0, each.dtype) if isinstance(each, SimArray) else each for each in operands]
-    dtype = np.where(*empties).dtype
+    dtype = np.where(*_empties(operands)).dtype
     out = kernels.new(common_shape("where", *arrays), dtype, device)
     kernels.launch("where", _run(np.where, *kernels.memories(operands), out=out.memory()), arrays, (out,))
     return out
@@ -225,7 +230,11 @@ def deviation(name: str) -> Callable[..., SimArray]:
 
 def clip(x: SimArray, /, min: Any = None, max: Any = None) -> SimArray:  # noqa: A002 - the Array API's names
     """Values limited to ``min .. max``; None: no limit."""
-    limits = tuple(each for each in (min, max) if each is not None)
-    bound = lambda a, *ends: np.clip(a, ends[0] if min is not None else None, ends[-1] if max is not None else None)
-    arrays = [each for each in (x, *limits) if isinstance(each, SimArray)]
-    return kernels.deferred("clip", bound, (x, *limits), common_shape("clip", *arrays), x.dtype)
+    operands = (x, *(each for each in (min, max) if each is not None))
+
+    def bound(a: Any, *ends: Any) -> Any:
+        return np.clip(a, ends[0] if min is not None else None, ends[-1] if max is not None else None)
+
+    kernels.common_device("clip", operands)
+    arrays = [each for each in operands if isinstance(each, SimArray)]
+    return kernels.deferred("clip", bound, operands, common_shape("clip", *arrays), bound(*_empties(operands)).dtype)

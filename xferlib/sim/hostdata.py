@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xferlib._site import Site, user_site
+from xferlib._site import user_call
 from xferlib.sim.memory import POISON, poison
 from xferlib.sim.operations import Action, Operation, Span
-from xferlib.sim.reports import Access, Hazard, Race
+from xferlib.sim.reports import Access, Hazard, Race, change_between, waits_of_host
 
 if TYPE_CHECKING:
     from xferlib._layout import HostArray
@@ -63,9 +63,9 @@ def watch(machine: Machine, operation: Operation) -> None:
         written = [span for span in poisoned if is_on and not _is_poison(span)]
         run()
         for span in changed:
-            machine.detector.report(_changed(Hazard.SOURCE_CHANGED, operation, span))
+            machine.detector.report(change_between(Hazard.SOURCE_CHANGED, operation, _where(span)))
         for span in written:
-            machine.detector.report(_changed(Hazard.TARGET_CHANGED, operation, span))
+            machine.detector.report(change_between(Hazard.TARGET_CHANGED, operation, _where(span)))
 
     operation.run = checked
 
@@ -76,17 +76,8 @@ def _meets(span: Span, pending: dict[Operation, tuple[int, int]]) -> bool:
     return any(begin < stop and start < end for begin, end in pending.values())
 
 
-def _changed(hazard: Hazard, operation: Operation, span: Span) -> Race:
-    now = user_site()
-    return Race(
-        hazard=hazard,
-        first=Access.of(operation),
-        second=Access("a write by the host", "the host", Site(now.file, now.line, f"{now.function}, or before it")),
-        memory=f"bytes {span.start} to {span.stop} of {span.block.where}",
-        missing=f"the host did not wait for the copy of {operation.site} before it wrote",
-        remedy="stream.synchronize(), or event.synchronize() of an event recorded after the copy, before the write; "
-        "without stream=, to_device returns when the source may be written",
-    )
+def _where(span: Span) -> str:
+    return f"bytes {span.start} to {span.stop} of {span.block.where}"
 
 
 def _sum(span: Span) -> int:
@@ -95,22 +86,27 @@ def _sum(span: Span) -> int:
 
 def _is_poison(span: Span) -> bool:
     data = span.block.data[span.start : span.stop]
-    return bool((data[0::2] == _PATTERN[0]).all() and (data[1::2] == _PATTERN[1]).all()) or data.nbytes % 2 == 1
+    even = data.nbytes & ~1
+    is_whole = bool((data[0:even:2] == _PATTERN[0]).all() and (data[1:even:2] == _PATTERN[1]).all())
+    return is_whole and bool((data[even:] == _PATTERN[1]).all())
 
 
-def touch(machine: Machine, data: HostArray, *, is_write: bool) -> None:
-    """The host reads or writes an array: checked if its memory is page-locked."""
-    low, high = np.lib.array_utils.byte_bounds(data)
+def touch(machine: Machine, data: HostArray, *, is_write: bool, is_declared: bool) -> None:
+    """The host reads or writes an array: checked if its memory is page-locked, or a transfer uses it.
+
+    Args:
+        is_declared: The program says so; else a blocking transfer does it.
+    """
     with machine.lock:
-        machine.settle()
-        machine.engine.linger()
-        block = machine.memory.find(low)
-        if block is None or high == low or not machine.detector.is_on:
+        if is_declared:
+            machine.settle()
+            machine.engine.linger()
+        elif machine.staging.is_clear(data):
             return
-        host = machine.hosts.current()
-        action = Action("a write" if is_write else "a read", host, user_site())
-        span = (Span(block, low - block.pointer, min(high - block.pointer, block.nbytes)),)
-        machine.detector.check(action, host.clock, () if is_write else span, span if is_write else ())
+        if machine.detector.is_on:
+            host = machine.hosts.current()
+            action = Action("a write" if is_write else "a read", host, *user_call())
+            machine.staging.check(action, host.clock, data, is_write=is_write)
 
 
 def report_touches(machine: Machine, guard: PageGuard) -> None:
@@ -122,8 +118,8 @@ def report_touches(machine: Machine, guard: PageGuard) -> None:
                 hazard=Hazard.HOST_WRITE if touch.is_write else Hazard.HOST_READ,
                 first=Access.of(touch.operation),
                 second=Access("a write" if touch.is_write else "a read or a write", "the host", touch.site),
-                memory=f"bytes {touch.span.start} to {touch.span.stop} of {touch.span.block.where}",
+                memory=_where(touch.span),
                 missing=f"the host does not wait for {touch.operation.participant.label}",
-                remedy=f"stream.synchronize(), or the transfer's result(), before {touch.site.file}:{touch.site.line}",
+                remedy=waits_of_host(touch.operation, f"before {touch.site.file}:{touch.site.line}"),
             )
         )

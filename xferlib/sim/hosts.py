@@ -10,12 +10,19 @@ not decide, by luck of timing, whether the user's missing wait is reported.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from xferlib.sim.clocks import Clock, KeptClock, Participant, Roll, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from xferlib._handover import Ends, Postponed, ReadAhead
+    from xferlib._layout import HostArray
+    from xferlib._site import Place
+    from xferlib._workers import Job
+    from xferlib.sim.streams import SimEvent, SimStream
 
 
 class HostThread(Participant):
@@ -26,6 +33,38 @@ class HostThread(Participant):
     def __init__(self, key: int, label: str) -> None:
         super().__init__(key, label)
         self.time_s = 0.0
+
+
+class Stager(HostThread):
+    """Who stages one transfer: a thread that is as late as the contract allows.
+
+    Attributes:
+        copies: The transfer's copies on the device: a participant of its own, since neither the stream nor
+            the staging comes after them before all are enqueued.
+        stream: Carries them.
+        place, call: Where the transfer was asked for, and by which function.
+        recorded: The last event recorded while it staged.
+    """
+
+    __slots__ = ("call", "copies", "place", "recorded", "stream")
+
+    def __init__(self, roll: Roll, stream: SimStream, place: Place, call: str) -> None:
+        super().__init__(roll.enter(), "a thread of xferlib")
+        self.copies = Copies(roll.enter(), stream)
+        self.stream = stream
+        self.place = place
+        self.call = call
+        self.recorded: SimEvent | None = None
+
+
+class Copies(Participant):
+    """The copies of one transfer that threads stage."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, key: int, stream: SimStream) -> None:
+        super().__init__(key, stream.label)
+        self.stream = stream
 
 
 class Handover(KeptClock):
@@ -47,12 +86,16 @@ class Hosts:
         self._roll = roll
         self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
         """What the machine makes of a staging chunk filled or emptied."""
-        self.put_off: Callable[..., Any] = lambda begin, host, is_source: begin()
+        self.put_off: Callable[[Job, Ends], Postponed]
         """What the machine makes of a transfer about to be staged by threads."""
+        self.ahead: Callable[[list[HostArray]], ReadAhead]
+        """What the machine makes of a batch that may be read before it is handed out."""
+        self.touch: Callable[..., None]
+        """What the machine makes of a host array that a blocking transfer reads or writes."""
         self.main = HostThread(roll.enter(), "the host")
         self._own: dict[int, HostThread] = {}
         self._ended = HostThread(roll.enter(), "host threads that have ended")
-        self.over: list[HostThread] = []
+        self.over: list[Participant] = []
         """Threads that have ended and are not forgotten yet."""
         self._lock = threading.Lock()
 
@@ -87,9 +130,31 @@ class Hosts:
             return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._roll)
         return Handover(dict(host.clock), host.time_s, self._roll)
 
-    def postpone(self, begin: Callable[[], None], host: Any, *, is_source: bool) -> Any:
+    @contextmanager
+    def acting(self, stager: Stager) -> Iterator[None]:
+        """The calling thread does a transfer's work in that participant's name."""
+        ident = threading.get_ident()
+        before = self._own.get(ident)
+        self._own[ident] = stager
+        try:
+            yield
+        finally:
+            if before is None:
+                del self._own[ident]
+            else:
+                self._own[ident] = before
+
+    def postpone(self, job: Job, ends: Ends) -> Postponed:
         """A transfer is to be given to threads that stage it."""
-        return self.put_off(begin, host, is_source=is_source)
+        return self.put_off(job, ends)
+
+    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
+        """Arrays of the host may be read from now on, until they are handed out."""
+        return self.ahead(hosts)
+
+    def touched(self, host: HostArray, *, is_write: bool) -> None:
+        """The calling thread reads or writes a host array, for a blocking transfer."""
+        self.touch(host, is_write=is_write, is_declared=False)
 
     def staged(self, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""

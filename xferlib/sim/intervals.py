@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -22,7 +22,7 @@ class IntervalMap(Generic[S]):
     def __init__(self, nbytes: int, initial: S) -> None:
         self.nbytes = nbytes
         self.is_cut = False
-        """Whether there may be more than one segment."""
+        """Whether there may be more than one segment; the owner may say so too, of what it keeps beside it."""
         self._starts = [0]
         self._states: list[S] = [initial]
 
@@ -33,6 +33,21 @@ class IntervalMap(Generic[S]):
         """Each segment as (start, stop, state)."""
         stops = [*self._starts[1:], self.nbytes]
         return zip(self._starts, stops, self._states, strict=True)
+
+    def within(self, start: int, stop: int) -> list[tuple[int, int, S]]:
+        """The segments that have a byte of ``start .. stop``, each as (start, stop, state)."""
+        starts = self._starts
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        stops = [*starts[first + 1 : last + 1], self.nbytes]
+        return list(zip(starts[first:last], stops, self._states[first:last], strict=False))
+
+    def restart(self, state: S) -> None:
+        """Every byte has that state."""
+        self._starts, self._states, self.is_cut = [0], [state], False
+
+    def states(self) -> list[S]:
+        """The state of each segment."""
+        return self._states
 
     def at(self, position: int) -> S:
         """The state of one byte."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _registry
+from xferlib import _array, _registry
 from xferlib._array import ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.errors import LayoutError, MixedBackendsError, UnsupportedArrayError
@@ -42,7 +42,7 @@ def check_writable(name: str, array: SimArray) -> None:
 
 
 def common_device(name: str, operands: Sequence[Any]) -> Device:
-    """The one device of all arrays among ``operands``; Python scalars mix.
+    """The one device of all arrays among ``operands``; Python and NumPy scalars mix.
 
     Raises:
         MixedDevicesError: Arrays of two devices.
@@ -56,22 +56,31 @@ def common_device(name: str, operands: Sequence[Any]) -> Device:
                 first = each
             elif each.info.device is not first.info.device:
                 raise _registry.mixed_devices(name, ("one argument", first.info), ("another", each.info))
-        elif type(each) not in _SCALARS:
+        elif type(each) not in _SCALARS and not is_scalar(each):
             _refuse(name, each, next((a for a in operands if isinstance(a, SimArray)), None))
     if first is None:
         raise UnsupportedArrayError(f"{name}: no argument is an array; make one with xferlib.to_device(x)")
     return first.info.device
 
 
+def is_scalar(value: Any) -> bool:
+    """Whether it is a NumPy scalar of a dtype that devices have: a number with a dtype (NEP 50), not a host array."""
+    return isinstance(value, np.generic) and value.dtype.name in _array.DTYPES
+
+
 def _refuse(name: str, operand: Any, beside: SimArray | None) -> None:
     place = f", device={str(beside.info.device)!r}" if beside is not None else ""
-    if _registry.backend_of(operand) is not None:
+    if _registry.backend_of(operand) is not None and not isinstance(operand, np.generic):
         raise MixedBackendsError(
             f"{name}: a {type(operand).__module__}.{type(operand).__name__} meets an array of a simulated device; move "
             f"it there first: xferlib.to_device(x{place})"
         )
+    if isinstance(operand, np.generic):
+        raise UnsupportedArrayError(
+            f"{name}: devices have no dtype {operand.dtype}; convert the number first, as with numpy.float64(x)"
+        )
     raise UnsupportedArrayError(
-        f"{name}: {type(operand).__name__} is neither an array nor a Python number; xferlib.to_device(x{place}) makes "
+        f"{name}: {type(operand).__name__} is neither an array nor a number; xferlib.to_device(x{place}) makes "
         "an array of it"
     )
 
@@ -87,18 +96,23 @@ def launch(
     reads: Sequence[SimArray],
     writes: Sequence[SimArray],
     on: SimStream | None = None,
+    *,
+    uses_values: bool = True,
 ) -> None:
-    """Enqueue an operation; on the current stream of its arrays' device if none is named."""
+    """Enqueue an operation; on the current stream of its arrays' device if none is named.
+
+    ``uses_values``: what it reads must have been written; False where it may not need all of that.
+    """
     simulator = current.simulator()
     stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
-    read, written = _bytes(reads), _bytes(writes)
+    read, written = spans_of(reads), spans_of(writes)
     nbytes = 0
     for array in (*reads, *writes):
         nbytes += array.memory().nbytes
-    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes)
+    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes, uses_values=uses_values)
 
 
-def _bytes(arrays: Sequence[SimArray]) -> Spans:
+def spans_of(arrays: Sequence[SimArray]) -> Spans:
     """The bytes of arrays."""
     if len(arrays) == 1:
         return arrays[0].spans()
@@ -143,18 +157,23 @@ def immediate(
         found = function(*inputs)
         results.extend(np.array(each) for each in (found if isinstance(found, tuple) else (found,)))
 
-    simulated, stream = current.machine(), current.stream(device)
-    nbytes = sum(each.info.nbytes for each in arrays)
-    with simulated.lock:
-        operation = simulated.enqueue(stream, name, run, reads=_bytes(arrays), nbytes=nbytes)
-        simulated.engine.force(operation)
+    stream = current.stream(device)
+    now(name, stream, run, spans_of(arrays), nbytes=sum(each.info.nbytes for each in arrays))
     if waits:
-        simulated.waits.synchronize_stream(stream)
-    outputs = tuple([_stored(name, result, device) for result in results])
+        current.machine().waits.synchronize_stream(stream)
+    outputs = tuple([stored(name, result, device) for result in results])
     return outputs if len(outputs) > 1 else outputs[0]
 
 
-def _stored(name: str, result: HostArray, device: Device) -> SimArray:
+def now(name: str, stream: SimStream, run: Callable[[], object], reads: Spans, *, nbytes: int = 0) -> None:
+    """Enqueue an operation that reads, and carry it out."""
+    simulated = current.machine()
+    with simulated.lock:
+        simulated.engine.force(simulated.enqueue(stream, name, run, reads=reads, nbytes=nbytes))
+
+
+def stored(name: str, result: HostArray, device: Device) -> SimArray:
+    """A new array of values that an operation has computed."""
     out = new(result.shape, result.dtype, device)
     into = out.memory()
 

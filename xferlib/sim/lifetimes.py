@@ -15,6 +15,7 @@ from xferlib._site import place as here
 from xferlib.sim.clocks import Joined
 from xferlib.sim.memory import Block, poison
 from xferlib.sim.operations import Action, Operation
+from xferlib.sim.pool import Former, last_users
 from xferlib.sim.streams import SimEvent, SimStream
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(before, machine.hosts, events.values())
+            clock = Joined(before, machine.hosts, events.values(), block.left)
+            undeclared = before if not users else [stream, *before[1 + len(users) :]]
+            if block.nbytes and machine.detector.is_on and (still := last_users(block, undeclared)):
+                stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
             free = Operation("free", stream, place, (), (), None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
@@ -117,7 +121,8 @@ class Lifetimes:
             stream.is_retired = True
             machine.streams[stream.device].remove(stream)
         machine.roll.leave(keys)
-        for participant in (*machine.hosts, *(s for each in machine.streams.values() for s in each.every)):
+        pending = (each for postponed in machine.staging.postponed for each in postponed.participants())
+        for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)
         for each in machine.streams.values():
             for stream in each.every:

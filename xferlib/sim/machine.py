@@ -6,6 +6,7 @@ engine. The layers below know nothing of each other; this file is where they mee
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -14,22 +15,22 @@ from typing import TYPE_CHECKING
 
 from xferlib import _device
 from xferlib._site import place as here
-from xferlib._site import user_site
+from xferlib._site import site_of, user_call, user_site
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim import addresses, hostdata, schedules
 from xferlib.sim.clocks import Roll
 from xferlib.sim.detector import Detector
 from xferlib.sim.engine import Engine
-from xferlib.sim.hosts import Hosts, HostThread
+from xferlib.sim.hosts import Hosts, HostThread, Stager
 from xferlib.sim.injection import Fault, Faults, Point
 from xferlib.sim.lanes import Timeline
 from xferlib.sim.lifetimes import Allocation, Lifetimes
 from xferlib.sim.memory import Block, Memory
-from xferlib.sim.operations import Action, Operation, Spans
+from xferlib.sim.operations import Action, Operation, Spans, on_host
 from xferlib.sim.profile import HOST, Lane
-from xferlib.sim.reports import UNRECORDED, RaceError
+from xferlib.sim.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
 from xferlib.sim.settings import Settings
-from xferlib.sim.staging import Staging
+from xferlib.sim.staging import Staging, SummedBatch
 from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
 from xferlib.sim.waits import Waits
 
@@ -60,7 +61,10 @@ class Machine:
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
         self.hosts.stage = self._stage
-        self.hosts.put_off = Staging(self).postpone
+        self.staging = Staging(self)
+        self.hosts.put_off = self.staging.postpone
+        self.hosts.ahead = functools.partial(SummedBatch, self)
+        self.hosts.touch = self.host_access
         self.guard: PageGuard | None = None
         self.faults = Faults()
         self.timeline = Timeline(settings.profile, keeps=False)
@@ -125,7 +129,9 @@ class Machine:
         """A new stream."""
         with self.lock:
             self.enter()
-            stream = SimStream(self.roll.enter(), device, kind, user_site(), priority)
+            place, call = user_call()
+            is_own = call in TRANSFERS or call.startswith(OWN_STREAMS)
+            stream = SimStream(self.roll.enter(), device, kind, site_of(place), priority, is_own=is_own)
             self.streams[device].add(stream)
             return stream
 
@@ -137,7 +143,7 @@ class Machine:
                 streams[device] = self.stream(device, StreamKind.PER_THREAD)
             return streams[device]
 
-    def _order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
+    def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
         """Put what follows on ``stream`` behind what CUDA's rules put before it."""
         stream.join(host)
         if stream.time_s < host.time_s:
@@ -163,27 +169,38 @@ class Machine:
         writes: Spans = (),
         lane: Lane = KERNELS,
         nbytes: int = 0,
+        uses_values: bool = True,
     ) -> Operation:
-        """Enqueue an operation that reads and writes those bytes; ``run`` does it when its turn comes."""
+        """Enqueue an operation that reads and writes those bytes; ``run`` does it when its turn comes.
+
+        Args:
+            stream, name, run, reads, writes, lane, nbytes: What it is.
+            uses_values: Memory that nothing has written must not be among what it reads.
+        """
         with self.lock:
             is_kernel = lane is KERNELS
             host = self.enter(_LAUNCH if is_kernel else _COPY, stream.device, stream)
             detector, spans = self.detector, reads + writes
             if is_kernel:
                 device = stream.device
-                for block, _, _ in spans:
+                for block, _, _, _ in spans:
                     if block.device is not device and block.device is not None:
                         addresses.refuse_foreign(block, name, stream)
-            after = self._order(stream, host)
-            operation = Operation(name, stream, here(), reads, writes, run)
+            after = self.order(stream, host)
+            stager = host if type(host) is Stager else None
+            place, call = user_call() if stager is None else (stager.place, stager.call)
+            operation = Operation(name, stream, place, reads, writes, run, call)
             if detector.is_on:
                 try:
-                    detector.check(operation, stream.clock, reads, writes)
+                    if stager is None:
+                        detector.check(operation, stream.clock, reads, writes, uses_values=uses_values)
+                    else:  # what the copies do on the device was checked when they were asked for
+                        detector.check(operation, stream.clock, on_host(reads), on_host(writes))
                 except RaceError:
                     operation.tick = 0  # it will not be carried out: nothing later can collide with it
                     raise
-                for block, _, _ in spans:
-                    if block.shadow.is_cut and len(block.shadow) >= block.prune_at:
+                for block, _, _, _ in spans:
+                    if block.shadow.is_cut and block.is_long:
                         self._prune(block)
             if not is_kernel:
                 hostdata.watch(self, operation)
@@ -219,17 +236,20 @@ class Machine:
         """An event after the work on ``stream`` so far."""
         with self.lock:
             host = self.enter(Point.RECORD, stream.device)
-            after = self._order(stream, host)
+            after = self.order(stream, host)
             operation = Operation("record", stream, here(), (), (), None)
             stream.tail = operation
             self.engine.add(operation, after)
-            return SimEvent(stream, operation, self.roll, timing=timing)
+            event = SimEvent(stream, operation, self.roll, timing=timing)
+            if type(host) is Stager:
+                host.recorded = event
+            return event
 
     def wait(self, stream: SimStream, event: SimEvent) -> None:
         """Let what follows on ``stream`` wait for an event, as it was last recorded."""
         with self.lock:
             host = self.enter(Point.WAIT, stream.device)
-            after = self._order(stream, host)
+            after = self.order(stream, host)
             stream.learn(event.clock)
             stream.time_s = max(stream.time_s, event.time_s)
             operation = Operation("wait", stream, here(), (), (), None)
@@ -254,7 +274,11 @@ class Machine:
                     f"{nbytes} bytes do not fit on {stream.device}: {used} of {limit} bytes are in use; free arrays, "
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
-            return Allocation(self, self.memory.allocate(nbytes, stream.device, stream, here()))
+            block = self.memory.allocate(nbytes, stream.device, stream, here())
+            former = stream.pool.take(nbytes, self.hosts.main.clock)
+            if former is not None:
+                block.hand_over(former)
+            return Allocation(self, block)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and follow who touches it."""
@@ -267,9 +291,9 @@ class Machine:
         with self.lock:
             self.enter(point)
 
-    def host_access(self, data: HostArray, *, is_write: bool) -> None:
-        """The host reads or writes an array: checked if a device can reach its memory."""
-        hostdata.touch(self, data, is_write=is_write)
+    def host_access(self, data: HostArray, *, is_write: bool, is_declared: bool = True) -> None:
+        """The host reads or writes an array: checked if a device can reach its memory, or a transfer uses it."""
+        hostdata.touch(self, data, is_write=is_write, is_declared=is_declared)
 
     def _stage(self, host: HostThread, nbytes: int) -> None:
         with self.lock:

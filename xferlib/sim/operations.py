@@ -10,33 +10,56 @@ from xferlib._site import Place, Site, site_of
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Participant
     from xferlib.sim.memory import Block
+    from xferlib.sim.ranges import Form
 
 
 class Span(NamedTuple):
-    """Bytes of one block."""
+    """Bytes of one block, from ``start`` to before ``stop``: all of them, or those that ``form`` says."""
 
     block: Block
     start: int
     stop: int
+    form: Form = None
+
+    def __str__(self) -> str:
+        of = "bytes" if self.form is None else "some of bytes"
+        return f"{of} {self.start} to {self.stop} of {self.block.where}"
 
 
 Spans = tuple[Span, ...]
 
 
+def on_host(spans: Spans) -> Spans:
+    """Those in host memory."""
+    return tuple([span for span in spans if span.block.device is None])
+
+
 class Action:
     """Something that touched memory: ordered behind what its participant's clock held then."""
 
-    __slots__ = ("name", "participant", "place", "tick")
+    __slots__ = ("call", "is_void", "name", "participant", "place", "tick")
 
-    def __init__(self, name: str, participant: Participant, place: Place) -> None:
+    def __init__(self, name: str, participant: Participant, place: Place, call: str = "") -> None:
         self.name = name
         self.participant = participant
         self.place = place
+        self.call = call
+        """The function of xferlib's that the program called there."""
+        self.is_void = False
+        """What it wrote is no value: see `void`."""
         self.tick = participant.tick()
 
     @property
     def site(self) -> Site:
         return site_of(self.place)
+
+
+def void(action: Action) -> Action:
+    """The same write, of bytes that nothing had given a value: a copy of uninitialised memory."""
+    found = object.__new__(Action)
+    found.name, found.participant, found.place = action.name, action.participant, action.place
+    found.call, found.tick, found.is_void = action.call, action.tick, True
+    return found
 
 
 class Operation(Action):
@@ -53,9 +76,11 @@ class Operation(Action):
 
     def __init__(
         self, name: str, participant: Participant, place: Place, reads: Spans, writes: Spans,
-        run: Callable[[], object] | None,
+        run: Callable[[], object] | None, call: str = "",
     ) -> None:  # fmt: skip
         self.name = name
+        self.call = call
+        self.is_void = False
         self.participant = participant
         self.place = place
         self.tick = participant.tick()

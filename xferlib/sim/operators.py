@@ -1,11 +1,11 @@
-"""The operators of arrays: each the function of the Array API that it stands for."""
+"""The operators and methods of arrays: each the function of the Array API that it stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from xferlib.sim import elementwise, namespace
+from xferlib.sim import elementwise, namespace, shaping, whole
 from xferlib.sim.arrays import SimArray
 
 _BINARY = {
@@ -23,6 +23,43 @@ def _swapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: function(other, self)
 
 
+def _reduction(name: str) -> Callable[..., SimArray]:
+    function = getattr(namespace, name)
+
+    def method(self: SimArray, axis: Any = None, **options: Any) -> SimArray:
+        result: SimArray = function(self, axis=axis, **options)
+        return result
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"``{name}`` of the namespace, over ``axis``; options as there."
+    return method
+
+
+def _astype(self: SimArray, dtype: Any, *, copy: bool = True) -> SimArray:
+    """The elements as another dtype."""
+    return shaping.astype(self, dtype, copy=copy)
+
+
+def _reshape(self: SimArray, *shape: Any) -> SimArray:
+    """The elements in another shape, given as one tuple or as numbers: a view where strides allow."""
+    return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def _ravel(self: SimArray) -> SimArray:
+    """The elements along one axis: a view where strides allow."""
+    return shaping.reshape(self, -1)
+
+
+def _copy(self: SimArray) -> SimArray:
+    """The same elements in memory of their own, in C order."""
+    return shaping.reshape(self, self.shape, copy=True)
+
+
+def _dot(self: SimArray, other: SimArray) -> SimArray:
+    """Products summed over the last axis of this and the last but one, or the only one, of the other."""
+    return whole.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
+
+
 def install() -> None:
     """Give `SimArray` its operators, which are functions over it."""
     for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
@@ -32,3 +69,8 @@ def install() -> None:
             setattr(SimArray, f"__r{operator}__", _swapped(function))
     for operator, name in _BINARY.items():
         setattr(SimArray, f"__i{operator}__", elementwise.in_place(name))
+    for name in (*elementwise.REDUCTIONS, *elementwise.ACCUMULATIONS, *elementwise.DEVIATIONS):
+        if name != "count_nonzero":
+            setattr(SimArray, name, _reduction(name))
+    for method in (_astype, _reshape, _ravel, _copy, _dot):
+        setattr(SimArray, method.__name__.lstrip("_"), method)

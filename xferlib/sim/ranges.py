@@ -1,41 +1,186 @@
-"""Which bytes of a block an array occupies."""
+"""Which bytes of a block an operation touches, and whether two operations touch the same ones."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._array import ArrayInfo
-from xferlib.sim.memory import Block
 from xferlib.sim.operations import Span, Spans
 
-MOST_RUNS = 4096
-"""An array of more separate runs counts as its hull along the finest axes: then a column may seem to
-touch its neighbours."""
+if TYPE_CHECKING:
+    from xferlib.sim.memory import Block
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+MOST_WORK = 100_000
+"""Candidates that `numpy.shares_memory` may try, some milliseconds; beyond it both are listed element by element."""
+
+
+class Strided(NamedTuple):
+    """Equal runs of bytes at regular distances; the first one begins where the span does.
+
+    Equal for views that touch the same bytes, as far as the usual views are concerned: axes are sorted, positive,
+    and merged where one continues another.
+    """
+
+    run: int
+    """Bytes of one run."""
+    axes: tuple[tuple[int, int], ...]
+    """(stride in bytes, extent), the finest first."""
+
+
+class Cells:
+    """Equal runs of bytes anywhere in the span: what index arrays select.
+
+    Args:
+        run: Bytes of one cell.
+        find: Gives the cells' offsets in the block, in any order; called when they are first asked for.
+    """
+
+    __slots__ = ("_find", "_starts", "run")
+
+    def __init__(self, run: int, find: Callable[[], Offsets]) -> None:
+        self.run = run
+        self._find: Callable[[], Offsets] | None = find
+        self._starts: Offsets | None = None
+
+    @property
+    def starts(self) -> Offsets:
+        """The cells' offsets in the block, ascending, each once."""
+        if self._starts is None:
+            assert self._find is not None
+            self._starts = np.unique(self._find())
+            self._find = None  # with the index arrays that it holds
+        return self._starts
+
+
+Form = Strided | Cells | None
+"""How a span's bytes lie between its ends; None: all of them."""
 
 
 def spans(info: ArrayInfo, block: Block) -> Spans:
-    """The bytes of an array, as runs."""
+    """The bytes of an array."""
     start = info.pointer - block.pointer
     if info.is_c_contiguous:
         return (Span(block, start, start + info.nbytes),) if info.nbytes else ()
     return strided_spans(block, start, info.shape, info.strides, info.dtype.itemsize)
 
 
-def strided_spans(block: Block, start: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Spans:
-    """The bytes of elements ``start + sum(i * stride)`` of a block, as runs."""
+def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Spans:
+    """The bytes of elements ``start + sum(i * stride)`` of a block."""
     if 0 in shape:
         return ()
-    axes = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1 and stride)
-    start += sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True) if stride < 0)
+    stop = start + itemsize
+    axes: list[tuple[int, int]] = []
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent > 1 and stride:
+            if stride < 0:
+                stride = -stride
+                start -= (extent - 1) * stride
+            else:
+                stop += (extent - 1) * stride
+            axes.append((stride, extent))
+    if len(axes) > 1:
+        axes.sort()
     run = itemsize
-    count = math.prod(extent for _, extent in axes)
-    while axes and (axes[0][0] <= run or count > MOST_RUNS):
-        stride, extent = axes.pop(0)
-        run = max(run, (extent - 1) * stride + run)
-        count //= extent
-    offsets = np.zeros(1, np.int64)
+    kept: list[tuple[int, int]] = []
     for stride, extent in axes:
-        offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)
-    return tuple([Span(block, begin, begin + run) for begin in (np.sort(offsets) + start).tolist()])
+        if not kept and stride <= run:
+            run += (extent - 1) * stride
+        elif kept and kept[-1][0] * kept[-1][1] == stride:
+            kept[-1] = (kept[-1][0], kept[-1][1] * extent)
+        else:
+            kept.append((stride, extent))
+    return (Span(block, start, stop, Strided(run, tuple(kept)) if kept else None),)
+
+
+def meet(one: Span, two: Span) -> bool:
+    """Whether two spans of one block have a byte in common; exact for every form."""
+    if one.start >= two.stop or two.start >= one.stop:
+        return False
+    if one.form is None and two.form is None:
+        return True
+    if not isinstance(one.form, Cells) and not isinstance(two.form, Cells):
+        try:
+            return np.shares_memory(_view(one), _view(two), max_work=MOST_WORK)  # type: ignore[arg-type]  # any number
+        except np.exceptions.TooHardError:
+            pass
+    return first_met(*starts(one), two) is not None
+
+
+def first_met(cells: Offsets, run: int, span: Span) -> int | None:
+    """The index of a cell that has a byte of the span; None: no cell has.
+
+    Args:
+        cells: Ascending offsets of cells.
+        run: Bytes of each.
+        span: In the same block.
+    """
+    others, length = starts(span)
+    if len(others) > len(cells):  # look up the fewer among the more
+        found = np.searchsorted(others, cells - length, "right")
+        inside = found < len(others)
+        inside[inside] = others[found[inside]] < cells[inside] + run
+        return int(inside.argmax()) if inside.any() else None
+    found = np.searchsorted(cells, others - run, "right")  # the first cell that ends behind the other's begin
+    found = found[found < len(cells)] if (is_inside := found < len(cells)).all() else found[is_inside]
+    met = cells[found] < others[is_inside] + length
+    return int(found[met.argmax()]) if met.any() else None
+
+
+def starts(span: Span) -> tuple[Offsets, int]:
+    """The ascending offsets of a span's runs, and the bytes of each."""
+    form = span.form
+    if form is None:
+        return np.array([span.start], np.int64), span.stop - span.start
+    if isinstance(form, Cells):
+        return form.starts, form.run
+    offsets, is_ascending = np.array([span.start], np.int64), True
+    for stride, extent in form.axes:
+        is_ascending = is_ascending and stride > offsets[-1] - span.start
+        offsets = (offsets + (np.arange(extent) * stride)[:, None]).reshape(-1)
+    return offsets if is_ascending else np.unique(offsets), form.run
+
+
+def _view(span: Span) -> np.ndarray[Any, Any]:
+    """The span's bytes as NumPy has them; nobody looks at their values."""
+    return _lines(span, span.block.data, 0)
+
+
+def _lines(span: Span, data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
+    form = span.form
+    if form is None:
+        return data[span.start - origin : span.stop - origin]
+    assert isinstance(form, Strided)
+    shape = (*(extent for _, extent in form.axes), form.run)
+    strides = (*(stride for stride, _ in form.axes), 1)
+    return np.ndarray(shape, data.dtype, data, span.start - origin, strides)
+
+
+def bytes_of(span: Span, flags: Flags, origin: int = 0) -> Flags:
+    """What ``flags``, one for each byte of the block from ``origin`` on, say of a span's bytes."""
+    if isinstance(span.form, Cells):
+        return flags[_indices(span.form, origin)]
+    return _lines(span, flags, origin)
+
+
+def mark(span: Span, flags: Flags, value: bool) -> None:
+    """Set the flags of a span's bytes."""
+    if isinstance(span.form, Cells):
+        flags[_indices(span.form, 0)] = value
+    else:
+        _lines(span, flags, 0)[...] = value
+
+
+def _indices(cells: Cells, origin: int) -> Offsets:
+    return (cells.starts[:, None] + np.arange(-origin, cells.run - origin)).reshape(-1)
+
+
+def runs(flags: Flags) -> list[tuple[int, int]]:
+    """Where flags are set, as (start, stop)."""
+    edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))

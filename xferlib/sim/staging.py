@@ -1,7 +1,12 @@
-"""Transfers that threads stage, begun as late as anybody may count on: when somebody waits for them.
+"""Transfers that threads stage, begun as late as the contract allows: when the program waits for them.
+
+What such a transfer does to memory counts from the moment at which it was asked for, whatever its size. Its
+copies on the device are a participant of their own: ordered behind what its stream had then, and ahead of
+nothing until all of them are enqueued, which the program can only know by waiting for the transfer. Its
+staging is another one: it uses the host's memory from the call until the program has waited.
 
 A thread that is late reads a source that has been changed meanwhile, and fills a target that has been
-read before. So the source is summed when the transfer is asked for and again when its threads begin;
+read before. So the source is summed when the transfer is asked for and again when its staging begins;
 the target holds the pattern of uninitialised memory until then.
 """
 
@@ -9,89 +14,246 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xferlib._site import Site, user_site
+from xferlib._layout import address, share_memory
+from xferlib._site import user_call
+from xferlib.sim import ranges
+from xferlib.sim.clocks import Clock, Participant, joined
+from xferlib.sim.hosts import Stager
 from xferlib.sim.memory import POISON
-from xferlib.sim.reports import Access, Hazard, Race
+from xferlib.sim.operations import Action, Span, Spans
+from xferlib.sim.reports import Hazard, RaceError, change_between, race_between
+from xferlib.sim.streams import StreamHandle
 
 if TYPE_CHECKING:
+    from xferlib._handover import Ends
     from xferlib._layout import HostArray
+    from xferlib._workers import Job
     from xferlib.sim.machine import Machine
+    from xferlib.sim.memory import Block
 
 _MOST_POSTPONED = 32
 _POLLS = 64
+_READER = Participant(-1, "the host, for xferlib.prefetch")
+_READER.is_retired = True
 
 
 class PostponedStaging:
-    """One transfer whose threads have not begun."""
+    """One transfer whose staging has not begun."""
 
-    def __init__(self, machine: Machine, begin: Callable[[], None], host: HostArray, *, is_source: bool) -> None:
+    def __init__(self, machine: Machine, job: Job, ends: Ends) -> None:
+        assert isinstance(ends.stream, StreamHandle)
         self._machine = machine
-        self._begin: Callable[[], None] | None = begin
-        self._host: HostArray | None = host
-        self._nbytes = host.nbytes
-        self._is_source = is_source
-        self._site = user_site()
+        self._job: Job | None = job
+        self._ends: Ends | None = ends
+        place, call = user_call()
+        self.stager = Stager(machine.roll, ends.stream.stream, place, call)
+        name = "the staging of a source" if ends.is_upload else "the staging into a target"
+        self.action = Action(name, self.stager, place, call)
+        self._block: Block | None = None
         self._polls = 0
-        if not is_source:
-            _fill(host)
-        self._sum = _sum(host)
+        self._sum = 0
 
-    def begin(self) -> None:
-        """Let the threads begin, and report what has happened to the host's side before that."""
-        begin, host = self._begin, self._host
-        if begin is None or host is None:
+    def ask(self) -> None:
+        """Check what the transfer will do to memory, as from now."""
+        ends, stager, machine = self._ends, self.stager, self._machine
+        assert ends is not None
+        host = machine.hosts.current()
+        stager.learn(host.clock)
+        stager.time_s = host.time_s
+        machine.order(stager.stream, host)
+        stager.copies.learn(stager.stream.clock)
+        block = machine.memory.find(ends.device.pointer)
+        assert block is not None
+        spans = ranges.spans(ends.device, block)
+        self._block = block
+        name = "copy host to device" if ends.is_upload else "copy device to host"
+        copies = Action(name, stager.copies, stager.place, stager.call)
+        clock = stager.clock if ends.is_upload else joined(stager.clock, stager.copies.clock)
+        try:
+            if machine.detector.is_on:
+                machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
+            machine.staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
+        except RaceError:
+            self.drop()
+            raise
+
+    def watch(self, *, poisons: bool) -> None:
+        """Remember what the host's memory holds, and make a target look uninitialised."""
+        assert self._ends is not None
+        if poisons:
+            _fill(self._ends.host)
+        self._sum = _sum(self._ends.host)
+
+    def begin(self, *, is_watched: bool = True) -> None:
+        """Stage, in the calling thread, and report what has happened to the host's memory before that."""
+        job, ends = self._job, self._ends
+        if job is None or ends is None:
             return
-        self._begin = self._host = None  # the queue of what is put off must not keep the array alive
-        is_changed = _sum(host) != self._sum
-        begin()
-        if is_changed and self._machine.detector.is_on:
-            self._machine.detector.report(self._race())
+        self._job = self._ends = None  # the queue of what is put off must not keep the array alive
+        machine, stager = self._machine, self.stager
+        is_changed = is_watched and _sum(ends.host) != self._sum
+        with machine.hosts.acting(stager):
+            job.help()
+            if job.error is None:
+                self._complete(job, is_upload=ends.is_upload)
+            else:
+                self._retire()
+        if is_changed and machine.detector.is_on:
+            machine.detector.report(
+                change_between(
+                    Hazard.SOURCE_CHANGED if ends.is_upload else Hazard.TARGET_CHANGED,
+                    self.action,
+                    f"{ends.host.nbytes} bytes of host memory",
+                )
+            )
+
+    def _complete(self, job: Job, *, is_upload: bool) -> None:
+        """All copies are enqueued: what comes after them on the stream comes after the transfer."""
+        machine, stager = self._machine, self.stager
+        with machine.lock:
+            copies = stager.copies
+            stager.stream.learn(copies.clock)
+            if is_upload and stager.recorded is not None:  # by `Transfer.finish`, behind the last of the copies
+                stager.recorded.clock[copies.key] = copies.clock[copies.key]
+            elif not is_upload:  # its chunks have arrived
+                stager.learn(copies.clock)
+                assert self._block is not None
+                self._block.left = [each for each in self._block.left if not each.is_retired]
+                self._block.left.append(copies)
+            self._block = None
+            stager.recorded = None
+            job.handover = machine.hosts.given(job.handover)
+            machine.hosts.over += [stager, copies]
 
     def drop(self) -> None:
-        """Nobody wants the transfer any more: what happens to its source is nobody's fault."""
-        self._begin = self._host = None
+        """The program does not want the transfer any more: what happens to its memory is no fault."""
+        self._job = self._ends = None
+        self._retire()
+
+    def _retire(self) -> None:
+        self.stager.is_retired = self.stager.copies.is_retired = True
 
     def is_due(self) -> bool:
-        """A program that polls gets a thread in the end."""
+        """A program that polls gets its transfer in the end."""
         self._polls += 1
         return self._polls > _POLLS
 
-    def _race(self) -> Race:
-        what = "staging of a source" if self._is_source else "staging into a target"
-        wait = "Transfer.source_released or Transfer.result()" if self._is_source else "Transfer.result()"
-        now = user_site()
-        return Race(
-            hazard=Hazard.SOURCE_CHANGED if self._is_source else Hazard.TARGET_CHANGED,
-            first=Access(what, "a thread of xferlib", self._site),
-            second=Access("a write by the host", "the host", Site(now.file, now.line, f"{now.function}, or before it")),
-            memory=f"{self._nbytes} bytes of ordinary host memory",
-            missing=f"the host did not wait for the transfer of {self._site} before it wrote",
-            remedy=f"{wait} before the write; to_device and to_host return when they are done with the host's side",
-        )
+    def participants(self) -> tuple[Participant, Participant]:
+        return self.stager, self.stager.copies
+
+
+class _Side:
+    """Ordinary memory of the host that a transfer in flight uses."""
+
+    __slots__ = ("action", "host", "is_target")
+
+    def __init__(self, action: Action, host: HostArray, *, is_target: bool) -> None:
+        self.action = action
+        self.host = host
+        self.is_target = is_target
+
+    def meets(self, array: HostArray) -> bool:
+        """Whether some element is in both."""
+        return share_memory(self.host, array)
 
 
 class Staging:
-    """The transfers that are put off."""
+    """The transfers that are put off, and the ordinary memory that transfers use."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._postponed: deque[PostponedStaging] = deque()
+        self.postponed: deque[PostponedStaging] = deque()
+        self._sides: list[_Side] = []
 
-    def postpone(self, begin: Callable[[], None], host: HostArray, *, is_source: bool) -> PostponedStaging | None:
-        """Put a transfer off, unless everything is done at once, or somebody looks at the times it takes."""
-        if self._machine.engine.schedule.is_eager or self._machine.listener is not None:
-            begin()
-            return None
-        postponed = PostponedStaging(self._machine, begin, host, is_source=is_source)
-        self._postponed.append(postponed)
-        if len(self._postponed) > _MOST_POSTPONED:  # whoever dropped its handle will never wait for it
-            self._postponed.popleft().begin()
-        return postponed
+    def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
+        """Put a transfer off, unless everything is done at once."""
+        machine = self._machine
+        with machine.lock:
+            machine.enter()
+            asked = PostponedStaging(machine, job, ends)
+            is_alone = not any(side.meets(ends.host) for side in self._present())
+            asked.ask()
+        if machine.engine.schedule.is_eager:
+            asked.begin(is_watched=False)
+            return asked
+        asked.watch(poisons=not ends.is_upload and is_alone)
+        self.postponed.append(asked)
+        if len(self.postponed) > _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
+            self.postponed.popleft().begin()
+        return asked
+
+    def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
+        """An access to host memory, by a thread of the program's or by a transfer."""
+        machine = self._machine
+        low, high = np.lib.array_utils.byte_bounds(host)
+        block = machine.memory.find(low) if high > low else None
+        if block is not None:
+            if machine.detector.is_on:
+                machine.detector.check(action, clock, *_either(_bytes(block, low, high, host), is_write=is_write))
+            return
+        for side in self._present():
+            first = side.action
+            is_ordered = clock.get(first.participant.key, 0) >= first.tick or first.participant.is_retired
+            if (is_write or side.is_target) and not is_ordered and side.meets(host):
+                hazard = Hazard.HOST_WRITE if is_write else Hazard.HOST_READ
+                memory = f"{host.nbytes} bytes of ordinary host memory"
+                machine.detector.report(race_between(hazard, first, action, memory))
+                break
+        if isinstance(action.participant, Stager):
+            self._sides.append(_Side(action, host, is_target=is_write))
+
+    def is_clear(self, host: HostArray) -> bool:
+        """Whether nothing follows what happens to an array: most blocking transfers need to know no more."""
+        return not self._present() and self._machine.memory.find(address(host)) is None
+
+    def _present(self) -> list[_Side]:
+        """The memory of transfers that the program has not waited for."""
+        if not self._sides:
+            return self._sides
+        known = self._machine.hosts.main.clock
+        self._sides = [
+            side
+            for side in self._sides
+            if known.get(side.action.participant.key, 0) < side.action.tick and not side.action.participant.is_retired
+        ]
+        return self._sides
+
+
+class SummedBatch:
+    """A batch that `prefetch` may read before it hands it out, and so may not be changed meanwhile."""
+
+    def __init__(self, machine: Machine, hosts: list[HostArray]) -> None:
+        self._machine = machine
+        self._hosts = [(each, _sum(each)) for each in hosts if isinstance(each, np.ndarray)]
+        place, call = user_call()
+        self._action = Action("the read of a batch ahead", _READER, place, call)
+
+    def handed_out(self) -> None:
+        """The program has it: report what it has changed before."""
+        hosts, self._hosts = self._hosts, []
+        detector = self._machine.detector
+        site = self._action.site
+        if any(race.hazard is Hazard.SOURCE_CHANGED and race.first.site == site for race in detector.races):
+            return  # by the copy itself
+        for host, before in hosts:
+            if detector.is_on and _sum(host) != before:
+                detector.report(change_between(Hazard.SOURCE_CHANGED, self._action, f"{host.nbytes} bytes of a batch"))
+
+
+def _either(spans: Spans, *, is_write: bool) -> tuple[Spans, Spans]:
+    return ((), spans) if is_write else (spans, ())
+
+
+def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
+    """The bytes of an array in page-locked memory."""
+    start = host.__array_interface__["data"][0] - block.pointer
+    if high <= block.pointer + block.nbytes:
+        return ranges.strided_spans(block, start, host.shape, host.strides, host.itemsize)
+    return (Span(block, low - block.pointer, block.nbytes),)
 
 
 def _sum(host: HostArray) -> int:

@@ -10,6 +10,7 @@ from xferlib._site import Place, Site, site_of
 from xferlib.backends.base import RawStream
 from xferlib.sim.clocks import KeptClock, Participant, Roll
 from xferlib.sim.operations import Operation
+from xferlib.sim.pool import Pool
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -33,15 +34,22 @@ class SimStream(Participant):
     Attributes:
         tail: The last operation enqueued.
         time_s: When the virtual clock has it finish.
+        pool: Memory freed in its order.
         waited: By the key of another stream, this stream's last wait for it: what it says of an
             access that came after the record is the hint of a wait placed too early.
     """
 
-    __slots__ = ("device", "is_ended", "kind", "priority", "site", "tail", "time_s", "waited")
+    __slots__ = (
+        "device", "is_ended", "is_own", "kind", "pool", "priority", "site", "tail", "time_s", "waited",
+    )  # fmt: skip
 
-    def __init__(self, key: int, device: Device, kind: StreamKind, site: Site, priority: int = 0) -> None:
-        made = f", made at {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
+    def __init__(
+        self, key: int, device: Device, kind: StreamKind, site: Site, priority: int = 0, *, is_own: bool = False
+    ) -> None:
+        made = f", made {'for' if is_own else 'at'} {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
         super().__init__(key, f"{kind.value} stream {key} of {device}{made}")
+        self.is_own = is_own
+        """Made by xferlib for transfers: the program has no name for it."""
         self.device = device
         self.kind = kind
         self.site = site
@@ -50,6 +58,7 @@ class SimStream(Participant):
         self.time_s = 0.0
         self.waited: dict[int, Waited] = {}
         self.is_ended = False
+        self.pool = Pool()
 
     @property
     def handle(self) -> int:

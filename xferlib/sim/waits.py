@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xferlib.sim.detector import Mode
 from xferlib.sim.injection import Point
-from xferlib.sim.streams import SimEvent, SimStream
+from xferlib.sim.streams import SimEvent, SimStream, StreamKind
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -74,10 +74,12 @@ class Waits:
             machine.lifetimes.retire_ended()
 
     def synchronize_stream(self, stream: SimStream) -> None:
-        """Block until the work on a stream has finished."""
-        with self._machine.lock:
-            host = self._machine.enter(Point.SYNCHRONIZE, stream.device)
-            self._drain(host, (stream,))
+        """Block until the work on a stream has finished; of the legacy stream: that on blocking streams too."""
+        machine = self._machine
+        with machine.lock:
+            host = machine.enter(Point.SYNCHRONIZE, stream.device)
+            is_legacy = stream.kind is StreamKind.LEGACY
+            self._drain(host, [*machine.streams[stream.device].blocking, stream] if is_legacy else (stream,))
 
     def synchronize_device(self, device: Device) -> None:
         """Block until all work on a device has finished."""

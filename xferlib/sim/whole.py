@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.sim import kernels
+from xferlib.errors import LayoutError
+from xferlib.sim import indexing, kernels
 from xferlib.sim.arrays import HostArray, SimArray
 
 Axes = int | tuple[int, ...]
@@ -88,12 +89,26 @@ unique_all, unique_counts, unique_inverse, unique_values = map(
 
 def take(x: SimArray, indices: SimArray, /, *, axis: int | None = None) -> SimArray:
     """The parts at ``indices`` along an axis."""
-    return _now("take", lambda a, i: np.take(a, i, axis=axis), x, indices)
+    kernels.common_device("take", (x, indices))
+    return indexing.select("take", x, (*[slice(None)] * _axis("take", x, axis), indices))
 
 
 def take_along_axis(x: SimArray, indices: SimArray, /, *, axis: int = -1) -> SimArray:
     """The elements at ``indices``, each in its own line along an axis."""
-    return _now("take_along_axis", lambda a, i: np.take_along_axis(a, i, axis), x, indices)
+    kernels.common_device("take_along_axis", (x, indices))
+    along = _axis("take_along_axis", x, axis)
+    if indices.ndim != x.ndim:
+        raise LayoutError(f"take_along_axis: indices have {indices.ndim} axes, x has {x.ndim}; reshape one of them")
+    lines = np.ogrid[tuple(slice(extent) for extent in x.shape)]
+    return indexing.select("take_along_axis", x, (*lines[:along], indices, *lines[along + 1 :]))
+
+
+def _axis(name: str, x: SimArray, axis: int | None) -> int:
+    if axis is None and x.ndim == 1:
+        return 0
+    if axis is None or not -x.ndim <= axis < x.ndim:
+        raise LayoutError(f"{name}: axis={axis} is no axis of an array of {x.ndim}; give one")
+    return axis % x.ndim
 
 
 def concat(arrays: Sequence[SimArray], /, *, axis: int | None = 0) -> SimArray:
@@ -189,4 +204,14 @@ def tensordot(x1: SimArray, x2: SimArray, /, *, axes: Any = 2) -> SimArray:
 
 def vecdot(x1: SimArray, x2: SimArray, /, *, axis: int = -1) -> SimArray:
     """Dot products along an axis."""
-    return _now("vecdot", lambda a, b: np.vecdot(a, b, axis=axis), x1, x2)  # type: ignore[call-overload]
+    run = lambda a, b: np.vecdot(a, b, axis=axis)  # type: ignore[call-overload]
+    kernels.common_device("vecdot", (x1, x2))
+    try:
+        is_fitting = x1.shape[axis] == x2.shape[axis]
+        shape = np.broadcast_shapes(*(each.shape[:axis] + each.shape[axis:][1:] for each in (x1, x2)))
+    except (IndexError, ValueError):
+        is_fitting = False
+    if not is_fitting:
+        return _now("vecdot", run, x1, x2)  # which says why not
+    dtype = np.vecdot(*(np.ones(1, each.dtype) for each in (x1, x2))).dtype
+    return kernels.deferred("vecdot", run, (x1, x2), shape, dtype)

@@ -1,0 +1,57 @@
+"""Advice is true: followed to the letter, it ends the report and gives what the program gives call by call."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.advised import draw, followed, run, study, synchronous
+from xferlib.sim import reports
+
+PROGRAMS, SHARDS = 120, 2
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_advice_followed_to_the_letter_ends_every_report_and_gives_the_synchronous_values(shard: int) -> None:
+    each = PROGRAMS // SHARDS
+    studies = {seed: study(seed) for seed in range(shard * each, (shard + 1) * each)}
+    assert {seed: found.fault for seed, found in studies.items() if found.fault} == {}
+    assert sum(found.fixes for found in studies.values()) > each  # or there was little to follow
+
+
+@pytest.mark.parametrize(
+    ("racy", "expected"),
+    [
+        (["w = xl.to_device(np.ones(n))", "t1 = xl.to_host_async(w)", "w -= 0.5", "seen[0] = t1.result()"], 1.0),
+        (
+            [
+                "w, a = xl.to_device(np.ones(n)), np.full(n, 3.0)",
+                "t1 = xl.to_device_async(a, out=w)",
+                "y = w + 1",
+                "t1.result(); seen[0] = xl.to_host(y)",
+            ],
+            4.0,
+        ),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 1 << 17])
+def test_what_was_asked_for_first_comes_first(racy: list[str], expected: float, n: int) -> None:
+    lines = [*(line for line in draw(0)[0] if line[0] in "dh"), *racy]
+    (race,) = run(lines, n, "log", "lazy").races
+    assert "async" in lines[race.first.site.line - 1]
+    assert race.second.what in ("subtract", "add")
+    mended = followed(lines, race)
+    for schedule in ("lazy", "lifo"):
+        outcome = run(mended, n, "log", schedule)
+        assert not outcome.races
+        assert (outcome.values[-1] == expected).all()
+    assert (synchronous(lines, n)[-1] == expected).all()
+
+
+def test_the_study_notices_advice_that_lets_the_copy_follow_what_came_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = reports._remedy
+
+    def late(hazard: object, first: object, second: object) -> str:
+        return right(hazard, first, second).replace(" before ", " after ")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reports, "_remedy", late)
+    assert any(study(seed).fault for seed in range(20))

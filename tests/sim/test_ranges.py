@@ -1,0 +1,116 @@
+"""Regions of bytes against sets with one entry a byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xferlib._site import place
+from xferlib.sim import ranges
+from xferlib.sim.memory import Block
+from xferlib.sim.operations import Span
+from xferlib.sim.ranges import Cells, Strided
+
+NBYTES = 400
+BLOCK = Block(np.zeros(NBYTES, np.uint8), 1 << 50, device=None, stream=None, place=place())
+
+
+def touched(span: Span) -> set[int]:
+    """The bytes of a span, by its definition."""
+    if span.form is None:
+        return set(range(span.start, span.stop))
+    if isinstance(span.form, Cells):
+        begins, run = span.form.starts.tolist(), span.form.run
+    else:
+        begins, run = [span.start], span.form.run
+        for stride, extent in span.form.axes:
+            begins = [begin + index * stride for begin in begins for index in range(extent)]
+    return {begin + byte for begin in begins for byte in range(run)}
+
+
+def elements(start: int, shape: list[int], strides: list[int], itemsize: int) -> set[int]:
+    """The bytes of a view's elements, by its strides."""
+    begins = [start]
+    for extent, stride in zip(shape, strides, strict=True):
+        begins = [begin + index * stride for begin in begins for index in range(extent)]
+    return {begin + byte for begin in begins for byte in range(itemsize)}
+
+
+@st.composite
+def views(draw: st.DrawFn) -> tuple[int, list[int], list[int], int]:
+    """Start, shape, strides and itemsize of a view inside the block: overlapping, reversed, repeated and all."""
+    itemsize = draw(st.sampled_from([1, 2, 4, 8]))
+    shape = draw(st.lists(st.integers(1, 6), max_size=3))
+    strides = [draw(st.integers(-40, 40)) for _ in shape]
+    low = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True) if stride < 0)
+    high = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True) if stride > 0)
+    if high - low + itemsize > NBYTES:
+        shape, strides, low, high = [], [], 0, 0
+    return draw(st.integers(-low, NBYTES - high - itemsize)), shape, strides, itemsize
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> Span:
+    if draw(st.booleans()):
+        (span,) = ranges.strided_spans(BLOCK, *draw(views()))
+        return span
+    run = draw(st.integers(1, 9))
+    begins = draw(st.lists(st.integers(0, NBYTES - run), min_size=1, max_size=12))
+    return Span(BLOCK, min(begins), max(begins) + run, Cells(run, lambda: np.array(begins)))
+
+
+@given(views())
+def test_a_span_has_the_bytes_of_the_view(view: tuple[int, list[int], list[int], int]) -> None:
+    (span,) = ranges.strided_spans(BLOCK, *view)
+    expected = elements(*view)
+    assert touched(span) == expected
+    assert (span.start, span.stop) == (min(expected), max(expected) + 1)
+    begins, run = ranges.starts(span)
+    assert (np.diff(begins) > 0).all()
+    assert {begin + byte for begin in begins.tolist() for byte in range(run)} == expected
+
+
+@pytest.mark.parametrize("most_work", [ranges.MOST_WORK, 1])
+@given(one=spans(), two=spans())
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_two_spans_meet_where_they_have_a_byte_in_common(
+    monkeypatch: pytest.MonkeyPatch, most_work: int, one: Span, two: Span
+) -> None:
+    monkeypatch.setattr(ranges, "MOST_WORK", most_work)  # 1: the solver gives up, and the bytes are listed
+    common = touched(one) & touched(two)
+    assert ranges.meet(one, two) == bool(common)
+    begins, run = ranges.starts(one)
+    index = ranges.first_met(begins, run, two)
+    assert (index is not None) == bool(common)
+    if index is not None:
+        assert common & set(range(begins[index], begins[index] + run))
+
+
+def test_the_same_bytes_seen_in_other_ways_are_the_same_span() -> None:
+    x = np.zeros((6, 5, 4), np.uint16)
+    views = [x[:, ::2, 1], x[:, ::2, 1].T, x[::-1, ::2, 1], x[:, ::2, 1, None], x[:, ::2, 1][:, ::-1].T]
+    found = {
+        ranges.strided_spans(BLOCK, each.ctypes.data - x.ctypes.data, each.shape, each.strides, each.itemsize)
+        for each in views
+    }
+    assert len(found) == 1
+
+
+def test_a_part_without_gaps_is_one_range() -> None:
+    assert ranges.strided_spans(BLOCK, 8, (3, 4), (16, 4), 4) == (Span(BLOCK, 8, 56),)
+    assert ranges.strided_spans(BLOCK, 8, (1, 4), (999, 4), 4) == (Span(BLOCK, 8, 24),)
+    assert ranges.strided_spans(BLOCK, 8, (3, 0), (16, 4), 4) == ()
+    ((*_, form),) = ranges.strided_spans(BLOCK, 0, (3, 2, 5), (100, 50, 10), 4)
+    assert form == Strided(4, ((10, 30),))
+
+
+def test_columns_of_a_large_matrix_cost_no_memory() -> None:
+    """A region is told by its strides: nothing of the size of the matrix is made to compare two."""
+    block = Block(np.empty(1 << 26, np.uint8), 1 << 51, device=None, stream=None, place=place())
+    (one,), (two,) = (ranges.strided_spans(block, 8 * n, (1 << 12,), (1 << 14,), 8) for n in (3, 4))
+    assert not ranges.meet(one, two)
+    assert ranges.meet(one, one)
+    assert ranges.meet(Span(block, 1 << 20, 1 << 21), one)
+    assert not ranges.meet(Span(block, 4 * 8, 1 << 14), one)
