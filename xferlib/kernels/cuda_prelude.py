@@ -30,6 +30,14 @@ template <typename T, typename W> __device__ __forceinline__ void xf_put(char* t
   #pragma unroll
   for (int k = 0; k < (int)(sizeof(T) / sizeof(W)); ++k) ((W*)to)[k] = it.words[k];
 }
+#ifdef __CUDACC__
+// CUDA 13's assembler takes a conversion to half whose low byte is stored for a conversion to an integer, and stores
+// that (3.0 gives 03 42, not 00 42). A register of 32 bits between the two prevents it.
+template <> __device__ __forceinline__ void xf_put<unsigned short, unsigned char>(char* to, unsigned short value) {
+  unsigned int bits; asm("mov.b32 %0, {%1, %1};" : "=r"(bits) : "h"(value));
+  to[0] = (char)bits; to[1] = (char)(bits >> 8);
+}
+#endif
 """
 """Elements at addresses that are no multiples of their size, moved by parts."""
 
