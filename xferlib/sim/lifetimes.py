@@ -87,7 +87,7 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(before, machine.hosts, events.values(), block.left)
+            clock = Joined(before, machine.hosts, events.values(), block.left, stream.awaited.values())
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
             if block.nbytes and machine.detector.is_on and (still := last_users(block, undeclared)):
                 stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
