@@ -49,7 +49,7 @@ class Waits:
             return True
 
     def is_stream_done(self, stream: SimStream) -> bool:
-        """Whether all work on a stream has finished, as `is_done` has it; of the legacy stream: on blocking ones too."""
+        """Whether a stream's work has finished, as `is_done` has it; of the legacy one: that on blocking ones too."""
         machine = self._machine
         with machine.lock:
             found = [self._is_idle(each) for each in self._together(stream)]  # all of them: each counts its polls
