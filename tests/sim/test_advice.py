@@ -6,6 +6,7 @@ import pytest
 
 from tests.sim.advised import draw, followed, run, study, synchronous
 from xferlib.sim import reports
+from xferlib.sim.reports import Hazard
 
 PROGRAMS, SHARDS = 120, 2
 
@@ -45,6 +46,29 @@ def test_what_was_asked_for_first_comes_first(racy: list[str], expected: float, 
         assert not outcome.races
         assert (outcome.values[-1] == expected).all()
     assert (synchronous(lines, n)[-1] == expected).all()
+
+
+@pytest.mark.parametrize(
+    "racy",
+    [
+        ["t1 = xl.to_device_async(h9, out=d0, stream=s1)", "t2 = xl.to_host_async(d1, out=h9, stream=s1)"],
+        ["t1 = xl.to_host_async(d0, out=h9, stream=s1)", "t2 = xl.to_host_async(d1, out=h9, stream=s1)"],
+    ],
+    ids=["a copy in flight reads the target", "a copy in flight writes it"],
+)
+def test_an_undeclared_write_into_a_target_that_another_copy_uses_is_found(racy: list[str]) -> None:
+    setup = [*draw(0)[0][:10], "h9 = xl.pinned_array(np.full(n, 11.0))"]
+    silent = "h9[:] = 118.0"
+    races = run([*setup, *racy, silent], 64, "log", "lazy").races
+    assert Hazard.TARGET_CHANGED in [race.hazard for race in races]
+    assert run([*setup, *racy], 64, "log", "lazy").races == []
+    assert run([*setup, *racy, "s1.synchronize()", silent], 64, "log", "lazy").races == []
+
+
+@pytest.mark.parametrize("seed", [2045, 4577, 5344])
+def test_programs_with_a_write_into_a_target_in_use(seed: int) -> None:
+    """Once without a report, and with wrong values."""
+    assert study(seed).fault == ""
 
 
 def test_the_study_notices_advice_that_lets_the_copy_follow_what_came_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,6 +255,76 @@ def test_synchronising_the_legacy_stream_of_another_device_orders_nothing(make_m
     assert program.log == []
 
 
+def test_a_poll_of_the_legacy_stream_asks_blocking_streams_too(program: Program) -> None:
+    """As measured on an H200: False while a kernel runs on a blocking stream."""
+    program.write(program.stream(BLOCKING))
+    assert not program.machine.waits.is_stream_done(program.legacy)
+    while not program.machine.waits.is_stream_done(program.legacy):
+        pass
+    assert program.log == ["write"]
+    program.write(program.stream())
+    assert program.hazards == []
+
+
+def test_a_poll_of_the_legacy_stream_does_not_ask_non_blocking_streams(program: Program) -> None:
+    program.write(program.stream(NON_BLOCKING))
+    assert program.machine.waits.is_stream_done(program.legacy)
+    assert program.log == []
+
+
+def test_a_wait_on_the_legacy_stream_does_not_order_blocking_streams(program: Program) -> None:
+    """As measured on an H200."""
+    event = program.machine.record(program.stream())
+    program.write(program.stream(BLOCKING))
+    program.machine.wait(program.legacy, event)
+    program.write(program.stream(BLOCKING))
+    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
+
+
+def test_an_event_that_only_a_wait_of_the_legacy_stream_names_comes_not_before_blocking_streams(
+    program: Program,
+) -> None:
+    apart = program.stream()
+    program.write(apart)
+    program.machine.wait(program.legacy, program.machine.record(apart))
+    program.write(program.stream(BLOCKING))
+    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
+
+
+def test_a_record_on_the_legacy_stream_orders_blocking_streams(program: Program) -> None:
+    """As measured on an H200."""
+    program.write(program.stream(BLOCKING))
+    program.machine.record(program.legacy)
+    program.write(program.stream(BLOCKING))
+    assert program.hazards == []
+
+
+@pytest.mark.parametrize("then", ["work", "record", "synchronize", "poll", "free"])
+def test_what_follows_on_the_legacy_stream_comes_after_what_it_waits_for(program: Program, then: str) -> None:
+    apart, machine = program.stream(), program.machine
+    program.write(apart)
+    machine.wait(program.legacy, machine.record(apart))
+    if then == "work":
+        program.write(program.legacy)
+        program.write(program.stream(BLOCKING))
+    elif then == "record":
+        machine.record(program.legacy)
+        program.write(program.stream(BLOCKING))
+    elif then == "synchronize":
+        machine.waits.synchronize_stream(program.legacy)
+        assert program.log == ["write"]
+        program.write(program.stream())
+    elif then == "poll":
+        while not machine.waits.is_stream_done(program.legacy):
+            pass
+        assert program.log == ["write"]
+        program.write(program.stream())
+    else:
+        program.memory = None  # type: ignore[assignment]
+        machine.settle()
+    assert program.hazards == []
+
+
 def test_a_poll_that_says_done_orders_the_host_and_comes_in_the_end(program: Program) -> None:
     one, two = program.stream(), program.stream()
     program.write(one)

@@ -1,8 +1,8 @@
 """Host memory under a copy in flight: NumPy touches it without asking, so its contents must tell.
 
 The target of a copy to the host holds a pattern until the copy is carried out: who reads it too early
-gets NaN. The source of a copy to a device is summed when the copy is enqueued and again when it is
-carried out: who changed it in between is found.
+gets NaN, unless another operation in flight needs what is there. Source and target are summed when a copy is
+enqueued and again when it is carried out: who changed them in between is found, if it was no other operation.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from xferlib._site import user_call
-from xferlib.sim.memory import POISON, poison
+from xferlib.sim import ranges
+from xferlib.sim.memory import poison
 from xferlib.sim.operations import Action, Operation, Span
 from xferlib.sim.reports import Access, Hazard, Race, change_between, waits_of_host
 
@@ -22,7 +21,25 @@ if TYPE_CHECKING:
     from xferlib.sim.guard import PageGuard
     from xferlib.sim.machine import Machine
 
-_PATTERN = np.array([POISON], np.uint16).view(np.uint8)
+
+class Watch:
+    """Host memory that an operation in flight uses: only other operations may change what it holds until then."""
+
+    __slots__ = ("_sum", "hazard", "is_changed", "span")
+
+    def __init__(self, span: Span, hazard: Hazard) -> None:
+        self.span = span
+        self.hazard = hazard
+        self.is_changed = False
+        self._sum = _sum(span)
+
+    def look(self) -> None:
+        """Note whether the program has changed it since it was looked at."""
+        self.is_changed = self.is_changed or _sum(self.span) != self._sum
+
+    def accept(self) -> None:
+        """An operation has written into it."""
+        self._sum = _sum(self.span)
 
 
 def watch(machine: Machine, operation: Operation) -> None:
@@ -31,19 +48,18 @@ def watch(machine: Machine, operation: Operation) -> None:
     targets = [span for span in operation.writes if span.block.device is None]
     if not (sources or targets) or machine.engine.schedule.is_eager:
         return
-    # The contents may change in order too: sums and patterns only where nothing in flight makes them change.
-    sums = [(span, _sum(span)) for span in sources if not _meets(span, span.block.pending_writes)]
-    poisoned = [
-        span
-        for span in targets
-        if not _meets(span, span.block.pending_writes) and not _meets(span, span.block.pending_reads)
-    ]
-    for span in poisoned:
-        poison(span.block.data[span.start : span.stop])
+    for span in targets:
+        # What operations in flight read, or write first, must not be overwritten.
+        if not _meets(span, span.block.pending_writes) and not _meets(span, span.block.pending_reads):
+            poison(span.block.data[span.start : span.stop])
+    watches = [Watch(span, Hazard.SOURCE_CHANGED) for span in sources]
+    watches += [Watch(span, Hazard.TARGET_CHANGED) for span in targets]
     for span in sources:
         span.block.pending_reads[operation] = (span.start, span.stop)
     for span in targets:
         span.block.pending_writes[operation] = (span.start, span.stop)
+    for each in watches:
+        each.span.block.watches.append(each)
     guard = machine.guard
     if guard is not None:
         for span in (*sources, *targets):
@@ -58,14 +74,19 @@ def watch(machine: Machine, operation: Operation) -> None:
             span.block.pending_reads.pop(operation, None)
         for span in targets:
             span.block.pending_writes.pop(operation, None)
+        for each in watches:
+            each.span.block.watches.remove(each)
+            each.look()
+        others = [each for span in targets for each in span.block.watches if ranges.meet(each.span, span)]
+        for each in others:
+            each.look()
         is_on = machine.detector.is_on
-        changed = [span for span, before in sums if is_on and _sum(span) != before]
-        written = [span for span in poisoned if is_on and not _is_poison(span)]
         run()
-        for span in changed:
-            machine.detector.report(change_between(Hazard.SOURCE_CHANGED, operation, _where(span)))
-        for span in written:
-            machine.detector.report(change_between(Hazard.TARGET_CHANGED, operation, _where(span)))
+        for each in others:
+            each.accept()
+        for each in watches:
+            if each.is_changed and is_on:
+                machine.detector.report(change_between(each.hazard, operation, _where(each.span)))
 
     operation.run = checked
 
@@ -82,13 +103,6 @@ def _where(span: Span) -> str:
 
 def _sum(span: Span) -> int:
     return zlib.crc32(span.block.data[span.start : span.stop].data)
-
-
-def _is_poison(span: Span) -> bool:
-    data = span.block.data[span.start : span.stop]
-    even = data.nbytes & ~1
-    is_whole = bool((data[0:even:2] == _PATTERN[0]).all() and (data[1:even:2] == _PATTERN[1]).all())
-    return is_whole and bool((data[even:] == _PATTERN[1]).all())
 
 
 def touch(machine: Machine, data: HostArray, *, is_write: bool, is_declared: bool) -> None:

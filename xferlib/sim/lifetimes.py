@@ -15,7 +15,7 @@ from xferlib._site import place as here
 from xferlib.sim.clocks import Joined
 from xferlib.sim.memory import Block, poison
 from xferlib.sim.operations import Action, Operation
-from xferlib.sim.pool import Former, last_users
+from xferlib.sim.pool import Former, Pool, last_users
 from xferlib.sim.streams import SimEvent, SimStream
 
 if TYPE_CHECKING:
@@ -87,9 +87,10 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(before, machine.hosts, events.values(), block.left)
+            clock = Joined(before, machine.hosts, events.values(), block.left, stream.awaited.values())
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
-            if block.nbytes and machine.detector.is_on and (still := last_users(block, undeclared)):
+            is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # nobody allocates on it
+            if is_kept and (still := last_users(block, undeclared)):
                 stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
             free = Operation("free", stream, place, (), (), None)
             machine.memory.free(block, free)
@@ -119,6 +120,7 @@ class Lifetimes:
         self._retiring = [stream for stream in self._retiring if stream.key not in keys]
         for stream in over:
             stream.is_retired = True
+            stream.pool = Pool()  # what it keeps leads to streams that ended before
             machine.streams[stream.device].remove(stream)
         machine.roll.leave(keys)
         pending = (each for postponed in machine.staging.postponed for each in postponed.participants())

@@ -31,7 +31,7 @@ from xferlib.sim.profile import HOST, Lane
 from xferlib.sim.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
 from xferlib.sim.settings import Settings
 from xferlib.sim.staging import Staging, SummedBatch
-from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited
+from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited, later
 from xferlib.sim.waits import Waits
 
 if TYPE_CHECKING:
@@ -151,6 +151,10 @@ class Machine:
         if stream.kind is StreamKind.NON_BLOCKING:
             return [stream.tail]
         after = [stream.tail]
+        if stream.awaited:
+            for event in stream.awaited.values():
+                stream.learn(event.clock)
+            stream.awaited = {}
         for other in self.streams[stream.device].before(stream):
             stream.join(other)
             after.append(other.tail)
@@ -249,8 +253,12 @@ class Machine:
         """Let what follows on ``stream`` wait for an event, as it was last recorded."""
         with self.lock:
             host = self.enter(Point.WAIT, stream.device)
-            after = self.order(stream, host)
-            stream.learn(event.clock)
+            if stream.kind is StreamKind.LEGACY:
+                after = [stream.tail]
+                stream.awaited[event.stream.key] = later(event, stream.awaited.get(event.stream.key))
+            else:
+                after = self.order(stream, host)
+                stream.learn(event.clock)
             stream.time_s = max(stream.time_s, event.time_s)
             operation = Operation("wait", stream, here(), (), (), None)
             stream.waited[event.stream.key] = Waited(event, operation.place)

@@ -24,12 +24,13 @@ from xferlib.sim.pool import Former
 
 if TYPE_CHECKING:
     from xferlib._device import Device
+    from xferlib.sim.hostdata import Watch
     from xferlib.sim.streams import SimStream
 
 SLOT = 36
 _FIRST = 1 << 12  # above every address that a 64-bit process can have
 _FREED_REMEMBERED = 4096
-_PRUNE_FROM = 1024
+_PRUNE_FROM = 128
 POISON = 0xFFFB
 """Uninitialised memory, 16 bits at a time: a quiet NaN in every floating type, -5 in int16."""
 
@@ -48,7 +49,7 @@ class Block:
 
     __slots__ = (
         "data", "device", "former", "has_void", "history", "left", "nbytes", "pending_reads", "pending_writes", "place",
-        "pointer", "prune_at", "shadow", "stream", "written",
+        "pointer", "prune_at", "shadow", "stream", "watches", "written",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +68,8 @@ class Block:
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
         """Of host memory: operations in flight that read it, and where."""
         self.pending_writes: dict[Operation, tuple[int, int]] = {}
+        self.watches: list[Watch] = []
+        """What those operations use of it."""
         self.left: list[Participant] = []
         """Transfers to the host that have ended: each has kept the block until then."""
         self.has_void = device is not None

@@ -116,6 +116,11 @@ class Pool:
 
 def _is_at_work(former: Former, clock: Clock) -> bool:
     one = former.users[0]
-    if clock.get(one.participant.key, 0) < one.tick:  # by far the most common
+    if _is_later(one, clock):  # by far the most common
         return True
-    return any(clock.get(each.participant.key, 0) < each.tick for each in former.users[1:])
+    return any(_is_later(each, clock) for each in former.users[1:])
+
+
+def _is_later(action: Action, clock: Clock) -> bool:
+    participant = action.participant
+    return clock.get(participant.key, 0) < action.tick and not participant.is_retired  # which no clock knows any more

@@ -35,12 +35,16 @@ class SimStream(Participant):
         tail: The last operation enqueued.
         time_s: When the virtual clock has it finish.
         pool: Memory freed in its order.
+        awaited: Of the legacy stream, by stream: events that its next operation comes after. A wait is no operation
+            that blocking streams come before or after, as measured on an H200.
+        polled: What the host has last asked for, until it was done.
         waited: By the key of another stream, this stream's last wait for it: what it says of an
             access that came after the record is the hint of a wait placed too early.
     """
 
     __slots__ = (
-        "device", "is_ended", "is_own", "kind", "pool", "priority", "site", "tail", "time_s", "waited",
+        "awaited", "device", "is_ended", "is_own", "kind", "polled", "pool", "priority", "site", "tail", "time_s",
+        "waited",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +63,8 @@ class SimStream(Participant):
         self.waited: dict[int, Waited] = {}
         self.is_ended = False
         self.pool = Pool()
+        self.awaited: dict[int, SimEvent] = {}
+        self.polled: SimEvent | None = None
 
     @property
     def handle(self) -> int:
@@ -96,6 +102,11 @@ class SimEvent(KeptClock):
     @property
     def site(self) -> Site:
         return self.operation.site
+
+
+def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
+    """Of two events of one stream, the one that stands for both."""
+    return event if other is None or other.operation.tick < event.operation.tick else other
 
 
 class StreamHandle(RawStream):

@@ -23,7 +23,6 @@ class Waits:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._polled: SimEvent | None = None
 
     def is_done(self, event: SimEvent) -> bool:
         """Whether the work before an event has finished; if so the host is ordered behind it.
@@ -50,14 +49,32 @@ class Waits:
             return True
 
     def is_stream_done(self, stream: SimStream) -> bool:
-        """Whether all work on a stream has finished, as `is_done` has it."""
-        with self._machine.lock:
-            tail = stream.tail
-            if tail is None:
-                return True
-            if self._polled is None or self._polled.operation is not tail:
-                self._polled = SimEvent(stream, tail, self._machine.roll, timing=False)
-            return self.is_done(self._polled)
+        """Whether a stream's work has finished, as `is_done` has it; of the legacy one: that on blocking ones too."""
+        machine = self._machine
+        with machine.lock:
+            found = [self._is_idle(each) for each in self._together(stream)]  # all of them: each counts its polls
+            if not all(found):
+                return False
+            for event in stream.awaited.values():
+                machine.hosts.current().learn(event.clock)
+            return True
+
+    def _is_idle(self, stream: SimStream) -> bool:
+        tail = stream.tail
+        if tail is None:
+            return True
+        if stream.polled is None or stream.polled.operation is not tail:
+            stream.polled = SimEvent(stream, tail, self._machine.roll, timing=False)
+        if not self.is_done(stream.polled):
+            return False
+        stream.polled = None
+        return True
+
+    def _together(self, stream: SimStream) -> Collection[SimStream]:
+        """The streams whose work the host waits for with that of ``stream``."""
+        if stream.kind is StreamKind.LEGACY:
+            return [*self._machine.streams[stream.device].blocking, stream]
+        return (stream,)
 
     def _reach(self, host: HostThread, event: SimEvent) -> None:
         self._machine.engine.force(event.operation)
@@ -78,8 +95,7 @@ class Waits:
         machine = self._machine
         with machine.lock:
             host = machine.enter(Point.SYNCHRONIZE, stream.device)
-            is_legacy = stream.kind is StreamKind.LEGACY
-            self._drain(host, [*machine.streams[stream.device].blocking, stream] if is_legacy else (stream,))
+            self._drain(host, self._together(stream))
 
     def synchronize_device(self, device: Device) -> None:
         """Block until all work on a device has finished."""
@@ -114,6 +130,8 @@ class Waits:
             if stream.tail is not None:
                 machine.engine.force(stream.tail)
             host.join(stream)
+            for event in stream.awaited.values():
+                host.learn(event.clock)
             host.time_s = max(host.time_s, stream.time_s)
         machine.lifetimes.retire_ended()
 
