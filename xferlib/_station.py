@@ -7,14 +7,15 @@ next to be computed and begins its copy, so that nothing is waited for between t
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xferlib import _handover, _registry, _site
+from xferlib import _exit, _handover, _registry, _site
 from xferlib._lane import Lane
 from xferlib._readahead import ThreadedFeed
 from xferlib._stream import Stream
-from xferlib.errors import OutOfMemoryError
+from xferlib.errors import ClosedError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
@@ -34,6 +35,13 @@ class _Outgoing(NamedTuple):
     value: Any
     event: Any
     """After which it is computed."""
+
+
+_END_S = 1.0
+"""How long the end of the interpreter waits for a thread that takes results away."""
+
+_living: weakref.WeakValueDictionary[int, Station] = weakref.WeakValueDictionary()
+"""By ``id``."""
 
 
 class Station:
@@ -69,6 +77,7 @@ class Station:
         ]
         for thread in self._threads:
             thread.start()
+        _living[id(self)] = self
 
     def _stream(self) -> RawStream:
         return self._backend.stream_create(self.place, non_blocking=True, priority=0)
@@ -143,6 +152,15 @@ class Station:
         """The source is not to be read any more: whoever waits for room to read finds that out."""
         self._room.release()
 
+    def abandon(self) -> None:
+        """End the threads that take results away, whatever is on its way out: the interpreter ends."""
+        self._results.fail(ClosedError("the interpreter ends: stream_map stops; end its thread before"))
+        with self._changed:
+            self._waiting[:] = [None] * len(self._threads)
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_END_S)
+
     def close(self) -> None:
         """End every thread, after what is on its way out."""
         with self._changed:
@@ -152,3 +170,10 @@ class Station:
             thread.join()
         self._room.release()
         self.feed.close(waits=True)
+
+
+@_exit.register
+def _abandon_all() -> None:
+    """A thread that the interpreter's end finds in a library's C++ frames would abort the process."""
+    for station in [found for found in (each() for each in _living.valuerefs()) if found is not None]:
+        station.abandon()
