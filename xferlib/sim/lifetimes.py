@@ -86,8 +86,9 @@ class Lifetimes:
             stream = block.stream
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
+            awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
             # Reference counts order the threads that held the array: whoever let go first comes before.
-            clock = Joined(before, machine.hosts, events.values(), block.left, stream.awaited.values())
+            clock = Joined(before, machine.hosts, events.values(), awaited, block.left)
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
             is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # nobody allocates on it
             if is_kept and (still := last_users(block, undeclared)):
@@ -99,7 +100,7 @@ class Lifetimes:
             if machine.engine.schedule.reuses_memory:
                 free.run = functools.partial(poison, block.data)
                 tails = [each.tail for each in before]
-                machine.engine.add(free, [*tails, *(event.operation for event in events.values())])
+                machine.engine.add(free, [*tails, *(event.operation for event in (*events.values(), *awaited))])
 
     def retire_ended(self) -> None:
         """Forget streams whose handles are gone and threads that have ended, if the host knows all they did."""

@@ -155,6 +155,8 @@ class Machine:
             for event in stream.awaited.values():
                 stream.learn(event.clock)
             stream.awaited = {}
+        if stream.last_wait is not None:
+            after.append(stream.last_wait)
         for other in self.streams[stream.device].before(stream):
             stream.join(other)
             after.append(other.tail)
@@ -254,7 +256,7 @@ class Machine:
         with self.lock:
             host = self.enter(Point.WAIT, stream.device)
             if stream.kind is StreamKind.LEGACY:
-                after = [stream.tail]
+                after = [stream.last_wait]
                 stream.awaited[event.stream.key] = later(event, stream.awaited.get(event.stream.key))
             else:
                 after = self.order(stream, host)
@@ -262,7 +264,10 @@ class Machine:
             stream.time_s = max(stream.time_s, event.time_s)
             operation = Operation("wait", stream, here(), (), (), None)
             stream.waited[event.stream.key] = Waited(event, operation.place)
-            stream.tail = operation
+            if stream.kind is StreamKind.LEGACY:
+                stream.last_wait = operation
+            else:
+                stream.tail = operation
             self.engine.add(operation, [*after, event.operation])
 
     def wait_unrecorded(self, stream: SimStream) -> None:

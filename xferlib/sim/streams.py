@@ -37,14 +37,15 @@ class SimStream(Participant):
         pool: Memory freed in its order.
         awaited: Of the legacy stream, by stream: events that its next operation comes after. A wait is no operation
             that blocking streams come before or after, as measured on an H200.
+        last_wait: Of the legacy stream: its last wait.
         polled: What the host has last asked for, until it was done.
         waited: By the key of another stream, this stream's last wait for it: what it says of an
             access that came after the record is the hint of a wait placed too early.
     """
 
     __slots__ = (
-        "awaited", "device", "is_ended", "is_own", "kind", "polled", "pool", "priority", "site", "tail", "time_s",
-        "waited",
+        "awaited", "device", "is_ended", "is_own", "kind", "last_wait", "polled", "pool", "priority", "site", "tail",
+        "time_s", "waited",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,7 @@ class SimStream(Participant):
         self.is_ended = False
         self.pool = Pool()
         self.awaited: dict[int, SimEvent] = {}
+        self.last_wait: Operation | None = None
         self.polled: SimEvent | None = None
 
     @property

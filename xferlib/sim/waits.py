@@ -53,11 +53,8 @@ class Waits:
         machine = self._machine
         with machine.lock:
             found = [self._is_idle(each) for each in self._together(stream)]  # all of them: each counts its polls
-            if not all(found):
-                return False
-            for event in stream.awaited.values():
-                machine.hosts.current().learn(event.clock)
-            return True
+            found += [self.is_done(event) for event in stream.awaited.values()]
+            return all(found)
 
     def _is_idle(self, stream: SimStream) -> bool:
         tail = stream.tail
@@ -127,8 +124,9 @@ class Waits:
         machine = self._machine
         host.time_s += machine.timeline.profile.synchronize_s
         for stream in streams:
-            if stream.tail is not None:
-                machine.engine.force(stream.tail)
+            for operation in (stream.tail, stream.last_wait):
+                if operation is not None:
+                    machine.engine.force(operation)
             host.join(stream)
             for event in stream.awaited.values():
                 host.learn(event.clock)
