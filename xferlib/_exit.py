@@ -31,7 +31,7 @@ _LOOK_S = 0.0005
 
 _PACKAGE = __package__
 _OWN = frozenset(f"{_PACKAGE}.{name}" for name in ("_workers", "_readahead", "_station"))
-"""Whose threads end by themselves."""
+"""Whose functions are threads' first: those threads end by themselves."""
 _LOCKING = _OWN | {
     f"{_PACKAGE}.{name}"
     for name in (
@@ -162,8 +162,8 @@ def _look(before: dict[int, tuple[int, int]]) -> tuple[bool, bool, dict[int, tup
             continue
         now[thread] = (id(frame), frame.f_lasti)
         runs = before.get(thread) != now[thread]
-        modules = set(_modules(frame))
-        if any(map(_is_ours, modules)) and _OWN.isdisjoint(modules):
+        modules = [each for each in _modules(frame) if each != "threading"]
+        if any(map(_is_ours, modules)) and modules[-1] not in _OWN:  # a user's thread, however far inside
             inside = True
         elif runs:
             outside = True

@@ -52,6 +52,8 @@ extern "C" __global__ void spin(int *done, long long cycles) {
 @pytest.mark.parametrize("use", ["kernel", "reduction", "raw"])
 def test_an_array_of_a_stream_may_be_dropped_behind_the_default_stream(target, use):
     """Its memory goes back to its own stream, which must not hand it out before the default stream has read it."""
+    if target.name.startswith("torch"):
+        pytest.skip("torch asks its users to call record_stream")
     device = xl.device_of(target.put(np.ones(1, np.float32)))
     spin = raw_module(SPIN).get_function("spin")
     copy = raw_module('extern "C" __global__ void copy(const float *x, float *y) { y[0] = x[0]; }').get_function("copy")

@@ -51,6 +51,8 @@ class CudaBackend(CudaKernels, Backend):
     """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
 
     pinned_domain = "cuda"
+    _watches_default_stream = True
+    """Whether `consumed` is cheap enough for every kernel on the default stream."""
 
     def __init__(self, count: int) -> None:
         if count == 0:
@@ -321,7 +323,7 @@ class CudaBackend(CudaKernels, Backend):
             with Current(self, device):
                 made = self._make_stream(device, non_blocking=non_blocking, priority=priority)
             _immortal.keep(made)
-            self.has_made_streams = True
+            self.has_made_streams = self._watches_default_stream
         stream = RawStream(made.handle, device, native=made.native, core=made.core)
         weakref.finalize(stream, self._unused.setdefault(key, []).append, made).atexit = False
         place = (device.index, made.handle)

@@ -104,6 +104,9 @@ class TorchCuda(CudaBackend):
     detached = staticmethod(shared.detached)  # type: ignore[assignment]
     note_write = staticmethod(_torch_autograd.note_write)  # type: ignore[assignment]
     follows_writes = True
+    _watches_default_stream = (
+        False  # record_stream takes 2 us an array, and torch's own operations leave it to the user
+    )
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         found: torch.Tensor = shared.subarray(
