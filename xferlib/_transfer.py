@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _handover, _inflight, _recording, _stream
+from xferlib._interrupts import deferred
 from xferlib._plan import Path
 from xferlib._workers import Job, workers
 from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError, shown
@@ -94,7 +95,9 @@ class Transfer:
                 return
             host = keep[0] if self.is_upload else self._result
             ends = _handover.Ends(host, device, self._stream, is_upload=self.is_upload)
-            self._later = _handover.postponed(job, ends, self._backend.pinned_domain)
+            if _handover.listener is not None:
+                with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
+                    self._later = _handover.postponed(job, ends, self._backend.pinned_domain)
             if self._later is None:
                 workers.submit(job, job.helpers + 1)
         except BaseException:  # Ctrl-C: nobody will have this handle, so that nobody could settle it

@@ -95,13 +95,17 @@ class PostponedStaging:
             return
         self._job = self._ends = None  # the queue of what is put off must not keep the array alive
         machine, stager = self._machine, self.stager
-        is_changed = is_watched and _sum(ends.host) != self._sum
-        with machine.hosts.acting(stager):
-            job.help()
-            if job.error is None:
-                self._complete(job, is_upload=ends.is_upload)
-            else:
-                self._retire()
+        try:
+            is_changed = is_watched and _sum(ends.host) != self._sum
+            with machine.hosts.acting(stager):
+                job.help()
+                if job.error is None:
+                    self._complete(job, is_upload=ends.is_upload)
+                else:
+                    self._retire()
+        except BaseException:  # Ctrl-C: nothing goes on with the transfer
+            self._retire()
+            raise
         if is_changed and machine.detector.is_on:
             machine.detector.report(
                 change_between(
