@@ -81,6 +81,40 @@ def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
     assert ended("-c", OWNS.format(guard="pass"))[0] != 0  # so that the program can tell the difference
 
 
+DROPS = """
+import builtins, sys, threading, time
+import torch
+{use}
+
+sys.setswitchinterval(1000)  # so that the thread gives the GIL up where torch does: when a tensor dies
+ready = threading.Event()
+
+def work():
+    while True:
+        x = torch.empty(10)
+        del x
+        ready.set()
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.2)
+
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+builtins.slow = Slow()
+"""
+
+
+@pytest.mark.skipif(bool(calling.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no end of a thread unwinds it")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -> None:
+    pytest.importorskip("torch")
+    use = "import xferlib as xl; xl.to_device([1.0])"
+    assert ended("-c", DROPS.format(use=use)) == (0, "")
+    assert ended("-c", DROPS.format(use=""))[0] != 0  # so that the program can tell the difference
+
+
 def test_an_end_without_threads_costs_no_wait() -> None:
     source = "import time, xferlib as xl; xl.to_device([1.0]); from xferlib import _exit; _exit._INSIDE_S = 1e9"
     assert ended("-c", source) == (0, "")
