@@ -17,8 +17,8 @@ from xferlib._native import calling
 
 PROGRAM = Path(__file__).with_name("exiting.py")
 TIMES = int(os.environ.get("XFERLIB_EXIT_TIMES", "1"))
-ALWAYS = ("prefetch", "stream_map", "in flight", "exception")
-WAYS = (*ALWAYS, "transfer", "asynchronous", "kernel", "current", "trees", "sleeper", "sys.exit", "fork")
+ALWAYS = ("prefetch", "stream_map", "in flight", "exception", "fork")
+WAYS = (*ALWAYS, "transfer", "asynchronous", "kernel", "current", "trees", "sleeper", "sys.exit")
 CODES = {"sys.exit": 3, "exception": 1}
 
 
