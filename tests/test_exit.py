@@ -17,8 +17,8 @@ from xferlib._native import calling
 
 PROGRAM = Path(__file__).with_name("exiting.py")
 TIMES = int(os.environ.get("XFERLIB_EXIT_TIMES", "1"))
-ALWAYS = ("prefetch", "stream_map", "in flight", "exception")
-WAYS = (*ALWAYS, "transfer", "asynchronous", "kernel", "current", "trees", "sleeper", "sys.exit", "fork")
+ALWAYS = ("prefetch", "stream_map", "in flight", "exception", "fork")
+WAYS = (*ALWAYS, "transfer", "asynchronous", "kernel", "current", "trees", "sleeper", "sys.exit")
 CODES = {"sys.exit": 3, "exception": 1}
 
 
@@ -81,6 +81,40 @@ builtins.slow = Slow()
 def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
     assert ended("-c", OWNS.format(guard="calling.guard_thread()")) == (0, "")
     assert ended("-c", OWNS.format(guard="pass"))[0] != 0  # so that the program can tell the difference
+
+
+DROPS = """
+import builtins, sys, threading, time
+import torch
+{use}
+
+sys.setswitchinterval(1000)  # so that the thread gives the GIL up where torch does: when a tensor dies
+ready = threading.Event()
+
+def work():
+    while True:
+        x = torch.empty(10)
+        del x
+        ready.set()
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.2)
+
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+builtins.slow = Slow()
+"""
+
+
+@pytest.mark.skipif(bool(calling.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no end of a thread unwinds it")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -> None:
+    pytest.importorskip("torch")
+    use = "import xferlib as xl; xl.to_device([1.0])"
+    assert ended("-c", DROPS.format(use=use)) == (0, "")
+    assert ended("-c", DROPS.format(use=""))[0] != 0  # so that the program can tell the difference
 
 
 def test_an_end_without_threads_costs_no_wait() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _native, _staging
+from xferlib import _handover, _native, _staging, sim
 from xferlib._inturn import ListFeed
 from xferlib._plan import Path
 from xferlib.errors import DeviceLostError, TransferError
@@ -170,3 +171,52 @@ def test_a_transfer_that_cannot_be_begun_alone_says_so_when_it_is_wanted(
     monkeypatch.undo()
     assert (xl.to_host(next(ahead)) == 0).all()
     ahead.close()
+
+
+class Own(threading.Thread):
+    """A thread of the library's own, which knows what the one that made it has waited for."""
+
+    handover: object = None
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self._work = work
+        self.error: BaseException | None = None
+        _handover.given(self)
+
+    def run(self) -> None:
+        _handover.began()
+        try:
+            _handover.taken(self)
+            self._work()
+        except BaseException as error:
+            self.error = error
+        finally:
+            _handover.ended()
+
+
+@pytest.mark.parametrize("is_upload", [False, True])
+def test_a_slab_comes_with_what_the_thread_that_had_it_waited_for(
+    is_upload: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_staging, "_idle_slabs", {})
+    x = np.ones(10_000, np.float32)
+
+    def copy(times: int, *, is_upload: bool) -> None:
+        for _ in range(times):
+            if is_upload:
+                xl.to_device(x, device="sim:0", stream=stream)
+            else:
+                xl.to_host(d, stream=stream)
+
+    with sim.check("raise"):
+        d = xl.to_device(x, device="sim:0")
+        xl.synchronize("sim:0")
+        # Once round the slab, and from there on.
+        works = [lambda: copy(27, is_upload=False), lambda: copy(1, is_upload=is_upload)]
+        for thread in map(Own, works):
+            stream = xl.Stream("sim:0")
+            thread.start()
+            thread.join()
+            assert thread.error is None
+    assert sum(map(len, _staging._idle_slabs.values())) == 1  # the second had what the first had had

@@ -8,6 +8,10 @@ takes the GIL back; or it destroys what the thread owns, and PyCUDA aborts if a 
    lock. The backends' class is exchanged for that, so that an operation pays nothing before the end.
 2. The library's own threads end, and what waits for them is woken; an error that this causes parks its thread.
 3. Threads that are on their way out of the library, or to its door, are waited for, for a bounded time.
+
+What is left are threads in the user's own code, and those for which that time was too short: `_native/calls.c` stops
+one where it would abort the process, as every daemon thread stops from Python 3.14 on. Where it is not compiled, such a
+thread aborts the process, as it does without this library.
 """
 
 from __future__ import annotations
@@ -131,8 +135,9 @@ def finish() -> None:
     if _finisher is not None:
         return
     _finisher = threading.get_ident()
-    calling = sys.modules.get(f"{_PACKAGE}._native.calling")
-    if calling is not None:  # else no thread is guarded
+    if len(sys._current_frames()) > 1:
+        from xferlib._native import calling  # here: most programs end without threads, and need none of it
+
         calling.end_threads()
     _silence()
     for backend in {id(part): part for each in _registry.loaded() for part in _parts(each)}.values():

@@ -342,6 +342,7 @@ class Slab:
             for start in range(0, _SEGMENTS * segment_nbytes, segment_nbytes)
         ]
         self._index = 0
+        self.handover: object = None
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
         """Bytes that no copy uses, and their address, for one copy on ``stream``."""
@@ -361,6 +362,7 @@ class Slab:
         fresh = self._segments[self._index]
         for event in fresh.events:
             self._backend.event_synchronize(event)
+        _handover.given(self)  # the next thread may use the rest of the segment, and waits for none of these
         fresh.events = []
         fresh.used = 0
         return fresh
@@ -422,9 +424,11 @@ def slab_of(backend: Backend, nbytes: int) -> Slab:
 
 def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
     try:
-        return _idle_slabs[kind].pop()
+        slab = _idle_slabs[kind].pop()
     except (KeyError, IndexError):
         return Slab(backend, kind[1])
+    _handover.taken(slab)
+    return slab
 
 
 def trim() -> int:

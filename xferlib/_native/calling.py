@@ -80,7 +80,10 @@ def guard_thread() -> None:
 
 
 def end_threads() -> None:
-    """The calling thread ends the interpreter: guarded threads stop from now on."""
+    """The calling thread ends the interpreter: guarded threads stop from now on, and those that would end the process.
+
+    A thread would, which the interpreter ends within C++ that must not be left so.
+    """
     if (module := _loaded()[0]) is not None:
         module.end_threads()
 

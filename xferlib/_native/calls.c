@@ -11,8 +11,10 @@
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define MOST_ARGUMENTS 4
@@ -221,8 +223,11 @@ static PyObject *address(PyObject *module, PyObject *array)
 extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library) __attribute__((weak));
 extern void *__dso_handle;
 
+typedef void (*handler)(void);
+
 static volatile int is_ending;
 static pthread_t ending;
+static handler terminate_before;
 
 /* Runs where a thread ends, before what else belongs to it is destroyed (glibc: "__call_tls_dtors" first). */
 static void keep_thread(void *ignored)
@@ -230,6 +235,28 @@ static void keep_thread(void *ignored)
     (void)ignored;
     while (is_ending && !pthread_equal(pthread_self(), ending))
         pause();
+}
+
+/* Runs in place of C++'s terminate. pthread_exit unwinds the frames of a thread that wants the GIL, and calls it where
+   one of them is noexcept: the thread stops there, as every such thread does from Python 3.14 on. */
+static void keep_or_terminate(void)
+{
+    keep_thread(NULL);
+    if (terminate_before)
+        terminate_before();
+    abort();
+}
+
+static void replace_terminate(void)
+{
+#ifdef RTLD_NOLOAD
+    void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD); /* kept; where it is absent no frame is C++'s */
+    handler (*set)(handler) = NULL;
+    if (library)
+        *(void **)&set = dlsym(library, "_ZSt13set_terminatePFvvE");
+    if (set)
+        terminate_before = set(keep_or_terminate);
+#endif
 }
 
 /* Let the calling thread stop instead of end, if the interpreter ends it; whether that can be done here. */
@@ -244,6 +271,8 @@ static PyObject *end_threads(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
     ending = pthread_self();
+    if (!is_ending)
+        replace_terminate();
     is_ending = 1;
     Py_RETURN_NONE;
 }
@@ -350,7 +379,7 @@ static PyMethodDef methods[] = {
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
-    {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more."},
+    {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},
     {NULL, NULL, 0, NULL},
 };
 

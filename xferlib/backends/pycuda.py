@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
+import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
@@ -73,6 +75,23 @@ class _Pushed:
             return
 
 
+def _leave_parent() -> None:
+    """In a forked child: empty PyCUDA's context stack, with which it would abort the child at its end.
+
+    The driver, which did not survive the fork, pops no context. A thread that a context does not belong to marks it as
+    dead without asking the driver, and dead contexts leave the stack when the current one is asked for. This is done
+    here and not at the end, where Python starts no thread any more.
+    """
+    while (context := pycuda.driver.Context.get_current()) is not None:
+        thread = threading.Thread(target=context.detach, daemon=True)
+        thread.start()
+        thread.join()
+    for name in ("autoprimaryctx", "autoinit"):  # whose handlers would pop what is not there
+        finish_up = getattr(sys.modules.get(f"pycuda.{name}"), "_finish_up", None)
+        if finish_up is not None:
+            atexit.unregister(finish_up)
+
+
 class PycudaBackend(CudaBackend):
     """PyCUDA arrays. The device is that of ``pycuda.autoprimaryctx`` until another is chosen."""
 
@@ -96,6 +115,8 @@ class PycudaBackend(CudaBackend):
         self._main_thread = threading.get_ident()
         self._has_ended = False
         atexit.register(self._end)  # before PyCUDA's own handler, which pops the context that it has pushed
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_leave_parent)
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
