@@ -202,7 +202,7 @@ class Memory:
         number = block.pointer >> SLOT
         del self._blocks[number]
         self._freed[number] = Freed(block.nbytes, block.device, block.place, action)
-        if len(self._freed) > _FREED_REMEMBERED:
+        while len(self._freed) > _FREED_REMEMBERED:
             self._freed.popitem(last=False)
         self.used[block.device.index] -= block.nbytes
 
