@@ -1,4 +1,4 @@
-"""A loop that only polls ends: the transfer that it asks about goes on by itself, whatever its size and schedule."""
+"""A loop that only polls ends: the transfer that it asks about goes on by itself, at every size."""
 
 from __future__ import annotations
 

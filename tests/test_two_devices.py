@@ -1,4 +1,4 @@
-"""Copies between two devices, whatever their layout and dtype, whichever device and stream is current."""
+"""Copies between two devices, of every layout and dtype, with either device and stream current."""
 
 from __future__ import annotations
 

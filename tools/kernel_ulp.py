@@ -71,7 +71,7 @@ def measured(row: Row, count: int, seed: int, backend: str, pool: Any = None) ->
 
 
 def paths() -> list[str]:
-    """For each of NumPy's code paths on this CPU, the features that are to be switched off."""
+    """For each of NumPy's code paths on this CPU, the features to switch off."""
     from numpy._core import _multiarray_umath as umath  # type: ignore[attr-defined, unused-ignore]
 
     present = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]

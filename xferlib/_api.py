@@ -101,11 +101,8 @@ def to_device(
     if info.device.kind == "cpu":
         return _from_host(x, source.host_view(x), target, place, order, wanted, out, into, copy)
     _refuse_no_copy(copy, info, place)
-    if into is not None:
-        _check_out(into, info.shape, wanted)
     _convert.check_conversion(info.dtype, wanted)
-    if into is not None:
-        target.note_write(out, "out")
+    _take_out(target, out, into, info.shape, wanted)
     source = source.at(info.device)
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, info.shape, wanted, place)
@@ -144,12 +141,9 @@ def _from_host(
         return x
     if copy is False:
         raise LayoutError(f"copy=False, but {type(x).__name__} is not on {place}; pass copy=None or copy=True")
-    if into is not None:
-        _check_out(into, host.shape, wanted)
     if host.dtype != wanted:
         _convert.check_conversion(host.dtype, wanted)
-    if into is not None:
-        target.note_write(out, "out")
+    _take_out(target, out, into, host.shape, wanted)
     if place.kind == "cpu":
         filled = out if out is not None else _empty_on_cpu(target, host.shape, wanted, place)
         memory = target.host_view(filled)
@@ -230,11 +224,8 @@ def begin(
         return _complete(
             _from_host(x, host, target, place, order, wanted, out, into, True), target, host.nbytes, is_upload=True
         )
-    if into is not None:
-        _check_out(into, host.shape, wanted)
     _convert.check_conversion(host.dtype, wanted)
-    if into is not None:
-        target.note_write(out, "out")
+    _take_out(target, out, into, host.shape, wanted)
     target.attach(place)
     return _move.host_to_device_async(host, target, place, wanted, order, out, is_awaited=is_awaited)
 
@@ -388,8 +379,13 @@ def raw_stream(stream: Any, place: Device) -> RawStream:
     return raw
 
 
-def _check_out(into: ArrayInfo, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    _check_fit(into.shape, into.dtype, into.is_writable, shape, dtype)
+def _take_out(
+    target: Backend, out: Array | None, into: ArrayInfo | None, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> None:
+    """Check ``out``, if one is given, and tell its library that it is about to be written."""
+    if into is not None:
+        _check_fit(into.shape, into.dtype, into.is_writable, shape, dtype)
+        target.note_write(out, "out")
 
 
 def _check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:

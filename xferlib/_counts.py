@@ -16,6 +16,6 @@ def whole(value: Any, *, least: int) -> int | None:
     """
     try:
         found = None if isinstance(value, bool) else operator.index(value)
-    except Exception:  # of a stranger's object: whatever it raises, it is no number
+    except Exception:  # a foreign object may raise anything; it is no number
         return None
     return found if found is not None and found >= least else None

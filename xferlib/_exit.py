@@ -20,12 +20,15 @@ import atexit
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from xferlib import _immortal, _registry
 from xferlib.errors import XferError
+
+T = TypeVar("T")
 
 _INSIDE_S = 2.0
 """How long threads inside the library are waited for."""
@@ -62,9 +65,9 @@ def register(step: Callable[[], None]) -> Callable[[], None]:
     return step
 
 
-def is_closing() -> bool:
-    """Whether the interpreter ends."""
-    return _finisher is not None
+def living(table: weakref.WeakValueDictionary[int, T]) -> list[T]:
+    """The objects of a table that other threads may add to; unlike a `WeakSet` it can be read meanwhile."""
+    return [each for each in (reference() for reference in table.valuerefs()) if each is not None]
 
 
 def gate() -> None:

@@ -192,23 +192,19 @@ class Feed:
 
 
 _feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
-"""By ``id``. Unlike a `WeakSet` it can be read while other threads add to it."""
-
-
-def _living() -> list[Feed]:
-    return [feed for feed in (reference() for reference in _feeds.valuerefs()) if feed is not None]
+"""By ``id``."""
 
 
 @_exit.register
 def _close_all() -> None:
     """The interpreter ends: no thread may be found in the middle of a copy."""
-    for feed in _living():
+    for feed in _exit.living(_feeds):
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
     """The threads of feeds, and whatever held their locks, are the parent's."""
-    for feed in _living():
+    for feed in _exit.living(_feeds):
         feed._is_forked = True
     _feeds.clear()
 

@@ -295,10 +295,9 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
     host = _host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
+    is_in_place = _registry.backend_of(source) is not None and _overlap.is_in_place(_host_rows(source, "source"), host)
     owner.note_write(out, "stream_map: out")
-    if _registry.backend_of(source) is not None and _overlap.is_in_place(_host_rows(source, "source"), host):
-        return _InPlace(out, host)
-    return _Into(out, host, Pages.of(out))
+    return _InPlace(out, host) if is_in_place else _Into(out, host, Pages.of(out))
 
 
 def _misfit(

@@ -40,7 +40,7 @@ class _Outgoing(NamedTuple):
 _END_S = 1.0
 """How long the end of the interpreter waits for a thread that takes results away."""
 
-_living: weakref.WeakValueDictionary[int, Station] = weakref.WeakValueDictionary()
+_stations: weakref.WeakValueDictionary[int, Station] = weakref.WeakValueDictionary()
 """By ``id``."""
 
 
@@ -77,7 +77,7 @@ class Station:
         ]
         for thread in self._threads:
             thread.start()
-        _living[id(self)] = self
+        _stations[id(self)] = self
 
     def _stream(self) -> RawStream:
         return self._backend.stream_create(self.place, non_blocking=True, priority=0)
@@ -175,5 +175,5 @@ class Station:
 @_exit.register
 def _abandon_all() -> None:
     """A thread that the interpreter's end finds in a library's C++ frames would abort the process."""
-    for station in [found for found in (each() for each in _living.valuerefs()) if found is not None]:
+    for station in _exit.living(_stations):
         station.abandon()

@@ -270,7 +270,7 @@ def _handle_of(native: Any) -> int | None:
         if isinstance(found, (bool, float, complex, str, bytes)):
             return None
         handle = int(found)  # type: ignore[arg-type]  # a handle of cuda.bindings has `__int__` alone
-    except Exception:  # of a stranger's: whatever it raises, it is no stream
+    except Exception:  # a foreign object may raise anything; it is no stream
         return None
     return handle if 0 <= handle < 1 << 64 else None
 

@@ -333,3 +333,11 @@ def test_a_compiled_function_in_one_piece_names_the_kernel():
     function = lambda x: reductions.sum(x.sin())
     with pytest.raises(Exception, match="xferlib|ReductionKernel"):
         torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3))
+
+
+def test_a_refused_map_counts_no_write():
+    memory = torch.zeros(20, 2, dtype=torch.float64)
+    before = memory._version
+    with pytest.raises(LayoutError, match="shares memory"):
+        xl.stream_map(lambda chunk: chunk, memory[:16], chunk_rows=4, out=memory[4:], devices="numpy:cpu")
+    assert memory._version == before

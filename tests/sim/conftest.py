@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,3 +24,12 @@ def make_machine() -> Callable[..., Machine]:
         return Machine(Settings(**{"mode": Mode.LOG, **settings}), schedule or Lazy())  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def silence() -> Iterator[None]:
+    """Reports are kept, and not written to the log."""
+    logger = logging.getLogger("xferlib.sim")
+    before, logger.disabled = logger.disabled, True
+    yield
+    logger.disabled = before

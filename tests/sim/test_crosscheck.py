@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.sim.random_programs import Step, draw, outcomes, races, sets_elsewhere
@@ -17,12 +14,7 @@ SHARDS = 8
 MOST_SCHEDULES = 200
 
 
-@pytest.fixture(autouse=True)
-def silence() -> Iterator[None]:
-    logger = logging.getLogger("xferlib.sim")
-    before, logger.disabled = logger.disabled, True
-    yield
-    logger.disabled = before
+pytestmark = pytest.mark.usefixtures("silence")
 
 
 def study(seeds: range) -> tuple[list[int], list[int], int]:
@@ -47,7 +39,7 @@ def _cannot_be_seen(race: Race, steps: list[Step]) -> bool:
     """The two reasons why a program without a second outcome is flagged.
 
     Two unordered writes whose bytes are overwritten before anyone reads them: which one wins cannot be seen, but only
-    because nobody looks. And an array that dies while a stream other than its memory's uses it, where the memory
+    because nothing reads it. And an array that dies while a stream other than its memory's uses it, where the memory
     happens to be used next by that very stream.
     """
     if race.hazard is Hazard.USE_AFTER_FREE:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -24,12 +23,7 @@ Make = Callable[..., Machine]
 ROWS, COLS, ITEM = 6, 8, 4
 
 
-@pytest.fixture(autouse=True)
-def silence() -> Iterator[None]:
-    logger = logging.getLogger("xferlib.sim")
-    before, logger.disabled = logger.disabled, True
-    yield
-    logger.disabled = before
+pytestmark = pytest.mark.usefixtures("silence")
 
 
 def _slice(chance: random.Random, extent: int) -> slice:

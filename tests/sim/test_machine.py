@@ -161,7 +161,7 @@ def test_a_wait_for_an_event_never_recorded_does_nothing_and_the_report_says_so(
 
 
 @pytest.mark.parametrize("waiter", ["stream", "legacy", "host", "poll"])
-def test_an_event_never_recorded_orders_nothing_whoever_waits_for_it(waiter: str) -> None:
+def test_an_event_never_recorded_orders_nothing_for_any_waiter(waiter: str) -> None:
     with xl.use_backend("sim"), sim.check("log") as checked:
         x = xl.zeros(16)
         xl.synchronize()

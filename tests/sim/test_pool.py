@@ -151,7 +151,7 @@ def test_the_stream_of_the_memory_needs_no_wait(checked: sim.check) -> None:
     assert hazards(checked) == []
 
 
-def test_memory_that_nobody_had_before_is_used_at_once(checked: sim.check) -> None:
+def test_memory_that_no_array_had_before_is_used_at_once(checked: sim.check) -> None:
     owner, user, other = xl.Stream(), xl.Stream(), xl.Stream()
     freed_under_work(other)  # whose memory goes to arrays of its own order
     kept = fresh(owner), fresh(owner, 2 * N)

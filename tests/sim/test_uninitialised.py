@@ -1,4 +1,4 @@
-"""Device memory that nothing has written: copies of it are quiet, whoever uses its values is reported."""
+"""Device memory that nothing has written: copies of it are quiet, uses of its values are reported."""
 
 from __future__ import annotations
 

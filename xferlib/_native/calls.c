@@ -1,7 +1,7 @@
 /* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes.
 
    An extension module of CPython's limited API (3.11), compiled where Python's headers are; without it ctypes does the
-   same. It knows no CUDA: whoever uses it gives the addresses of the driver's functions.
+   same. It knows no CUDA: the caller gives the addresses of the driver's functions.
 
    Blocking. A driver call that only enqueues still blocks while the stream's queue is full, and a query blocks behind a
    thread that does so inside the driver. If the device waits there for a host function that needs the GIL, a caller that

@@ -3,8 +3,8 @@
 The generated bindings cost 2 us a call; here a call costs 0.15 us where `xferlib._native.calling` is compiled and
 0.5 us through ctypes. Every call releases the GIL, except those that read what belongs to the calling thread or is
 constant: the driver blocks wherever a stream's queue is full, and a query blocks on a lock that another thread, blocked
-so, holds inside the driver. If the device waits for a host function that needs the GIL, whoever holds the GIL while it
-waits for the driver waits for ever.
+so, holds inside the driver. If the device waits for a host function that needs the GIL, a thread that keeps the GIL in
+such a call waits for ever.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Capabilities:
     """The library's own operations take views of any stride."""
     small_at_once: bool = True
     """A small transfer may be complete when an asynchronous call returns; False: each takes as long as the contract
-    allows, whatever its size."""
+    allows, at every size."""
     why: dict[str, str] = field(default_factory=dict)
 
     def reason(self, ability: str) -> str:

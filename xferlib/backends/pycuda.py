@@ -75,17 +75,29 @@ class _Pushed:
             return
 
 
+_MOST_CONTEXTS = 64
+"""On one thread's stack."""
+_DETACH_S = 1.0
+"""How long a forked child waits for one of them to be marked."""
+
+
 def _leave_parent() -> None:
     """In a forked child: empty PyCUDA's context stack, with which it would abort the child at its end.
 
     The driver, which did not survive the fork, pops no context. A thread that a context does not belong to marks it as
-    dead without asking the driver, and dead contexts leave the stack when the current one is asked for. This is done
-    here and not at the end, where Python starts no thread any more.
+    dead without asking the driver, and PyCUDA drops dead contexts when it looks up the current one. This is done
+    here and not at the end, where Python starts no thread any more. It is bounded: a child that is aborted at its end
+    is better than one that hangs at its start.
     """
-    while (context := pycuda.driver.Context.get_current()) is not None:
+    for _ in range(_MOST_CONTEXTS):
+        context = pycuda.driver.Context.get_current()
+        if context is None:
+            break
         thread = threading.Thread(target=context.detach, daemon=True)
         thread.start()
-        thread.join()
+        thread.join(_DETACH_S)
+        if thread.is_alive():
+            break
     for name in ("autoprimaryctx", "autoinit"):  # whose handlers would pop what is not there
         finish_up = getattr(sys.modules.get(f"pycuda.{name}"), "_finish_up", None)
         if finish_up is not None:

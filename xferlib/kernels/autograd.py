@@ -153,7 +153,7 @@ class Operation(Protocol):
     name: str
 
     def run(self, *arguments: Any) -> Any:
-        """The results, of tensors that nobody follows."""
+        """The results, of tensors outside torch's graph."""
 
     def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The gradients of the ``wanted`` arguments, in their shapes."""

@@ -58,7 +58,7 @@ def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
 def is_self_overlapping(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     """Whether two elements of an array may share memory, as after broadcasting."""
     if 0 in shape:
-        return False  # whatever its strides: NumPy's are often 0
+        return False  # NumPy's strides are often 0 then
     steps = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1)
     reach = itemsize
     for stride, extent in steps:

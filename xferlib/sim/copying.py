@@ -34,7 +34,7 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
-        if void is not None and machine.detector.is_on:  # quiet: whoever uses the copy is told
+        if void is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
             into.block.note_void(into, copied, None if void.all() else void)
 
 

@@ -90,7 +90,7 @@ class Lifetimes:
             # Reference counts order the threads that held the array: whoever let go first comes before.
             clock = Joined(before, machine.hosts, events.values(), awaited, block.left)
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
-            is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # nobody allocates on it
+            is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # which allocates no more
             if is_kept and (still := last_users(block, undeclared)):
                 stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
             free = Operation("free", stream, place, (), (), None)

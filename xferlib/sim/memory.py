@@ -84,7 +84,7 @@ class Block:
         """The array that had the memory before, if something may still have been at work on it."""
 
     def hand_over(self, former: Former) -> None:
-        """The memory is another array's no more; what may still use it comes before whoever writes it next."""
+        """The memory is another array's no more; what may still use it comes before the next write."""
         self.former = former
         self.shadow.restart((self.shadow.at(0)[0], former.users))
 
@@ -116,7 +116,7 @@ class Block:
         return found if found.any() else None
 
     def note_initialised(self) -> None:
-        """Every byte has a value, and nobody is using any."""
+        """Every byte has a value, and none is in use."""
         self.shadow.rewrite(lambda _: UNTOUCHED)
         self.has_void = False
 

@@ -147,7 +147,7 @@ def starts(span: Span) -> tuple[Offsets, int]:
 
 
 def _view(span: Span) -> np.ndarray[Any, Any]:
-    """The span's bytes as NumPy has them; nobody looks at their values."""
+    """The span's bytes as NumPy has them; their values mean nothing."""
     return _lines(span, span.block.data, 0)
 
 

@@ -1,12 +1,12 @@
 """Transfers that threads stage, begun as late as the contract allows: when the program waits for them.
 
-What such a transfer does to memory counts from the moment at which it was asked for, whatever its size. Its
+What such a transfer does to memory counts from the call that starts it, at every size. Its
 copies on the device are a participant of their own: ordered behind what its stream had then, and ahead of
 nothing until all of them are enqueued, which the program can only know by waiting for the transfer. Its
 staging is another one: it uses the host's memory from the call until the program has waited.
 
 A thread that is late reads a source that has been changed meanwhile, and fills a target that has been
-read before. So the source is summed when the transfer is asked for and again when its staging begins;
+read before. So the source is summed when the transfer is called and again when its staging begins;
 the target holds the pattern of uninitialised memory until then.
 """
 
