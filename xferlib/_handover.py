@@ -71,6 +71,9 @@ class Listener(Protocol):
     def touched(self, host: HostArray, *, is_write: bool) -> None:
         """The calling thread reads or writes an array of the host for a blocking transfer."""
 
+    def finishing(self, job: Job) -> None:
+        """The calling thread has enqueued the last copy of a job, or the last has arrived."""
+
     def staged(self, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""
 
@@ -111,6 +114,12 @@ def staged(nbytes: int) -> None:
 def postponed(job: Job, ends: Ends, domain: str) -> Postponed | None:
     """Keep a transfer back until the program waits for it; None: threads are to stage it now."""
     return listener.postpone(job, ends) if listener is not None and listener.domain == domain else None
+
+
+def finishing(job: Job) -> None:
+    """The last copy of a staged transfer is enqueued, or has arrived: its event and its end become known next."""
+    if listener is not None:
+        listener.finishing(job)
 
 
 def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:

@@ -119,6 +119,8 @@ class Transfer:
     def finish(self, *keep: Any) -> None:
         """Every copy is enqueued (upward) or drained (a staged one downward)."""
         assert self._stream is not None
+        if self._job is not None:
+            _handover.finishing(self._job)
         try:
             if self.is_upload or self._job is None:
                 self._event = _inflight.record(self._backend, self._stream)

@@ -450,15 +450,3 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
     assert len(machine.hosts.main.clock) < 200
     assert machine.memory.used[device.index] == 1 << 20
     assert len(machine.memory.blocks()) == 1
-
-
-def test_the_legacy_stream_waits_for_both_of_two_events_of_one_stream(program: Program) -> None:
-    """What the earlier one is told after the later one was recorded counts, as with transfers of two threads."""
-    apart, copies, machine = program.stream(), program.stream(), program.machine
-    program.write(copies)
-    earlier, later = machine.record(apart), machine.record(apart)
-    earlier.learn(copies.clock)
-    machine.wait(program.legacy, earlier)
-    machine.wait(program.legacy, later)
-    program.write(program.legacy)
-    assert program.hazards == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _handover, sim
+from xferlib import _handover, _inflight, sim
+from xferlib._transfer import Transfer
 from xferlib._workers import Job
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
@@ -180,3 +182,62 @@ def test_transfers_of_other_backends_are_not_put_off() -> None:
         assert later is not None
         assert not job.is_over
         later.drop()
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "lifo"])
+@pytest.mark.parametrize("is_upload", [True, False])
+def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
+    schedule: str, is_upload: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where it drops what is held for the transfer, or waits for its job, before the first thread goes on."""
+    errors: list[BaseException] = []
+
+    def act(transfer: Transfer) -> None:
+        try:
+            with xl.use_backend("sim"):
+                if is_upload:
+                    stream = xl.Stream()
+                    transfer.precede(stream._raw)
+                    with stream:
+                        transfer._result[...] = 1.0
+                    stream.synchronize()
+                else:
+                    transfer.settle()
+                    device[...] = 1.0
+                    xl.synchronize()
+        except BaseException as error:
+            errors.append(error)
+
+    def at_once(transfer: Transfer) -> None:
+        thread = threading.Thread(target=act, args=(transfer,))
+        thread.start()
+        thread.join()
+
+    finish, hold, close = Transfer.finish, _inflight.in_flight.hold, Job._close
+    finishing: list[Transfer] = []
+
+    def finished(transfer: Transfer, *keep: Any) -> None:
+        finishing.append(transfer)
+        finish(transfer, *keep)
+
+    def held(*given: Any) -> None:
+        hold(*given)
+        at_once(finishing[0])
+
+    def closed(job: Job) -> None:
+        close(job)
+        if finishing and job is finishing[0]._job:
+            at_once(finishing[0])
+
+    with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
+        device = xl.zeros(1 << 16)
+        xl.synchronize()
+        monkeypatch.setattr(Transfer, "finish", finished)
+        if is_upload:
+            monkeypatch.setattr(_inflight.in_flight, "hold", held)
+        else:
+            monkeypatch.setattr(Job, "_close", closed)
+        (xl.to_device_async(np.zeros(1 << 16)) if is_upload else xl.to_host_async(device)).result()
+        monkeypatch.undo()
+    assert len(finishing) == 1
+    assert errors == []

@@ -82,13 +82,6 @@ class KeptClock:
             self._version = self._roll.version
         return self._clock
 
-    def learn(self, clock: Clock) -> None:
-        """Everything that ``clock`` covers came before this moment, too."""
-        own = self.clock
-        for key, tick in clock.items():
-            if own.get(key, 0) < tick:
-                own[key] = tick
-
 
 class Joined:
     """Several participants and events as one: what the clock of any of them holds. Made often and seldom asked."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xferlib._layout import HostArray
     from xferlib._site import Place
     from xferlib._workers import Job
-    from xferlib.sim.streams import SimEvent, SimStream
+    from xferlib.sim.streams import SimStream
 
 
 class HostThread(Participant):
@@ -43,10 +43,11 @@ class Stager(HostThread):
             the staging comes after them before all are enqueued.
         stream: Carries them.
         place, call: Where the transfer was asked for, and by which function.
-        recorded: The last event recorded while it staged.
+        finishing: Its job, and what to do when the last copy is enqueued or has arrived. Other threads may see the
+            end of the job at once after that.
     """
 
-    __slots__ = ("call", "copies", "place", "recorded", "stream")
+    __slots__ = ("call", "copies", "finishing", "place", "stream")
 
     def __init__(self, roll: Roll, stream: SimStream, place: Place, call: str) -> None:
         super().__init__(roll.enter(), "a thread of xferlib")
@@ -54,7 +55,7 @@ class Stager(HostThread):
         self.stream = stream
         self.place = place
         self.call = call
-        self.recorded: SimEvent | None = None
+        self.finishing: tuple[Job, Callable[[], None]] | None = None
 
 
 class Copies(Participant):
@@ -155,6 +156,12 @@ class Hosts:
     def touched(self, host: HostArray, *, is_write: bool) -> None:
         """The calling thread reads or writes a host array, for a blocking transfer."""
         self.touch(host, is_write=is_write, is_declared=False)
+
+    def finishing(self, job: Job) -> None:
+        """The calling thread has enqueued the last copy of a job, or the last has arrived."""
+        host = self.current()
+        if type(host) is Stager and host.finishing is not None and host.finishing[0] is job:
+            host.finishing[1]()
 
     def staged(self, nbytes: int) -> None:
         """The calling thread has copied so much between ordinary and page-locked memory."""

@@ -246,10 +246,7 @@ class Machine:
             operation = Operation("record", stream, here(), (), (), None)
             stream.tail = operation
             self.engine.add(operation, after)
-            event = SimEvent(stream, operation, self.roll, timing=timing)
-            if type(host) is Stager:
-                host.recorded = event
-            return event
+            return SimEvent(stream, operation, self.roll, timing=timing)
 
     def wait(self, stream: SimStream, event: SimEvent) -> None:
         """Let what follows on ``stream`` wait for an event, as it was last recorded."""

@@ -12,6 +12,7 @@ the target holds the pattern of uninitialised memory until then.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections import deque
 from typing import TYPE_CHECKING
@@ -97,12 +98,15 @@ class PostponedStaging:
         machine, stager = self._machine, self.stager
         try:
             is_changed = is_watched and _sum(ends.host) != self._sum
+            stager.finishing = job, functools.partial(self._complete, is_upload=ends.is_upload)
             with machine.hosts.acting(stager):
                 job.help()
-                if job.error is None:
-                    self._complete(job, is_upload=ends.is_upload)
-                else:
-                    self._retire()
+            stager.finishing = None
+            if job.error is None:
+                with machine.lock:
+                    machine.hosts.over += [stager, stager.copies]
+            else:
+                self._retire()
         except BaseException:  # Ctrl-C: nothing goes on with the transfer
             self._retire()
             raise
@@ -115,23 +119,22 @@ class PostponedStaging:
                 )
             )
 
-    def _complete(self, job: Job, *, is_upload: bool) -> None:
-        """All copies are enqueued: what comes after them on the stream comes after the transfer."""
+    def _complete(self, *, is_upload: bool) -> None:
+        """All copies are enqueued: what comes after them on the stream comes after the transfer.
+
+        Before the transfer's event is recorded, and before the end of its job is known: another thread may act on
+        either at once.
+        """
         machine, stager = self._machine, self.stager
         with machine.lock:
             copies = stager.copies
             stager.stream.learn(copies.clock)
-            if is_upload and stager.recorded is not None:  # by `Transfer.finish`, behind the last of the copies
-                stager.recorded.clock[copies.key] = copies.clock[copies.key]
-            elif not is_upload:  # its chunks have arrived
+            if not is_upload:  # its chunks have arrived
                 stager.learn(copies.clock)
                 assert self._block is not None
                 self._block.left = [each for each in self._block.left if not each.is_retired]
                 self._block.left.append(copies)
             self._block = None
-            stager.recorded = None
-            job.handover = machine.hosts.given(job.handover)
-            machine.hosts.over += [stager, copies]
 
     def drop(self) -> None:
         """The program does not want the transfer any more: what happens to its memory is no fault."""

@@ -107,16 +107,8 @@ class SimEvent(KeptClock):
 
 
 def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
-    """Of two events of one stream, the one that stands for both.
-
-    The later one may lack what the earlier one knows: a transfer tells its event of its copies when all are enqueued,
-    and another thread may have recorded the later one by then.
-    """
-    if other is None or other is event:
-        return event
-    first, last = sorted((event, other), key=lambda each: each.operation.tick)
-    last.learn(first.clock)
-    return last
+    """Of two events of one stream, the one that stands for both."""
+    return event if other is None or other.operation.tick < event.operation.tick else other
 
 
 class StreamHandle(RawStream):
