@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 import xferlib as xl
-from xferlib import _config
+from xferlib import _budget, _config
 from xferlib._config import Config, parse_nbytes
 from xferlib.errors import ConfigError
 
@@ -81,7 +81,7 @@ def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, te
 def test_configure_changes_and_returns_what_was() -> None:
     before = xl.configure(threads=3)
     try:
-        assert _config.crew().each_way == 3
+        assert _budget.crew().each_way == 3
         assert xl.configure().threads == 3
     finally:
         xl.configure(threads=before.threads)
@@ -140,21 +140,21 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
 def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
     cores: int, threads: int, crew: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_config, "usable_cores", lambda: cores)
+    monkeypatch.setattr(_budget, "usable_cores", lambda: cores)
     before = xl.configure(threads=threads)
     try:
-        assert _config.crew() == crew
+        assert _budget.crew() == crew
     finally:
         xl.configure(threads=before.threads)
 
 
 def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     found, now_s = [4], [100.0]
-    monkeypatch.setattr(_config, "_cores", (0, 0.0))
-    monkeypatch.setattr(_config.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
-    monkeypatch.setattr(_config.time, "monotonic", lambda: now_s[0])
-    assert _config.usable_cores() == 4
+    monkeypatch.setattr(_budget, "_cores", (0, 0.0))
+    monkeypatch.setattr(_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
+    monkeypatch.setattr(_budget.time, "monotonic", lambda: now_s[0])
+    assert _budget.usable_cores() == 4
     found[0] = 2
-    assert _config.usable_cores() == 4
+    assert _budget.usable_cores() == 4
     now_s[0] += 1.5
-    assert _config.usable_cores() == 2
+    assert _budget.usable_cores() == 2

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _hostmem, _interrupts, _pinned, _staging, _stream
+from xferlib import _hostmem, _interrupts, _pending, _pinned, _staging
 from xferlib.testing import assert_same_bits
 
 ROOT = Path(xl.__file__).parent
@@ -79,7 +79,7 @@ def _is_ignored(frame: FrameType | None, event: str) -> bool:
 
 def held() -> list[Any]:
     """What an operation might keep by mistake."""
-    _stream.settle_all()  # what nobody has a handle of any more goes on by itself
+    _pending.settle_all()  # what nobody has a handle of any more goes on by itself
     xl.synchronize()
     for ring in _staging._rings.values():
         with ring._returned:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _config, _native, _pieces
+from xferlib import _budget, _native, _pieces
 from xferlib import errors as e
 from xferlib._batch import Batch
 from xferlib._readahead import ThreadedFeed
@@ -574,7 +574,7 @@ def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(
 ) -> None:
     if xl.get_device().kind == "cpu" or not _native.is_on():
         pytest.skip("no streams, or staging in C is missing")
-    monkeypatch.setattr(_config, "usable_cores", lambda: 16)
+    monkeypatch.setattr(_budget, "usable_cores", lambda: 16)
     batches = [array(number, (rows, 1000)) for number in range(6)]
     expected = [batch.copy() for batch in batches]
     with xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:

@@ -27,9 +27,9 @@ sys.path.insert(0, str(ROOT))
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
 from xferlib import _cli, _config, _registry  # noqa: E402
+from xferlib._capabilities import Capabilities  # noqa: E402
 from xferlib._info import shown  # noqa: E402
 from xferlib.backends._host import WHY_HOST  # noqa: E402
-from xferlib.backends.base import Capabilities  # noqa: E402
 
 NOTE = "\n<!-- Written by tools/make_reference.py from the code; edit the docstrings instead. -->\n"
 

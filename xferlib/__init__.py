@@ -30,11 +30,14 @@ from xferlib._create import (
     zeros,
     zeros_like,
 )
-from xferlib._device import Device, device_of, get_device
+from xferlib._defaults import use_backend
+from xferlib._device import Device
+from xferlib._devices import device_of, get_device
 from xferlib._pinned import PinnedPool, PinnedStats
-from xferlib._registry import BackendStatus, available_backends, use_backend
+from xferlib._registry import BackendStatus, available_backends
 from xferlib._stream import Event, Stream, current_stream
 from xferlib._transfer import Transfer, TransferStats
+from xferlib._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from xferlib import sim
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
     from xferlib.kernels.raw import RawKernel, RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
 
-__version__ = "0.1.0"
 
 _opaque.keep_tracer_out()
 

@@ -24,11 +24,12 @@ from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
     from xferlib._array import Array
+    from xferlib._backend import Backend
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib._pinned import Lease
     from xferlib._plan import Plan
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 
 class _Buffer:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _array, _convert, _copying, _device, _direct, _hostmem, _move, _registry
+from xferlib import (
+    _array,
+    _convert,
+    _copying,
+    _defaults,
+    _device,
+    _devices,
+    _direct,
+    _hostmem,
+    _mixing,
+    _move,
+    _registry,
+)
 from xferlib._array import Array, ArrayInfo
 from xferlib._recording import Kind
 from xferlib._stream import Stream
@@ -15,9 +27,10 @@ from xferlib._transfer import Transfer
 from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 
 def get_array_module(*arrays: Any) -> ModuleType:
@@ -27,7 +40,7 @@ def get_array_module(*arrays: Any) -> ModuleType:
         MixedBackendsError: Arrays of two backends.
         UnsupportedError: The backend has no namespace; the message names what works.
     """
-    backend = _registry.common_backend(arrays, call="get_array_module")
+    backend = _mixing.common_backend(arrays, call="get_array_module")
     return np if backend is None else backend.namespace()
 
 
@@ -38,7 +51,7 @@ def get_backend(*arrays: Any) -> Backend:
         MixedBackendsError: Arrays of two backends.
         BackendUnavailableError: The default asked for by name cannot run here.
     """
-    return _registry.common_backend(arrays, call="get_backend") or _registry.default_backend()
+    return _mixing.common_backend(arrays, call="get_backend") or _defaults.default_backend()
 
 
 # --- transfers
@@ -84,7 +97,7 @@ def to_device(
     if backend is dtype is stream is None:  # as most calls are
         if out is None:
             if copy is True and type(x) is np.ndarray and isinstance(device, _device.Device):
-                target = _device.backend_of(device)
+                target = _devices.backend_of(device)
                 if target is not None:
                     return send(x, target, device)
         elif device is None and _direct.upload(x, out):
@@ -347,18 +360,18 @@ def target_of(
                 f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
             )
         if chosen is not None and chosen is not owner:
-            raise _registry.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
+            raise _mixing.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
         into = owner.view(out)
         place = into.device
-        if device is not None and _device.resolve(device, backend=owner) is not place:
+        if device is not None and _devices.resolve(device, backend=owner) is not place:
             raise MixedDevicesError(
-                f"to_device: device={_device.text(device)!r}, but out is on {place}; "
+                f"to_device: device={_devices.text(device)!r}, but out is on {place}; "
                 "leave device out, or move out first"
             )
     elif device is None and stream is not None and _is_stream_of(stream, chosen):
         place = stream.device
     else:
-        place = _device.resolve(device, backend=chosen)
+        place = _devices.resolve(device, backend=chosen)
     target = _registry.get(place.backend).at(place)
     return target, place, (raw_stream(stream, place) if stream is not None else None), into
 

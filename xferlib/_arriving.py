@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._array import Array
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 THREADS_FROM = 4 << 20
 """A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""

@@ -18,7 +18,7 @@ from xferlib.errors import OutOfMemoryError, XferError
 if TYPE_CHECKING:
     from xferlib._ahead import Ahead
     from xferlib._array import Array
-    from xferlib.backends.base import RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 
 class AnyBatch(Protocol):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _config, _create, _device, _registry
+from xferlib import _api, _budget, _config, _create, _device, _devices, _registry
 
 _NBYTES = 64 << 20
 _REPEATS = 5
@@ -57,7 +57,7 @@ def calibrate(device: Any = None) -> Calibration:
     Args:
         device: An accelerator; the current device if omitted.
     """
-    place = _device.get_device(device)
+    place = _devices.get_device(device)
     source = np.random.default_rng(0).integers(0, 256, _NBYTES, dtype=np.uint8)
     pinned = _create.pinned_array(source, backend=place.backend)
     target = _create.empty(_NBYTES, np.uint8, device=place)
@@ -120,7 +120,7 @@ def known(device: _device.Device) -> Calibration | None:
 
 
 def _key(device: _device.Device) -> str:
-    return f"{device.properties.name} | {device.kind} {device.index} | {_config.usable_cores()} cores"
+    return f"{device.properties.name} | {device.kind} {device.index} | {_budget.usable_cores()} cores"
 
 
 def _path() -> Path:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _inflight, _layout, _native, _pieces, _plan, _recording, _staging
+from xferlib import _inflight, _layout, _native, _pieces, _plan, _recording, _staging, _staging_hooks
 from xferlib._array import ArrayInfo
 from xferlib._convert import copy_into
+from xferlib._jobs import Computation, Job
 from xferlib._layout import HostArray, address
 from xferlib._native.filling import fill
 from xferlib._native.lending import Lending
@@ -21,13 +22,14 @@ from xferlib._pieces import Memory
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
 from xferlib._staging import Chunk, Ring
-from xferlib._workers import Computation, Job, workers
+from xferlib._workers import workers
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
+    from xferlib._raw import RawStream
     from xferlib._recording import Moving
     from xferlib._transfer import Transfer
-    from xferlib.backends.base import Backend, RawStream
 
 _PARALLEL_HOST_FROM = 8 << 20
 
@@ -105,7 +107,7 @@ def upload_job(
             try:
                 begun_s = time.perf_counter() if moving is not None else 0.0
                 offset, nbytes = pieces.fill(index, chunk)
-                _handover.staged(nbytes)
+                _staging_hooks.staged(nbytes)
                 if moving is not None:
                     moving.staged(begun_s, nbytes)
                     moving.send()
@@ -252,7 +254,7 @@ def download_job(
                 pieces.drain(index, chunk)
                 if moving is not None:
                     moving.staged(begun_s, pieces.span(index)[1])
-                _handover.staged(pieces.span(index)[1])
+                _staging_hooks.staged(pieces.span(index)[1])
             except BaseException:
                 ring.abandon([chunk] if ahead is None else [chunk, ahead], stream)
                 raise

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _array, _convert, _device, _hostmem, _move, _pin, _pinned, _registry, _staging
+from xferlib import _api, _array, _convert, _defaults, _devices, _hostmem, _move, _pin, _pinned, _registry, _staging
 from xferlib._array import Array
 from xferlib.errors import LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Backend
 
 Shape = int | Sequence[int]
 _MOST_DIMENSIONS = 64
@@ -49,7 +49,7 @@ def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
         LayoutError: ``shape`` is no shape.
         DeviceMemoryError: The device has too little memory.
     """
-    place = _device.resolve(device)
+    place = _devices.resolve(device)
     backend = _registry.get(place.backend).at(place)
     backend.attach(place)
     return backend.empty(
@@ -121,8 +121,8 @@ def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Any =
 
 
 def _pinning_backend(backend: str | None) -> Backend:
-    chosen = _registry.get(backend) if backend is not None else _registry.default_backend()
-    place = _device.current_device(chosen)
+    chosen = _registry.get(backend) if backend is not None else _defaults.default_backend()
+    place = _devices.current_device(chosen)
     chosen = chosen.at(place)
     chosen.attach(place)
     return chosen
@@ -190,4 +190,4 @@ def trim() -> int:
 
 def synchronize(device: Any = None) -> None:
     """Block until all work on a device is done; the current device if omitted."""
-    _device.get_device(device).synchronize()
+    _devices.get_device(device).synchronize()

@@ -1,30 +1,44 @@
-"""Devices: the value object, how a specification becomes one, and which device is current."""
+"""Devices as values: ``cupy:cuda:0``. What they can do they ask of `directory`, which `_devices` fills in."""
 
 from __future__ import annotations
 
-import re
-import threading
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from xferlib import _config, _registry
-from xferlib.errors import DeviceNotFoundError, UnsupportedArrayError, shown
-
-if TYPE_CHECKING:
-    from contextvars import Token
-
-    from xferlib.backends.base import Backend, DeviceProperties
-
-_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
-_INDEX = re.compile(r"\d{1,4}")
-_HOMES = {"cpu": "numpy", "sim": "sim"}
-"""Where a kind of device belongs that the default backend has none of."""
-_KINDS = frozenset({"cpu", "cuda", "sim"})
+from typing import Any, Protocol, cast
 
 _interned: dict[tuple[str, str, int], Device] = {}
-_local = threading.local()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProperties:
+    """What is known of a device; 0 where a CPU has no such thing."""
+
+    name: str
+    total_nbytes: int
+    compute_capability: tuple[int, int] = (0, 0)
+    multiprocessor_count: int = 0
+
+
+class Directory(Protocol):
+    """Knows which devices exist, and their backends."""
+
+    def resolve(self, spec: str | int | Device | None) -> Device:
+        """Return the device of a specification; raises DeviceNotFoundError."""
+
+    def properties(self, device: Device) -> DeviceProperties: ...
+
+    def synchronize(self, device: Device) -> None: ...
+
+    def use(self, device: Device) -> None: ...
+
+    def enter(self, device: Device) -> None: ...
+
+    def leave(self) -> None:
+        """End what the innermost `enter` of this thread began."""
+
+
+directory = cast("Directory", None)
+"""Set by `_devices` when it is imported, which importing xferlib does."""
 
 
 class Device:
@@ -49,7 +63,7 @@ class Device:
     index: int
 
     def __new__(cls, spec: str | int | Device | None = None) -> Device:
-        return resolve(spec)
+        return directory.resolve(spec)
 
     @classmethod
     def _of(cls, backend: str, kind: str, index: int) -> Device:
@@ -84,183 +98,27 @@ class Device:
     @property
     def properties(self) -> DeviceProperties:
         """Name, memory in bytes, compute capability."""
-        return _registry.get(self.backend).at(self).device_properties(self)
+        return directory.properties(self)
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""
-        _registry.get(self.backend).at(self).device_synchronize(self)
+        directory.synchronize(self)
 
     def use(self) -> Device:
         """Make this device, and its backend, current for this thread from now on."""
-        backend = _registry.get(self.backend)
-        current_device(backend)  # so that a later first look does not undo this with XFERLIB_DEVICE
-        backend.device_use(self)
-        _registry.use_backend(self.backend)
+        directory.use(self)
         return self
 
     def __enter__(self) -> Device:
-        stack: list[_Entered | None] = _local.__dict__.setdefault("stack", [])
-        if self.kind == "cpu":
-            stack.append(None)
-            return self
-        backend = _registry.get(self.backend)
-        before = current_device(backend)
-        backend.device_use(self)
-        stack.append((backend, before, _registry.scoped_default(self.backend)))
+        directory.enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        entered: _Entered | None = _local.stack.pop()
-        if entered is not None:
-            backend, before, token = entered
-            _registry.reset_default(token)
-            backend.device_use(before)
-
-
-if TYPE_CHECKING:
-    _Entered = tuple[Backend, Device, Token[str | None]]
+        directory.leave()
 
 
 def make(backend: str, kind: str, index: int = 0) -> Device:
     """The device object, for backends: not checked against what exists."""
     return Device._of(backend, kind, index)
-
-
-def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, source: str = "device") -> Device:
-    """A device that exists, from any specification.
-
-    Args:
-        spec: As for `Device`.
-        backend: The backend that the call has settled on, if it has.
-        source: What the specification came from, for messages.
-
-    Raises:
-        DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
-    """
-    if spec is None:
-        return current_device(backend if backend is not None else _registry.default_backend())
-    name: str | None
-    kind: str | None
-    index: int | None
-    if isinstance(spec, Device):
-        if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
-            return spec
-        name, kind, index = spec.backend, spec.kind, spec.index
-    elif isinstance(spec, str):
-        name, kind, index = _parse(spec, source)
-    elif type(spec) is int:
-        name, kind, index = None, None, spec
-        if index < 0:
-            raise DeviceNotFoundError(
-                f"{source}={shown(index)} is no device: their numbers begin at 0; give None for the current one"
-            )
-    else:
-        raise DeviceNotFoundError(
-            f"{source}={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
-            "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
-        )
-    if name is not None and backend is not None and name != backend.name:
-        raise DeviceNotFoundError(
-            f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
-            f"leave one of the two out"
-        )
-    owner = backend if backend is not None else _owner(name, kind, text(spec))
-    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
-
-
-def text(spec: str | int | Device) -> str:
-    """A specification that has been read, for a message."""
-    return shown(spec) if type(spec) is int else str(spec)
-
-
-def backend_of(device: Device) -> Backend | None:
-    """The backend's part that serves a device; None where that does not exist."""
-    owner = _registry.get(device.backend)
-    return owner.at(device) if device in owner.devices() else None
-
-
-def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
-    if _INDEX.fullmatch(spec):
-        return None, None, int(spec)
-    match = _SPEC.fullmatch(spec)
-    if match is None:
-        raise DeviceNotFoundError(
-            f"{source}={shown(spec)} cannot be read; write 'cpu', 'cuda:0' or "
-            "'backend:cuda:0', for instance 'torch:cuda:0'"
-        )
-    if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
-        return match["kind"], None, int(match["index"]) if match["index"] else None
-    return match["backend"], match["kind"], int(match["index"] or 0)
-
-
-def _owner(name: str | None, kind: str | None, text: str) -> Backend:
-    owner = _registry.device_backend(name, device_text=text)
-    if name is None and kind in _HOMES and not any(device.kind == kind for device in owner.devices()):
-        return _registry.get(_HOMES[kind])
-    return owner
-
-
-def _existing(backend: Backend, kind: str | None, index: int | None, what: str) -> Device:
-    devices = backend.devices()
-    if index is None:
-        return current_device(backend)
-    kind = devices[0].kind if kind is None else kind
-    device = next((each for each in devices if (each.kind, each.index) == (kind, index)), None)
-    if device is None:
-        names = ", ".join(str(each) for each in devices)
-        raise DeviceNotFoundError(f"{what} does not exist: {backend.name} sees {names}; `xferlib info` lists all")
-    return device
-
-
-def current_device(backend: Backend) -> Device:
-    """The backend's current device for this thread; ``XFERLIB_DEVICE`` at the thread's first look."""
-    try:
-        is_seen = backend.name in _local.seen
-    except AttributeError:
-        _local.seen = set()
-        is_seen = False
-    if not is_seen:
-        _apply_default(backend)
-        _local.seen.add(backend.name)
-    return backend.device_current()
-
-
-def _apply_default(backend: Backend) -> None:
-    spec = _config.get().device
-    if spec is None or (backend.name == "numpy" and _registry.environment_choice() != "numpy"):
-        return  # NumPy is the host side of every backend: the variable is meant for the other one
-    try:
-        name, kind, index = _parse(spec, "XFERLIB_DEVICE")
-        if name in (None, backend.name):
-            _registry.device_backend(name, device_text=spec)
-            backend.device_use(_existing(backend, kind, index, f"XFERLIB_DEVICE={spec!r}"))
-    except DeviceNotFoundError as error:
-        raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
-
-
-def device_of(x: Any) -> Device:
-    """The device that holds an array.
-
-    Raises:
-        UnsupportedArrayError: ``x`` is no array of any backend.
-    """
-    backend = _registry.backend_of(x)
-    if backend is None:
-        raise UnsupportedArrayError(
-            f"device_of: {type(x).__name__} is not an array of any backend; "
-            "xferlib.get_device(spec) takes specifications"
-        )
-    return backend.view(x).device
-
-
-def get_device(spec: Any = None) -> Device:
-    """A device from a specification or an array; None is the current device.
-
-    ``with get_device(x): y = x + 1`` works for arrays of every backend: a CPU device is a no-op. A NumPy integer is
-    neither: it is refused, as by `Device`.
-    """
-    if isinstance(spec, (str, int, Device, np.generic)) or _registry.backend_of(spec) is None:
-        return resolve(spec)
-    return device_of(spec)

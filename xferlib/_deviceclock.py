@@ -14,8 +14,9 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 _AT_FIRST = 2048
 _AHEAD = 256

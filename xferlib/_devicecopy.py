@@ -16,8 +16,9 @@ from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
     from xferlib._array import ArrayInfo
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawKernel, RawStream
+    from xferlib._raw import RawKernel, RawStream
 
 _MAX_AXES = 16
 _TILE = 32

@@ -17,8 +17,9 @@ from xferlib._layout import address
 
 if TYPE_CHECKING:
     from xferlib._array import Array, ArrayInfo
+    from xferlib._backend import Backend
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 
 def _is_open() -> bool:

@@ -21,11 +21,11 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
-from xferlib import _immortal, _registry
+from xferlib import _immortal
 from xferlib.errors import XferError
 
 T = TypeVar("T")
@@ -50,6 +50,8 @@ _LOCKING = _OWN | {
 _BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}._native")
 """What calls itself: the backends."""
 
+_seams: list[Callable[[], Iterable[Any]]] = []
+_firsts: list[Callable[[], None]] = []
 _steps: list[Callable[[], None]] = []
 _forever = threading.Lock()
 _forever.acquire()
@@ -63,6 +65,16 @@ def register(step: Callable[[], None]) -> Callable[[], None]:
     """Call a function at the end, those registered last first, when the seam is closed."""
     _steps.append(step)
     return step
+
+
+def close_at_end(backends: Callable[[], Iterable[Any]]) -> None:
+    """Close the seam at the end: every use of the objects that ``backends`` gives then knocks first."""
+    _seams.append(backends)
+
+
+def call_first(step: Callable[[], None]) -> None:
+    """Call a function at the end, before anything else, if there are other threads than the main one."""
+    _firsts.append(step)
 
 
 def living(table: weakref.WeakValueDictionary[int, T]) -> list[T]:
@@ -115,10 +127,6 @@ def _close(backend: Any) -> None:
         return
 
 
-def _parts(backend: Any) -> list[Any]:
-    return [backend, *(backend.at(device) for device in backend.devices())]
-
-
 def _silence() -> None:
     """Let a thread park that fails because the library has ended."""
     before = threading.excepthook
@@ -139,11 +147,10 @@ def finish() -> None:
         return
     _finisher = threading.get_ident()
     if len(sys._current_frames()) > 1:
-        from xferlib._native import calling  # here: most programs end without threads, and need none of it
-
-        calling.end_threads()
+        for step in _firsts:
+            step()
     _silence()
-    for backend in {id(part): part for each in _registry.loaded() for part in _parts(each)}.values():
+    for backend in {id(part): part for backends in _seams for part in backends()}.values():
         _close(backend)
     while _steps:
         _steps.pop()()

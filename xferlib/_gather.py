@@ -10,7 +10,8 @@ from xferlib import _devicecopy, _move
 
 if TYPE_CHECKING:
     from xferlib._array import ArrayInfo
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._backend import Backend
+    from xferlib._raw import RawStream
 
 _THREADS = 256
 

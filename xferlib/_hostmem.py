@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xferlib import _config
+from xferlib._fork import reset_in_child
 from xferlib.errors import OutOfMemoryError
 
 HUGE = 2 << 20
@@ -179,5 +180,4 @@ def _after_fork_in_child() -> None:
     host_cache.__init__()  # type: ignore[misc]
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

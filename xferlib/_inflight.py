@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _exit
+from xferlib._fork import reset_in_child
 from xferlib._workers import workers
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._layout import HostArray
     from xferlib._pinned import Lease
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 
 class _InFlight:
@@ -67,8 +68,7 @@ def _let_go() -> None:
     in_flight.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=in_flight._reset)
+reset_in_child(in_flight._reset)
 
 
 def hold_pinned(src: HostArray, lease: Lease | None, backend: Backend, event: RawEvent) -> None:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from xferlib import __version__, _config, _native, _registry
+from xferlib import __version__, _config, _defaults, _native, _registry
 from xferlib._native import calling
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _backends() -> Iterator[str]:
             if device.kind == "cuda":
                 details.append(f"compute capability {capability}, {found.multiprocessor_count} multiprocessors")
             yield f"{status.name if index == 0 else '':{width}}  {', '.join(details)}"
-    yield f"default: {_registry.default_backend().name}"
+    yield f"default: {_defaults.default_backend().name}"
 
 
 def _configuration(config: _config.Config) -> Iterator[str]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it all, at 20 us
 import contextlib
-import os
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
+
+from xferlib._fork import reset_in_child
 
 
 class _Deferred:
@@ -72,5 +73,4 @@ class _Deferred:
 
 deferred = _Deferred()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=deferred._reset)
+reset_in_child(deferred._reset)

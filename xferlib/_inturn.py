@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover
+from xferlib import _staging_hooks
 from xferlib._batch import Batch
 from xferlib._lane import Lane, Way
 from xferlib._leaves import flatten
@@ -16,7 +16,7 @@ from xferlib._pipeline import Feed, Slot
 
 if TYPE_CHECKING:
     from xferlib._batch import AnyBatch
-    from xferlib.backends.base import RawStream
+    from xferlib._raw import RawStream
 
 _POLL_S = 200e-6
 
@@ -32,7 +32,7 @@ class ListFeed(Feed):
     def __init__(self, items: Sequence[Any], lane: Lane, streams: list[RawStream]) -> None:
         super().__init__(lane, streams)
         self._items = items
-        self._watched: dict[AnyBatch, _handover.ReadAhead] = {}
+        self._watched: dict[AnyBatch, _staging_hooks.ReadAhead] = {}
 
     def _front(self) -> AnyBatch:
         self._read()
@@ -62,7 +62,7 @@ class ListFeed(Feed):
                 return
             self._started += 1
             ready.append(begun)
-            if _handover.listener is not None:
+            if _staging_hooks.listener is not None:
                 self._watch(begun, host)
 
     def _begun(self, host: Any) -> AnyBatch | None:
@@ -78,7 +78,7 @@ class ListFeed(Feed):
         """Let a simulator see to it that an item stays as it is until it is handed out."""
         with contextlib.suppress(Exception):  # an item that is no tree says so when its turn comes
             leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
-            if watched := _handover.read_ahead(leaves, self._lane.backend.pinned_domain):
+            if watched := _staging_hooks.read_ahead(leaves, self._lane.backend.pinned_domain):
                 self._watched[batch] = watched
 
     def _pop(self, batch: AnyBatch) -> None:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _native, _plan, _registry, tree
+from xferlib import _budget, _native, _plan, _registry, tree
 from xferlib._leaves import flatten
 from xferlib._packing import Alike
 from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._ahead import Ahead, Conveyor
+    from xferlib._backend import Backend
     from xferlib._device import Device
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 _TOGETHER_MOST = 128 << 10
 """To copy so much takes less than to order two streams by events."""
@@ -98,7 +99,7 @@ class Lane:
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
         is_plain = host.flags.c_contiguous and host.dtype.isnative
-        return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and _config.crew().fillers > 0
+        return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and _budget.crew().fillers > 0
 
     def may_wait(self, host: Any) -> bool:
         """Whether a batch may be begun whose copy waits for the consumer's work: each load has a chunk.

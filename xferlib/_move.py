@@ -5,7 +5,6 @@ Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from xferlib import (
     _copying,
     _devicecopy,
     _direct,
-    _handover,
     _hostmem,
     _inflight,
     _native,
@@ -23,8 +21,10 @@ from xferlib import (
     _plan,
     _recording,
     _staging,
+    _staging_hooks,
 )
 from xferlib._array import Array, ArrayInfo, c_strides
+from xferlib._fork import reset_in_child
 from xferlib._interrupts import deferred
 from xferlib._plan import Path, Plan
 from xferlib._recording import Kind
@@ -34,10 +34,11 @@ from xferlib.errors import DeviceMemoryError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._backend import Backend
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib._pieces import Scattered
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 _copy_streams: dict[tuple[Device, str], RawStream] = {}
 _copy_streams_lock = threading.RLock()  # reentrant: a finalizer may run inside
@@ -56,8 +57,7 @@ def _copy_stream(backend: Backend, device: Device, direction: str) -> RawStream:
     return stream
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_copy_streams.clear)
+reset_in_child(_copy_streams.clear)
 
 
 # --- host to device
@@ -90,7 +90,7 @@ def host_to_device(
         is_flat = into.is_c_contiguous
     if stream is None and is_flat and _direct.send(src, into, backend, order):
         return out
-    _handover.touched(src, backend.pinned_domain, is_write=False)
+    _staging_hooks.touched(src, backend.pinned_domain, is_write=False)
     found = _plan.plan(src, dtype, backend, may_permute=is_flat, is_blocking=stream is None)
     if found.path is not Path.SMALL:
         _plan.refuse_slow(found, src, "to_device")
@@ -308,7 +308,7 @@ def device_to_host(
     _copying.download(flat, dst, backend, order, found)
     del temporary
     if out is not None:
-        _handover.touched(out, backend.pinned_domain, is_write=True)
+        _staging_hooks.touched(out, backend.pinned_domain, is_write=True)
     if recorder is not None:
         recorder.called(begun, backend, info.nbytes)
     return dst

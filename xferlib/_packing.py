@@ -15,9 +15,10 @@ from xferlib._pieces import Scattered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from xferlib._backend import Backend
     from xferlib._device import Device
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 SMALL_NBYTES = 256 << 10
 """Leaves of up to this size travel together."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from xferlib import _config, _hostmem
+from xferlib import _budget, _hostmem
 from xferlib._convert import copy_into
 from xferlib._layout import HostArray, address, chunked, merged
 from xferlib._staging import Chunk
@@ -28,7 +28,7 @@ _HELPER_NBYTES = 4 << 20
 
 def helpers(nbytes: int) -> int:
     """How many threads are worth waking beside the caller's."""
-    return min(_config.crew().each_way - 1, nbytes // _HELPER_NBYTES)
+    return min(_budget.crew().each_way - 1, nbytes // _HELPER_NBYTES)
 
 
 def chunk_nbytes(nbytes: int) -> int:

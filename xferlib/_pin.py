@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import bisect
 import mmap
-import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._fork import reset_in_child
 from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from xferlib.backends.base import Backend
+    from xferlib._backend import Backend
 
 _MEMORY_FILES = ("/dev/zero", "/dev/shm/", "/memfd:", "/SYSV")  # noqa: S108 - names of memory that no disk backs
 
@@ -201,5 +201,4 @@ def _after_fork_in_child() -> None:
     _registrations.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import math
 import mmap
-import os
 import threading
 import weakref
 from collections import deque
@@ -20,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from xferlib import _config, _handover, _hostmem
+from xferlib._fork import reset_in_child
 from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
 if TYPE_CHECKING:
-    from xferlib.backends.base import Backend, PinnedBlock, RawEvent
+    from xferlib._backend import Backend
+    from xferlib._raw import PinnedBlock, RawEvent
 
 WhenFull = Literal["stage", "block", "raise"]
 
@@ -338,5 +339,4 @@ def _after_fork_in_child() -> None:
     _pools.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib import _exit, _handover
 from xferlib._batch import send_together
+from xferlib._fork import reset_in_child
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
     from xferlib._batch import AnyBatch
     from xferlib._lane import Lane
-    from xferlib.backends.base import RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 
 class Slot:
@@ -209,5 +210,4 @@ def _after_fork_in_child() -> None:
     _feeds.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

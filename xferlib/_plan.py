@@ -15,7 +15,7 @@ from xferlib._staging import MEDIUM_NBYTES, SMALL_NBYTES
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
-    from xferlib.backends.base import Backend
+    from xferlib._backend import Backend
 
 
 class Path(str, Enum):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _api, _copying, _device, _plan, _registry
+from xferlib import _api, _copying, _devices, _plan, _registry
 from xferlib._ahead import Conveyor
 from xferlib._arriving import THREADS_FROM
 from xferlib._counts import MOST_AHEAD, whole
@@ -22,9 +22,10 @@ from xferlib._stream import Stream
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
     from xferlib._pipeline import Feed
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 
 def prefetch(
@@ -81,7 +82,7 @@ def prefetch(
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
     _refuse_single(batches)
-    place = stream.device if device is None and isinstance(stream, Stream) else _device.resolve(device)
+    place = stream.device if device is None and isinstance(stream, Stream) else _devices.resolve(device)
     backend = _registry.get(place.backend).at(place)
     backend.attach(place)
     given = _api.raw_stream(stream, place) if stream is not None else None

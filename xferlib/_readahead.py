@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _device, _handover, _site
+from xferlib import _devices, _handover, _site
 from xferlib._batch import Batch
 from xferlib._lane import Lane, Way
 from xferlib._pipeline import Feed
 
 if TYPE_CHECKING:
     from xferlib._batch import AnyBatch
-    from xferlib.backends.base import RawStream
+    from xferlib._raw import RawStream
 
 _EXIT_S = 10.0
 _GRACE_S = 0.1
@@ -61,7 +61,7 @@ class ThreadedFeed(Feed):
         self._credit = _Credit()
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = _site.user_site()
-        self._here = _device.current_device(lane.backend)
+        self._here = _devices.current_device(lane.backend)
         context = contextvars.copy_context()  # the source sees the defaults of whoever made it
         self.thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
         _handover.given(self._credit)
@@ -116,7 +116,7 @@ class ThreadedFeed(Feed):
         _handover.began()
         _site.inherited.site = self._site
         try:
-            _device.current_device(self._lane.backend)  # a first look later would undo the next line
+            _devices.current_device(self._lane.backend)  # a first look later would undo the next line
             self._lane.backend.device_use(self._here)
             while self._await_room() and self._read_one():
                 pass

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import threading
 import time
 from collections import deque
@@ -17,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import _nvtx, _recording, _site
 from xferlib._deviceclock import DeviceClock, Reference
+from xferlib._fork import reset_in_child
 from xferlib._recording import Kind, Step
 from xferlib._site import Place
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._raw import RawEvent, RawStream
 
 _SWEEP = 256
 """Notes made records of at a time."""
@@ -407,8 +408,7 @@ def _after_fork_in_child() -> None:
     _lock = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)
 
 
 def opened(sink: Sink) -> EventRecorder:
@@ -418,7 +418,7 @@ def opened(sink: Sink) -> EventRecorder:
         if not isinstance(recorder, EventRecorder):
             recorder = EventRecorder()
             recorder.open(sink)
-            _recording.active = recorder
+            _recording.activate(recorder)
         else:
             recorder.open(sink)
         return recorder
@@ -429,4 +429,4 @@ def closed(recorder: EventRecorder, sink: Sink) -> None:
     with _lock:
         recorder.close(sink)
         if not recorder.sinks and _recording.active is recorder:
-            _recording.active = None
+            _recording.activate(None)

@@ -5,14 +5,17 @@ Every copy, staging step and launch passes here, or looks at `active` first: whe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xferlib import _site
+from xferlib._fork import reset_in_child
+
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
 
 
 class Kind(StrEnum):
@@ -88,6 +91,13 @@ active: Recorder | None = None
 """Whoever records; None where nobody does."""
 
 
+def activate(recorder: Recorder | None) -> None:
+    """Tell ``recorder`` of everything from now on; None: nothing is recorded."""
+    global active
+    active = recorder
+    _site.is_recorded = recorder is not None
+
+
 def copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
     """Enqueue a copy."""
     recorder = active
@@ -121,9 +131,7 @@ def moving(kind: Kind, nbytes: int, pieces: Counted, backend: Backend, stream: R
 
 def _after_fork_in_child() -> None:
     """The parent's trace is not this process's."""
-    global active
-    active = None
+    activate(None)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

@@ -14,6 +14,8 @@ _PACKAGE = os.path.realpath(__file__).rpartition(os.sep)[0] + os.sep
 _TESTING = _PACKAGE + "testing" + os.sep
 _OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, "<frozen")
 _is_ours: dict[str, bool] = {}
+is_recorded = False
+"""Whether a trace is open, which wants to know the line that each job was begun for."""
 
 
 class Site(NamedTuple):

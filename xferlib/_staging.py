@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _handover, _hostmem
+from xferlib._fork import reset_in_child
 from xferlib._interrupts import deferred
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib._workers import Job
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._jobs import Job
+    from xferlib._raw import RawEvent, RawStream
 
 CHUNK_NBYTES = 8 << 20
 """Each copy costs the link some microseconds: on an H200 pieces of 4 MiB get 53.6 GB/s of 55.5, of 8 MiB 54.6."""
@@ -448,5 +450,4 @@ def _after_fork_in_child() -> None:
     _local.__dict__.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

@@ -18,9 +18,10 @@ from xferlib._stream import Stream
 from xferlib.errors import ClosedError, OutOfMemoryError
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
+    from xferlib._raw import RawStream
     from xferlib._results import Results
-    from xferlib.backends.base import Backend, RawStream
 
 _DRAINS = 2
 

@@ -7,13 +7,14 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _device, _recording, _registry
+from xferlib import _devices, _recording, _registry
 from xferlib._device import Device
+from xferlib._pending import PendingTransfer, pending_on
 from xferlib.errors import ArgumentError, StreamError, UnsupportedError, shown
 
 if TYPE_CHECKING:
-    from xferlib._transfer import Transfer
-    from xferlib.backends.base import Backend, RawEvent, RawStream
+    from xferlib._backend import Backend
+    from xferlib._raw import RawEvent, RawStream
 
 _local = threading.local()
 
@@ -95,7 +96,7 @@ class Stream:
     __slots__ = ("__weakref__", "_backend", "_raw", "device")
 
     def __init__(self, device: Any = None, *, non_blocking: bool = True, priority: int = 0) -> None:
-        self.device: Device = _device.get_device(device)
+        self.device: Device = _devices.get_device(device)
         self._backend = _registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -127,7 +128,7 @@ class Stream:
                 f"{type(native).__name__} is no stream: give an object with __cuda_stream__, a PyCUDA stream, "
                 "or the address of a cudaStream_t"
             )
-        target = _device.get_device(device)
+        target = _devices.get_device(device)
         backend = _registry.get(target.backend).at(target)
         if not backend.capabilities.streams:
             raise StreamError(
@@ -172,7 +173,7 @@ class Stream:
         target._device = self.device
         return target
 
-    def wait(self, other: Event | Stream | Transfer | Any) -> None:
+    def wait(self, other: Event | Stream | PendingTransfer | Any) -> None:
         """Make later work on this stream wait for an event, another stream's work, or a transfer.
 
         The host does not wait, except until the source of a staged transfer has been read, or where
@@ -190,8 +191,8 @@ class Stream:
                 other.synchronize()  # neither machine knows the other's events
         elif isinstance(other, Stream):
             self.wait(other.record(Event(timing=False)))
-        elif _is_transfer(other):
-            other.wait(self)
+        elif isinstance(other, PendingTransfer):
+            other.hold_back(self._raw, self._backend)
         else:
             self.wait(Stream.from_any(other, self.device))
 
@@ -207,18 +208,18 @@ class Stream:
     @property
     def is_done(self) -> bool:
         """Whether everything enqueued has finished; a loop that only polls this ends."""
-        for transfer in _pending_on(self._raw):
+        for transfer in pending_on(self._raw):
             transfer.poll()
-        return not _pending_on(self._raw) and self._backend.stream_done(self._raw)
+        return not pending_on(self._raw) and self._backend.stream_done(self._raw)
 
     def _settle(self) -> None:
         """Let transfers onto this stream whose source is still being read enqueue their copies first."""
-        for transfer in _pending_on(self._raw):
+        for transfer in pending_on(self._raw):
             transfer.settle()
 
     def __enter__(self) -> Stream:
         stack: list[tuple[Device, RawStream]] = _local.__dict__.setdefault("stack", [])
-        before = _device.current_device(self._backend) if self._backend.capabilities.streams else self.device
+        before = _devices.current_device(self._backend) if self._backend.capabilities.streams else self.device
         current = self._backend.stream_current(self.device)
         stack += [(before, current)]
         try:
@@ -280,46 +281,8 @@ def _check_event(event: object, what: str) -> None:
         raise StreamError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
 
 
-def _is_transfer(other: object) -> bool:
-    return type(other).__module__.startswith(__package__) and hasattr(type(other), "source_released")
-
-
 def current_stream(device: Any = None) -> Stream:
     """The native library's current stream on a device, for this thread."""
-    target = _device.get_device(device)
+    target = _devices.get_device(device)
     backend = _registry.get(target.backend).at(target)
     return Stream._of(backend.stream_current(target), backend)
-
-
-# Transfers whose copies are not all enqueued yet, by the stream they go to.
-_pending: dict[tuple[Device, int], list[Transfer]] = {}
-_pending_lock = threading.RLock()  # reentrant: a finalizer may run inside
-
-
-def _pending_on(raw: RawStream) -> tuple[Transfer, ...]:
-    if not _pending:
-        return ()
-    with _pending_lock:
-        return tuple(_pending.get((raw.device, raw.handle), ()))
-
-
-def settle_all() -> None:
-    """Wait until every transfer begun so far is enqueued, or has failed."""
-    for transfers in list(_pending.values()):
-        for transfer in list(transfers):
-            transfer.settle()
-
-
-def add_pending(raw: RawStream, transfer: Transfer) -> None:
-    with _pending_lock:
-        _pending.setdefault((raw.device, raw.handle), []).append(transfer)
-
-
-def remove_pending(raw: RawStream, transfer: Transfer) -> None:
-    with _pending_lock:
-        key = (raw.device, raw.handle)
-        waiting = _pending.get(key)
-        if waiting is not None and transfer in waiting:
-            waiting.remove(transfer)
-            if not waiting:
-                del _pending[key]

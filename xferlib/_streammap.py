@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _device, _rows
+from xferlib import _devices, _rows
 from xferlib._counts import MOST_AHEAD, whole
 from xferlib._progress import Progress
 from xferlib._results import Results
@@ -107,7 +107,7 @@ def _from_one(name: str, number: int) -> int:
 
 def _places(devices: Any) -> list[Device]:
     if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
-        return [_device.resolve(devices)]
+        return [_devices.resolve(devices)]
     if not isinstance(devices, Iterable):
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
@@ -118,7 +118,7 @@ def _places(devices: Any) -> list[Device]:
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
         ) from error
-    places = [_device.resolve(each) for each in given]
+    places = [_devices.resolve(each) for each in given]
     if not places or len(set(places)) < len(places):
         raise ArgumentError(f"stream_map: devices={[str(each) for each in places]!r}; name at least one, and each once")
     return places

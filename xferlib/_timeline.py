@@ -145,3 +145,23 @@ class Numbers:
         devices = {each.device for each in self.operations if each.kind in ON_DEVICE}
         busy = [length(self.spans(*ON_DEVICE, device=device)) / extent for device in devices]
         return max(0.0, 1.0 - sum(busy) / len(busy))
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All that a trace has recorded, for those that show it.
+
+    Attributes:
+        operations: In the order in which the program asked for them.
+        dropped: How many earlier ones were forgotten.
+        clock_error_s: By how much device times may be off against host times.
+    """
+
+    operations: tuple[TraceOperation, ...]
+    dropped: int
+    clock_error_s: float
+
+    @property
+    def numbers(self) -> Numbers:
+        """What the operations amount to."""
+        return Numbers(self.operations)

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from xferlib import _move, _recorder, _recording, _registry, _stream
+from xferlib import _move, _pending, _recorder, _recording, _registry, _stream
 from xferlib._counts import whole
 from xferlib._recording import Kind
 from xferlib._site import site_of
-from xferlib._timeline import Numbers, TraceOperation
+from xferlib._timeline import Numbers, Recorded, TraceOperation
 from xferlib.errors import ArgumentError, ForkError, shown
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             return
         try:
             if error is None:
-                _stream.settle_all()
+                _pending.settle_all()
         finally:
             _recorder.closed(self._recorder, self._sink)
             self._is_open = False
@@ -205,11 +205,15 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     def _numbers(self) -> Numbers:
         return Numbers(self.operations)
 
+    @property
+    def _recorded(self) -> Recorded:
+        return Recorded(self.operations, self.dropped, self.clock_error_s)
+
     def summary(self) -> str:
         """The numbers as a table: a line for each kind of operation, and one for the whole."""
         from xferlib._trace_summary import summary
 
-        return summary(self)
+        return summary(self._recorded)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file that https://ui.perfetto.dev and chrome://tracing open: a lane a thread, stream and kind.
@@ -219,7 +223,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """
         from xferlib._trace_json import write
 
-        write(self, Path(path))
+        write(self._recorded, Path(path))
 
     def plot(
         self, path: str | os.PathLike[str], *, title: str = "", start_s: float | None = None, end_s: float | None = None
@@ -233,7 +237,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """
         from xferlib._trace_plot import plot
 
-        plot(self, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
+        plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
 
     def __repr__(self) -> str:
         state = "not begun" if self._sink is None else "open" if self._is_open else f"{len(self.operations)} operations"

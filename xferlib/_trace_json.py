@@ -5,29 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xferlib import __version__
-from xferlib._timeline import TraceOperation
+from xferlib._timeline import Recorded, TraceOperation
 from xferlib._trace_lanes import lanes
-
-if TYPE_CHECKING:
-    from xferlib._trace import trace
+from xferlib._version import __version__
 
 _HOST_PROCESS = 1
 
 
-def write(found: trace, path: Path) -> None:
+def write(found: Recorded, path: Path) -> None:
     """Write the file: one event a line, so that files can be compared."""
     lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(found))
+    numbers = found.numbers
     other = json.dumps({
-        "version": f"xferlib {__version__}", "overlap": found.overlap, "idle": found.idle, "gb_per_s": found.gb_per_s,
-        "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
+        "version": f"xferlib {__version__}", "overlap": numbers.overlap(), "idle": numbers.idle(),
+        "gb_per_s": numbers.gb_per_s(), "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
     })  # fmt: skip
     path.write_text(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[\n{lines}\n]}}\n', encoding="utf-8")
 
 
-def _events(found: trace) -> Iterator[dict[str, Any]]:
+def _events(found: Recorded) -> Iterator[dict[str, Any]]:
     processes: dict[str, int] = {}
     for number, lane in enumerate(lanes(found.operations), start=1):
         process = processes.get(lane.device)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from xferlib._recording import Kind
-from xferlib._timeline import COMPUTING, COPIES, ON_DEVICE, Numbers, Span, TraceOperation, intersection, union
+from xferlib._timeline import COMPUTING, COPIES, ON_DEVICE, Numbers, Recorded, Span, TraceOperation, intersection, union
 from xferlib._trace_lanes import TITLES, Lane, lanes, size_text
 from xferlib.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from xferlib._trace import trace
 
 _COLOURS = {
     Kind.CALL: "#8a94a3", Kind.STAGING: "#8e6bb0", Kind.H2D: "#2b6cb0", Kind.KERNEL: "#2f855a", Kind.D2H: "#c2570c",
@@ -33,7 +30,7 @@ class _Bar(NamedTuple):
     label: str
 
 
-def plot(found: trace, path: Path, *, title: str, start_s: float | None, end_s: float | None) -> None:
+def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_s: float | None) -> None:
     """Draw and save the picture."""
     try:
         import matplotlib as mpl
@@ -155,7 +152,7 @@ def _draw_staging(axes: Any, row: int, lane: Lane, first: float, scale: float) -
 
 
 def _dress(
-    axes: Any, rows: list[Lane], title: str, found: trace, shown: Sequence[TraceOperation], extent: float, unit: str
+    axes: Any, rows: list[Lane], title: str, found: Recorded, shown: Sequence[TraceOperation], extent: float, unit: str
 ) -> None:
     devices = list(dict.fromkeys(lane.device for lane in rows))
     several = len([device for device in devices if device != "host"]) > 1
@@ -174,7 +171,7 @@ def _dress(
     axes.set_title(_heading(title, found, shown), fontsize=10, loc="left")
 
 
-def _heading(title: str, found: trace, shown: Sequence[TraceOperation]) -> str:
+def _heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
     numbers = Numbers(shown)
     speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
     parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xferlib._recording import Kind
-from xferlib._timeline import TraceOperation, length, union
+from xferlib._timeline import Recorded, TraceOperation, length, union
 from xferlib._trace_lanes import TITLES, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xferlib._trace import trace
-
 _TITLES = {**TITLES, Kind.RANGE: "ranges"}
 
 
-def summary(found: trace) -> str:
+def summary(found: Recorded) -> str:
     """A line for each kind of operation that occurred, then the whole."""
     operations = found.operations
     rows = [["", "count", "busy ms", "bytes", "GB/s"]]
@@ -26,7 +24,7 @@ def summary(found: trace) -> str:
             rows.append([title, *_figures(kind, members)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_padded(row, widths)).rstrip() for row in rows]
-    lines.append(f"overlap {found.overlap:.0%}, idle {found.idle:.0%}")
+    lines.append(f"overlap {found.numbers.overlap():.0%}, idle {found.numbers.idle():.0%}")
     if found.dropped:
         lines.append(f"{found.dropped} earlier operations were forgotten; trace(keep=...) keeps more")
     untimed = sum(not each.is_timed for each in operations)

@@ -10,17 +10,20 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _handover, _inflight, _recording, _stream
+from xferlib import _handover, _inflight, _pending, _recording, _staging_hooks
 from xferlib._interrupts import deferred
+from xferlib._jobs import Job
+from xferlib._pending import PendingTransfer
 from xferlib._plan import Path
-from xferlib._workers import Job, workers
+from xferlib._workers import workers
 from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError, shown
 
 if TYPE_CHECKING:
     from xferlib._array import ArrayInfo
+    from xferlib._backend import Backend
     from xferlib._device import Device
+    from xferlib._raw import RawEvent, RawStream
     from xferlib._stream import Stream
-    from xferlib.backends.base import Backend, RawEvent, RawStream
 
 
 _LONGEST_S = 1e9
@@ -44,7 +47,7 @@ class TransferStats:
         return self.nbytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
-class Transfer:
+class Transfer(PendingTransfer):
     """A copy in progress. Owns source, destination and event: dropping any handle is safe.
 
     Attributes:
@@ -69,7 +72,7 @@ class Transfer:
         self._job: Job | None = None
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
-        self._later: _handover.Postponed | None = None
+        self._later: _staging_hooks.Postponed | None = None
         self._is_unattended = False
         """No thread of Python's comes for the job: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
@@ -88,16 +91,16 @@ class Transfer:
         self._job = job
         self._keep = keep
         try:
-            _stream.add_pending(self._stream, self)
+            _pending.add_pending(self._stream, self)
             _handover.given(job)
             if is_awaited and self.try_start():
                 self._is_unattended = True
                 return
             host = keep[0] if self.is_upload else self._result
-            ends = _handover.Ends(host, device, self._stream, is_upload=self.is_upload)
-            if _handover.listener is not None:
+            ends = _staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
+            if _staging_hooks.listener is not None:
                 with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
-                    self._later = _handover.postponed(job, ends, self._backend.pinned_domain)
+                    self._later = _staging_hooks.postponed(job, ends, self._backend.pinned_domain)
             if self._later is None:
                 workers.submit(job, job.helpers + 1)
         except BaseException:  # Ctrl-C: nobody will have this handle, so that nobody could settle it
@@ -120,7 +123,7 @@ class Transfer:
         """Every copy is enqueued (upward) or drained (a staged one downward)."""
         assert self._stream is not None
         if self._job is not None:
-            _handover.finishing(self._job)
+            _staging_hooks.finishing(self._job)
         try:
             if self.is_upload or self._job is None:
                 self._event = _inflight.record(self._backend, self._stream)
@@ -129,7 +132,7 @@ class Transfer:
                 self._note_complete()
         finally:
             self._keep = ()
-            _stream.remove_pending(self._stream, self)
+            _pending.remove_pending(self._stream, self)
 
     def is_settled(self, wait_s: float) -> bool:
         """Whether `settle` would return at once; helps, and waits so long at most.
@@ -301,16 +304,20 @@ class Transfer:
 
     def wait(self, stream: Stream) -> None:
         """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
+        self.hold_back(stream._raw, stream._backend)
+
+    def hold_back(self, stream: RawStream, backend: Backend) -> None:
+        """Make later work on ``stream``, of ``backend``, wait for the copy."""
         self.settle()
         self.check()
         if self._event is None:
             return
-        if stream._backend.pinned_domain != self._backend.pinned_domain:
+        if backend.pinned_domain != self._backend.pinned_domain:
             self._backend.event_synchronize(self._event)
             return
-        self._backend.event_wait(stream._raw, self._event)
+        self._backend.event_wait(stream, self._event)
         if self.is_upload:
-            self._backend.consumed(self._result, stream._raw)
+            self._backend.consumed(self._result, stream)
 
     @property
     def stats(self) -> TransferStats:

@@ -14,7 +14,7 @@ from xferlib._packing import SMALL_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._array import Array, ArrayInfo
-    from xferlib.backends.base import Backend
+    from xferlib._backend import Backend
 
 __all__ = ["register", "to_device", "to_host"]
 

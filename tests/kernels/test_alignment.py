@@ -13,7 +13,7 @@ from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
 from xferlib import _config, _devicecopy
 from xferlib._array import ArrayInfo
-from xferlib.backends.base import RawStream
+from xferlib._raw import RawStream
 from xferlib.kernels import cuda_engine, elementwise, reductions
 from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.layout import Layout, broadcast_strides

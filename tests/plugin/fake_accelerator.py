@@ -26,8 +26,10 @@ import numpy as np
 
 from xferlib import _device
 from xferlib._array import ArrayInfo, c_strides
-from xferlib._device import Device
-from xferlib.backends.base import Backend, Capabilities, DeviceProperties, RawStream, StagingCalls
+from xferlib._backend import Backend
+from xferlib._capabilities import Capabilities
+from xferlib._device import Device, DeviceProperties
+from xferlib._raw import RawStream, StagingCalls
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
 POISON = 0xA5

@@ -9,9 +9,10 @@ import numpy as np
 
 from xferlib import _device
 from xferlib._array import ArrayInfo
+from xferlib._capabilities import Capabilities
 from xferlib._device import Device
+from xferlib._raw import RawStream
 from xferlib.backends._host import WHY_HOST, HostBackend
-from xferlib.backends.base import Capabilities, RawStream
 from xferlib.errors import BackendUnavailableError
 
 

@@ -14,7 +14,8 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._workers import Computation, Job, workers
+from xferlib._jobs import Computation, Job
+from xferlib._workers import workers
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 
 N = 1 << 15
@@ -175,9 +176,9 @@ def test_transfers_that_nobody_waits_for_do_not_pile_up() -> None:
     with sim.check():
         for _ in range(100):
             xl.to_device_async(np.zeros(N))
-        from xferlib import _stream
+        from xferlib import _pending
 
-        assert sum(map(len, _stream._pending.values())) < 50
+        assert sum(map(len, _pending._pending.values())) < 50
 
 
 def test_a_source_written_after_synchronisation_is_no_fault() -> None:

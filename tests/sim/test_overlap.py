@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _config, sim
+from xferlib import _budget, sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.sim import current
 from xferlib.sim.backend import SimBackend
@@ -27,7 +27,7 @@ def on_sim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     """On few cores, whatever the machine has; on many where the source is to be staged as a whole."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     cores = 16 if parameters.get("source") in (whole, whole_generated) else 4
-    monkeypatch.setattr(_config, "usable_cores", lambda: cores)
+    monkeypatch.setattr(_budget, "usable_cores", lambda: cores)
     with xl.use_backend("sim"):
         xl.trim()  # of programs with a wait too few: what they used is still in use, as far as anybody knows
         yield

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _handover, _inflight, sim
+from xferlib import _inflight, _staging_hooks, sim
+from xferlib._jobs import Job
 from xferlib._transfer import Transfer
-from xferlib._workers import Job
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
 
@@ -176,9 +176,9 @@ def test_transfers_of_other_backends_are_not_put_off() -> None:
         device = xl.empty(X.shape, X.dtype)
         stream = xl.current_stream()._raw
         job = Job(1, lambda take: pytest.fail("begun") if take() < 0 else None)
-        ends = _handover.Ends(X, xl.get_backend().view(device), stream, is_upload=True)
-        assert _handover.postponed(job, ends, "cuda") is None
-        later = _handover.postponed(job, ends, "sim")
+        ends = _staging_hooks.Ends(X, xl.get_backend().view(device), stream, is_upload=True)
+        assert _staging_hooks.postponed(job, ends, "cuda") is None
+        later = _staging_hooks.postponed(job, ends, "sim")
         assert later is not None
         assert not job.is_over
         later.drop()

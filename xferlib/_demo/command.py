@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _config, _device, _registry
+from xferlib import _config, _devices, _registry
 from xferlib._demo import program, report
 from xferlib._demo.timeline import LastEpoch, path_for
 from xferlib._trace import PICTURES
@@ -19,8 +19,8 @@ from xferlib.errors import XferError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend
 
 REFERENCE = "numpy:cpu"
 
@@ -110,7 +110,7 @@ def _places() -> Iterator[Device | Row]:
     """The devices to run on, one of each kind a backend has, and a row for each backend without any."""
     config = _config.get()
     if config.device is not None:
-        yield _device.get_device()
+        yield _devices.get_device()
         return
     if config.backend is not None:
         yield from _places_of(_registry.get(config.backend))
@@ -147,7 +147,7 @@ def _rows(
 
     reference: dict[str, Any] | None = None
     if _needs_reference(runnable):
-        reference = train(_device.resolve(REFERENCE)).weights
+        reference = train(_devices.resolve(REFERENCE)).weights
     for place in places:
         if isinstance(place, Row):
             yield place

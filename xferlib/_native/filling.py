@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from xferlib import _config, _native
+from xferlib import _budget, _native
 from xferlib._staging import MEDIUM_NBYTES
 
 _HELPERS_OF_MEDIUM = 5
@@ -18,7 +18,7 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
-    crew = _config.crew()
+    crew = _budget.crew()
     helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, _HELPERS_OF_MEDIUM)
     return pinned, host, nbytes, helpers, crew.each_way - 1, crew.both_ways
 

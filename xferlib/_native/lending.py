@@ -7,19 +7,20 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _config, _native
+from xferlib import _budget, _native
+from xferlib._jobs import Job
 from xferlib._native.cutting import PIECE_MOST, cut
-from xferlib._workers import Job
 from xferlib.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._backend import Backend
     from xferlib._native.cutting import Cut
     from xferlib._pieces import Rows
+    from xferlib._raw import RawStream, StagingCalls
     from xferlib._recording import Moving, Step
     from xferlib._staging import Ring
-    from xferlib.backends.base import Backend, RawStream, StagingCalls
 
 _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
@@ -80,7 +81,7 @@ class Lending:
         self._marks: Any = None
         self._lent: Any = None
         self._staging: Any = None
-        self._crew = _config.crew()
+        self._crew = _budget.crew()
         self._each_way = self._crew.clearing if rows.least else self._crew.each_way
         threads = min(self._each_way, 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
         found = cut(

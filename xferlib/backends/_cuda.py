@@ -18,15 +18,16 @@ from cuda.bindings import driver
 
 from xferlib import _device, _immortal
 from xferlib._array import Array
-from xferlib._device import Device
+from xferlib._backend import Backend
+from xferlib._device import Device, DeviceProperties
 from xferlib._interrupts import deferred
+from xferlib._raw import PinnedBlock, RawStream, StagingCalls
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda_calls import CudaEvent
 from xferlib.backends._cuda_contexts import Current, Inside
 from xferlib.backends._cuda_errors import check, failure, is_forked, refuse_fork
 from xferlib.backends._cuda_kernels import CudaKernels
 from xferlib.backends._cuda_memory import CudaPinned
-from xferlib.backends.base import Backend, DeviceProperties, PinnedBlock, RawStream, StagingCalls
 from xferlib.errors import (
     BackendUnavailableError,
     ContextError,

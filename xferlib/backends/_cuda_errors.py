@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from xferlib._fork import reset_in_child
 from xferlib.backends import _cuda_calls as calls
 from xferlib.errors import DeviceLostError, DeviceMemoryError, ForkError, TransferError
 
@@ -24,8 +25,7 @@ def _mark_forked() -> None:
     _forked_from = os.getppid()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_forked)
+reset_in_child(_mark_forked)
 
 
 def check(result: Any, doing: str) -> None:

@@ -16,7 +16,7 @@ from xferlib.errors import KernelCompileError
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.backends.base import RawStream
+    from xferlib._raw import RawStream
 
 _SUCCESS = driver.CUresult.CUDA_SUCCESS
 _COMPILED = nvrtc.nvrtcResult.NVRTC_SUCCESS

@@ -14,8 +14,8 @@ from xferlib.backends import _cuda_calls as calls
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
+    from xferlib._raw import RawStream
     from xferlib.backends._cuda import CudaBackend
-    from xferlib.backends.base import RawStream
 
 
 class CudaPinned:

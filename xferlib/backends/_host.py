@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._device import Device
-from xferlib.backends.base import Backend, DeviceProperties, PinnedBlock, RawStream
+from xferlib._backend import Backend
+from xferlib._device import Device, DeviceProperties
+from xferlib._raw import PinnedBlock, RawStream
 
 _DONE = "a CPU works in host memory: every operation is complete when it returns"
 

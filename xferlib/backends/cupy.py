@@ -13,11 +13,13 @@ import numpy as np
 from cupy.cuda import runtime
 
 from xferlib._array import Array, ArrayInfo
+from xferlib._backend import matching
+from xferlib._capabilities import Capabilities
 from xferlib._device import Device
 from xferlib._interrupts import deferred
+from xferlib._raw import RawStream
 from xferlib.backends._cuda import CudaBackend
 from xferlib.backends._cuda_memory import Guard
-from xferlib.backends.base import Capabilities, RawStream, matching
 from xferlib.errors import BackendUnavailableError
 
 _LAYOUT = ("__class__", "dtype", "shape", "strides")

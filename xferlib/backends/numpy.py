@@ -11,10 +11,11 @@ import numpy as np
 
 from xferlib import _device
 from xferlib._array import Array, ArrayInfo
+from xferlib._capabilities import Capabilities
 from xferlib._device import Device
 from xferlib._layout import address
+from xferlib._raw import RawStream
 from xferlib.backends._host import WHY_HOST, HostBackend
-from xferlib.backends.base import Capabilities, RawStream
 
 
 class NumpyBackend(HostBackend):

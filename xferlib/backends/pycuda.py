@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import math
-import os
 import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -21,13 +20,15 @@ from pycuda.gpuarray import GPUArray
 
 from xferlib import _exit
 from xferlib._array import Array, ArrayInfo
+from xferlib._capabilities import Capabilities
 from xferlib._device import Device
+from xferlib._fork import reset_in_child
 from xferlib._native import calling
+from xferlib._raw import RawStream
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda import CudaBackend, Made
 from xferlib.backends._cuda_errors import check
 from xferlib.backends._cuda_memory import Guard
-from xferlib.backends.base import Capabilities, RawStream
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
 
@@ -127,8 +128,7 @@ class PycudaBackend(CudaBackend):
         self._main_thread = threading.get_ident()
         self._has_ended = False
         atexit.register(self._end)  # before PyCUDA's own handler, which pops the context that it has pushed
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_leave_parent)
+        reset_in_child(_leave_parent)
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device

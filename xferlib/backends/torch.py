@@ -13,10 +13,12 @@ import torch
 
 from xferlib import _device
 from xferlib._array import Array, ArrayInfo
+from xferlib._backend import Backend
+from xferlib._capabilities import Capabilities
 from xferlib._device import Device
+from xferlib._raw import RawStream
 from xferlib.backends import _torch_autograd
 from xferlib.backends._host import WHY_HOST, HostBackend
-from xferlib.backends.base import Backend, Capabilities, RawStream
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
 
 TO_TORCH: dict[np.dtype[Any], torch.dtype] = {

@@ -240,12 +240,12 @@ def measure(
 
 
 def _machine(backend: str) -> dict[str, Any]:
-    from xferlib import _config
+    from xferlib import _budget
 
     return {
         "device": xl.get_device(backend).properties.name,
         "backend": backend,
-        "cores": _config.usable_cores(),
+        "cores": _budget.usable_cores(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "xferlib": xl.__version__,

@@ -182,12 +182,12 @@ def machine(backend: str) -> dict[str, Any]:
     if "cupy" in sys.modules:
         versions["cupy"] = sys.modules["cupy"].__version__
     place = xl.get_device(backend)
-    from xferlib import _config
+    from xferlib import _budget
 
     return {
         "device": place.properties.name,
-        "cores": _config.usable_cores(),
-        "staging threads": _config.crew().each_way,
+        "cores": _budget.usable_cores(),
+        "staging threads": _budget.crew().each_way,
         "python": platform.python_version(),
         "xferlib": xl.__version__,
         **versions,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib import _registry
+from xferlib import _mixing, _registry
 from xferlib._array import DTYPES, ArrayInfo, check_dtype
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import types
@@ -17,8 +17,8 @@ from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
 from xferlib.kernels.overlap import is_self_overlapping, share_memory
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend
 
 SCALARS = (bool, int, float, complex)
 
@@ -86,11 +86,11 @@ def common_device(
         if backend is None:
             backend, first = found, number
         elif found is not backend:
-            raise _registry.mixed_backends(
+            raise _mixing.mixed_backends(
                 call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
             )
         elif info.device is not infos[first].device:
-            raise _registry.mixed_devices(
+            raise _mixing.mixed_devices(
                 call, (f"argument {names[first]!r}", infos[first]), (f"argument {names[number]!r}", info)
             )
         infos[number] = info

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _registry
+from xferlib import _defaults
 from xferlib._array import ArrayInfo
 from xferlib._counts import whole
 from xferlib.errors import KernelTypeError, shown
@@ -19,8 +19,8 @@ from xferlib.kernels.layout import broadcast_shape
 from xferlib.kernels.prepared import CudaCall, HostCall, Prepared
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend
 
 MOST_PLANS = 512
 
@@ -107,7 +107,7 @@ class Caller:
         if backend is None or device is None:
             if size is None:
                 raise KernelTypeError(f"{self.name}(): no argument is an array, so that no backend is chosen; pass one")
-            backend = _registry.default_backend()
+            backend = _defaults.default_backend()
             device = backend.device_current()
         kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
         special = self._specialize(kinds, _scalars(given, infos), arguments)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _config
+from xferlib import _budget, _config
 from xferlib.kernels import numpy_costs
 from xferlib.kernels.ir import INT64, Program
 from xferlib.kernels.layout import Layout, broadcast_strides, collapse
@@ -120,7 +120,8 @@ class NumpyPlan:
             placed = self._run_block(env, views, *block, placed)
 
     def _run_in_threads(self, base: list[A], views: list[A], blocks: list[Block], helpers: int) -> None:
-        from xferlib._workers import Computation, workers
+        from xferlib._jobs import Computation
+        from xferlib._workers import workers
 
         def work(take: Callable[[], int]) -> None:
             env = list(base)
@@ -177,7 +178,7 @@ def quiet_context() -> Context:
 
 def most_threads() -> int:
     """How many threads may compute at a time."""
-    return _config.get().threads or _config.usable_cores()
+    return _config.get().threads or _budget.usable_cores()
 
 
 def _blocks(shape: tuple[int, ...], size: int) -> Iterator[Block]:

@@ -22,8 +22,9 @@ from xferlib.kernels.numpy_engine import NumpyPlan
 from xferlib.kernels.overlap import bounds
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
     from xferlib.kernels.cuda_engine import CudaPlan
 
 A = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _recording, _registry
+from xferlib import _defaults, _recording
 from xferlib._opaque import untraced
 from xferlib._recording import Kind
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
@@ -25,7 +25,7 @@ from xferlib.kernels.raw_signature import find_signature, parse_signature
 if TYPE_CHECKING:
     from xferlib._array import ArrayInfo
     from xferlib._device import Device
-    from xferlib.backends.base import RawStream
+    from xferlib._raw import RawStream
 
 Extents = int | tuple[int, ...]
 
@@ -176,7 +176,7 @@ class RawKernel:
         autograd.refuse(self.name, args, self._names)
         backend, device, infos = checks.common_device(self.name, self._names, args)
         if backend is None or device is None:
-            backend = _registry.default_backend()
+            backend = _defaults.default_backend()
             device = backend.device_current()
         values = [self._value(number, args[number], infos.get(number)) for number in range(len(args))]
         owner: Any = backend.at(device)

@@ -16,8 +16,9 @@ from xferlib.kernels.layout import Layout, broadcast_strides
 from xferlib.kernels.reduction_spec import ReductionSpec
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend, RawStream
+    from xferlib._raw import RawStream
     from xferlib.kernels.reduction_cuda import CudaReduction
 
 MOST_PLANS = 256

@@ -27,7 +27,7 @@ from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.backends.base import RawStream
+    from xferlib._raw import RawStream
 
 _PER_BLOCK = 256
 _SHARED_NBYTES = 40 << 10

@@ -14,8 +14,8 @@ from xferlib.kernels.reduction_calls import Axis, check_axes
 from xferlib.kernels.reduction_spec import ReductionSpec
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.backends.base import Backend
     from xferlib.kernels.reduction import ReductionKernel
 
 

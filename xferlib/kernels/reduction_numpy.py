@@ -110,7 +110,8 @@ class NumpyReduction:
         return [each[:, 0] for each in partial]
 
     def _fold_in_threads(self, operands: Sequence[A], partial: list[A], pieces: list[Piece], helpers: int) -> None:
-        from xferlib._workers import Computation, workers
+        from xferlib._jobs import Computation
+        from xferlib._workers import workers
 
         def work(take: Callable[[], int]) -> None:
             with np.errstate(all="ignore"):

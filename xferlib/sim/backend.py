@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _handover, _hostmem
+from xferlib import _handover, _hostmem, _staging_hooks
 from xferlib._array import Array, ArrayInfo, c_strides
-from xferlib._device import Device
-from xferlib.backends.base import Backend, Capabilities, DeviceProperties, Listener, RawEvent, RawKernel, RawStream
+from xferlib._backend import Backend
+from xferlib._capabilities import Capabilities
+from xferlib._device import Device, DeviceProperties
+from xferlib._raw import OperationListener, RawEvent, RawKernel, RawStream
 from xferlib.errors import StreamError
 from xferlib.sim import copying, current, kernels, memory, operators
 from xferlib.sim.arrays import SimArray
@@ -64,7 +66,7 @@ class SimBackend(Backend):
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
-        _handover.listener = self.machine.hosts
+        _handover.listener = _staging_hooks.listener = self.machine.hosts
         current.install(self)
         operators.install()
 
@@ -223,7 +225,7 @@ class SimBackend(Backend):
 
     # --- recording
 
-    def report_to(self, listener: Listener | None) -> bool:
+    def report_to(self, listener: OperationListener | None) -> bool:
         self.machine.listener = listener
         return True
 

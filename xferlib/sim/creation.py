@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _api, _array, _create, _device, _registry
+from xferlib import _api, _array, _create, _devices, _registry
 from xferlib.errors import UnsupportedArrayError
 from xferlib.sim import kernels
 from xferlib.sim.arrays import SimArray
@@ -18,7 +18,7 @@ _FLOAT = np.dtype("float64")
 def _place(device: Any) -> Any:
     if device is None:
         return simulator().device_current()
-    return _device.resolve(device, backend=_registry.get("sim"))
+    return _devices.resolve(device, backend=_registry.get("sim"))
 
 
 def _uploaded(host: Any, device: Any, dtype: Any = None) -> SimArray:

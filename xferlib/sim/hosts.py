@@ -18,10 +18,10 @@ from xferlib.sim.clocks import Clock, KeptClock, Participant, Roll, joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from xferlib._handover import Ends, Postponed, ReadAhead
+    from xferlib._jobs import Job
     from xferlib._layout import HostArray
     from xferlib._site import Place
-    from xferlib._workers import Job
+    from xferlib._staging_hooks import Ends, Postponed, ReadAhead
     from xferlib.sim.streams import SimStream
 
 

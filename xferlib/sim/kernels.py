@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _array, _registry
+from xferlib import _array, _mixing, _registry
 from xferlib._array import ArrayInfo, c_strides
 from xferlib._device import Device
 from xferlib.errors import LayoutError, MixedBackendsError, UnsupportedArrayError
@@ -55,7 +55,7 @@ def common_device(name: str, operands: Sequence[Any]) -> Device:
             if first is None:
                 first = each
             elif each.info.device is not first.info.device:
-                raise _registry.mixed_devices(name, ("one argument", first.info), ("another", each.info))
+                raise _mixing.mixed_devices(name, ("one argument", first.info), ("another", each.info))
         elif type(each) not in _SCALARS and not is_scalar(each):
             _refuse(name, each, next((a for a in operands if isinstance(a, SimArray)), None))
     if first is None:

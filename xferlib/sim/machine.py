@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xferlib import _device
+from xferlib._fork import reset_in_child
 from xferlib._site import place as here
 from xferlib._site import site_of, user_call, user_site
 from xferlib.errors import DeviceMemoryError, ForkError
@@ -37,7 +38,7 @@ from xferlib.sim.waits import Waits
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._layout import HostArray
-    from xferlib.backends.base import Listener
+    from xferlib._raw import OperationListener
     from xferlib.sim.guard import PageGuard
 
 KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # an enumeration's member costs a call to look up
@@ -68,7 +69,7 @@ class Machine:
         self.guard: PageGuard | None = None
         self.faults = Faults()
         self.timeline = Timeline(settings.profile, keeps=False)
-        self.listener: Listener | None = None
+        self.listener: OperationListener | None = None
         """Who is told of every operation and when it would run."""
         self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
@@ -220,7 +221,7 @@ class Machine:
             return operation
 
     def _tell(
-        self, listener: Listener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
+        self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
     ) -> None:
         stream = operation.participant
         assert isinstance(stream, SimStream)
@@ -328,5 +329,4 @@ def _after_fork_in_child() -> None:
         machine.forked_from = os.getppid()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+reset_in_child(_after_fork_in_child)

@@ -30,9 +30,9 @@ from xferlib.sim.reports import Hazard, RaceError, change_between, race_between
 from xferlib.sim.streams import StreamHandle
 
 if TYPE_CHECKING:
-    from xferlib._handover import Ends
+    from xferlib._jobs import Job
     from xferlib._layout import HostArray
-    from xferlib._workers import Job
+    from xferlib._staging_hooks import Ends
     from xferlib.sim.machine import Machine
     from xferlib.sim.memory import Block
 

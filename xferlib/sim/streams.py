@@ -6,8 +6,8 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from xferlib._raw import RawStream
 from xferlib._site import Place, Site, site_of
-from xferlib.backends.base import RawStream
 from xferlib.sim.clocks import KeptClock, Participant, Roll
 from xferlib.sim.operations import Operation
 from xferlib.sim.pool import Pool

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _registry
+from xferlib import _defaults, _registry
 from xferlib.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
@@ -64,7 +64,7 @@ class Choosing(Harness):
         assert xl.get_backend() is before
 
     def test_a_plain_choice_holds_for_the_process_and_a_scope_for_its_thread(self) -> None:
-        before = _registry._process_choice
+        before = _defaults._process_choice
         seen: dict[str, str] = {}
 
         def look(when: str) -> None:
@@ -80,7 +80,7 @@ class Choosing(Harness):
             xl.use_backend(self.backend)
             look("after a plain call")
         finally:
-            _registry._process_choice = before
+            _defaults._process_choice = before
         assert seen == {"in a scope": "numpy", "after a plain call": self.backend}
 
     def test_a_device_is_one_object_however_it_is_named(self) -> None:

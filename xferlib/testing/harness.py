@@ -14,8 +14,8 @@ from hypothesis.strategies import SearchStrategy
 
 import xferlib as xl
 from xferlib import _pieces, _plan, _registry
+from xferlib._backend import Backend
 from xferlib._plan import Path
-from xferlib.backends.base import Backend
 
 HostArray = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _recording, _stream
+from xferlib import _pending, _recording
 from xferlib._plan import Path
 from xferlib.testing.asserts import assert_same_bits
 from xferlib.testing.harness import Harness, forced
@@ -36,7 +36,7 @@ class Tracing(Harness):
     @contextmanager
     def traced(self) -> Iterator[xl.trace]:
         """A trace of a block, at whose beginning and end nothing is in flight."""
-        _stream.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
+        _pending.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
         with xl.trace() as t:
             yield t
             self.settle()
@@ -169,7 +169,7 @@ class Tracing(Harness):
         assert t.nbytes["h2d"] == 1000
 
     def test_an_exception_leaves_what_was_recorded_before_it(self) -> None:
-        _stream.settle_all()
+        _pending.settle_all()
         t = xl.trace()
 
         def stop() -> None:
