@@ -116,25 +116,22 @@ __all__ = [
 
 # Imported at the first use: the compiler of kernels alone would triple the time of `import xferlib`.
 _LAZY = {
-    "Calibration": "_calibration",
-    "ElementwiseKernel": "kernels",
-    "Explanation": "_explain",
-    "Prefetcher": "_prefetch",
-    "RawKernel": "kernels",
-    "RawModule": "kernels",
-    "ReductionKernel": "kernels",
-    "TraceOperation": "_timeline",
-    "calibrate": "_calibration",
-    "elementwise": "kernels",
-    "explain": "_explain",
-    "prefetch": "_prefetch",
-    "raw_module": "kernels",
-    "reduction": "kernels",
-    "sim": "sim",
-    "trace": "_trace",
-    "stream_map": "_streammap",
-    "tree": "tree",
-}
+    name: module
+    for module, names in {
+        "xferlib._calibration": ("Calibration", "calibrate"),
+        "xferlib._explain": ("Explanation", "explain"),
+        "xferlib._prefetch": ("Prefetcher", "prefetch"),
+        "xferlib._streammap": ("stream_map",),
+        "xferlib._timeline": ("TraceOperation",),
+        "xferlib._trace": ("trace",),
+        "xferlib.kernels": (
+            "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "elementwise", "raw_module", "reduction"
+        ),
+        "xferlib.sim": ("sim",),
+        "xferlib.tree": ("tree",),
+    }.items()
+    for name in names
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -142,7 +139,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
     import importlib
 
-    module = importlib.import_module(f"xferlib.{_LAZY[name]}")
+    module = importlib.import_module(_LAZY[name])
     value = module if name in ("sim", "tree") else getattr(module, name)
     globals()[name] = value
     return value

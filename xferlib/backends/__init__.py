@@ -1,6 +1,6 @@
 """How to add a backend.
 
-1. Subclass `xferlib._backend.Backend`; its abstract methods are the primitives, and
+1. Subclass `xferlib.backends.base.Backend`; its abstract methods are the primitives, and
    `Capabilities` says which of the optional ones exist. A library on the CPU needs about ten short
    methods: `xferlib.backends.numpy` is the model. A library on CUDA starts from
    `xferlib.backends._cuda.CudaBackend` and adds how to allocate an array, read its pointer and name
