@@ -17,6 +17,7 @@ from xferlib._recording import Kind
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd, cache
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.pickling import check_function
 from xferlib.kernels.raw_call import RawCall, codes_of
@@ -281,10 +282,8 @@ class RawKernel:
                 "give get_function(..., cpu=function) a NumPy function that does the same"
             )
         written = [number for number in infos if not self.parameters[number].is_const]
-        if device.kind == "sim":
-            from xferlib.sim.calls import stand_in
-
-            stand_in(self.name, self._cpu, args, values, [args[number] for number in written], stream)
+        if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
+            engine.stand_in(self.name, self._cpu, args, values, [args[number] for number in written], stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
