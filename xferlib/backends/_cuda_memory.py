@@ -14,8 +14,7 @@ from xferlib.backends import _cuda_calls as calls
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
-    from xferlib.backends._cuda import CudaBackend
-    from xferlib.backends.base import RawStream
+    from xferlib.backends.base import Backend, RawStream
 
 
 class CudaPinned:
@@ -49,7 +48,7 @@ class Guard:
 
     __slots__ = ("allocation", "backend", "pid", "stream", "users")
 
-    def __init__(self, backend: CudaBackend, allocation: Any, stream: RawStream) -> None:
+    def __init__(self, backend: Backend, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream

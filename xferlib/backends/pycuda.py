@@ -24,9 +24,10 @@ from xferlib._array import Array, ArrayInfo
 from xferlib._device import Device
 from xferlib._native import calling
 from xferlib.backends import _cuda_calls as calls
-from xferlib.backends._cuda import CudaBackend, Made
+from xferlib.backends._cuda import CudaBackend
 from xferlib.backends._cuda_errors import check
 from xferlib.backends._cuda_memory import Guard
+from xferlib.backends._cuda_streams import Made
 from xferlib.backends.base import Capabilities, RawStream
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")

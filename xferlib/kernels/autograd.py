@@ -34,9 +34,9 @@ def _tracking() -> Any:
     """What torch follows; None where torch is not loaded."""
     if "torch" not in sys.modules:
         return None
-    from xferlib.backends import _torch_autograd
+    from xferlib.backends.torch import autograd as tracking
 
-    return _torch_autograd
+    return tracking
 
 
 def needs_gradient(arguments: Sequence[Any]) -> bool:
