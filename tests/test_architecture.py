@@ -10,7 +10,7 @@ import pytest
 import xferlib
 
 ROOT = Path(xferlib.__file__).parent
-BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("*.py") if not path.stem.startswith("_"))
+BACKENDS = sorted(path.stem for path in (ROOT / "backends").glob("[!_]*"))
 
 LAYERS = [
     # Lower numbers may be imported by higher ones at module level; a module not named here is not constrained.
@@ -42,8 +42,8 @@ LAYERS = [
 FOR_BACKENDS = {
     "errors", "_array", "_layout", "_device", "_registry", "_handover", "_site", "_immortal", "_interrupts",
     "_exit", "backends.base", "backends._host", "backends._cuda", "backends._cuda_calls", "backends._cuda_contexts",
-    "backends._cuda_errors", "backends._cuda_kernels", "backends._cuda_memory", "backends._torch_autograd",
-    "backends._torch_cuda",
+    "backends._cuda_copies", "backends._cuda_devices", "backends._cuda_errors", "backends._cuda_kernels",
+    "backends._cuda_memory", "backends._cuda_streams",
     "_native", "_native.calling",
 }  # fmt: skip
 """What a backend may know: the seam, and what backends share. Nothing that decides."""
@@ -98,7 +98,8 @@ def test_a_layer_imports_only_what_lies_below_it(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(module for module in MODULES if module.startswith("backends.")))
 def test_a_backend_imports_the_seam_and_no_other_backend(name: str) -> None:
     imported = _imports(_tree(MODULES[name]), at_module_level=False) & set(MODULES)
-    own = {"backends.torch"} if name == "backends._torch_cuda" else set()  # one backend in two files
+    package = ".".join(name.split(".")[:2])
+    own = {module for module in MODULES if f"{module}.".startswith(f"{package}.")}  # one backend in several files
     strangers = imported - FOR_BACKENDS - {"backends"} - own
     assert not strangers, f"{name} imports {sorted(strangers)}; a backend executes and decides nothing"
 
@@ -108,6 +109,8 @@ def test_backends_are_reached_through_the_registry_alone(name: str) -> None:
     if f"{name}.".startswith(("backends.", "sim.")):
         return
     concrete = {f"backends.{backend}" for backend in BACKENDS if backend != "base"}
+    if name == "kernels.autograd":  # asks what torch follows, of tensors alone
+        concrete -= {"backends.torch"}
     imported = _imports(_tree(MODULES[name]), at_module_level=False) & concrete
     assert not imported, f"{name} imports {sorted(imported)}; ask the registry"
 
@@ -115,9 +118,8 @@ def test_backends_are_reached_through_the_registry_alone(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_array_libraries_are_imported_by_their_backends_alone(name: str) -> None:
     heavy = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}
-    owners = {"backends.cupy", "backends.torch", "backends._torch_autograd", "backends._torch_cuda"}
-    owners |= {"backends.pycuda"}
-    owners |= {module for module in MODULES if module.startswith(("backends._cuda", "namespaces"))}
+    owners = {"backends.cupy", "backends.pycuda"}
+    owners |= {module for module in MODULES if module.startswith(("backends._cuda", "backends.torch", "namespaces"))}
     found = set()
     for node in _tree(MODULES[name]).body:
         if isinstance(node, ast.Import):

@@ -3,7 +3,7 @@
 Two steps, for the GPU and the arithmetic are rarely on one machine::
 
     python tools/kernel_hard_cases.py find candidates.json      # needs a CUDA device and CuPy; seconds
-    python tools/kernel_hard_cases.py write candidates.json     # needs mpmath; writes hard_case_data.py
+    python tools/kernel_hard_cases.py write candidates.json     # needs mpmath; writes hard_cases.bin
 
 ``find`` evaluates each function in float64 at all 2^32 inputs and keeps those within FOUND_ULP of a
 midpoint, which leaves room for the error of CUDA's own functions beyond the margin of the tables.
@@ -11,7 +11,6 @@ midpoint, which leaves room for the error of CUDA's own functions beyond the mar
 
 from __future__ import annotations
 
-import base64
 import json
 import struct
 import sys
@@ -28,7 +27,7 @@ from xferlib.kernels.hard_cases import MARGIN_ULP
 
 FOUND_ULP = MARGIN_ULP + 8
 MOST = 1 << 16
-DATA = Path(__file__).parent.parent / "xferlib" / "kernels" / "hard_case_data.py"
+DATA = Path(__file__).parent.parent / "xferlib" / "kernels" / "hard_cases.bin"
 
 SOURCE = """
 extern "C" __global__ void find(unsigned int* found, unsigned int* count) {{
@@ -76,17 +75,13 @@ def find(path: Path) -> None:
 def write(path: Path) -> None:
     """Round the exact value at each candidate, and write the tables."""
     candidates = json.loads(path.read_text())
-    lines = []
+    counts, cases = [], b""
     for name in CALLS:
         pairs = [(bits, rounded(name, bits)) for bits in candidates[name]]
-        packed = b"".join(struct.pack("<II", *pair) for pair in sorted(pairs))
-        text = base64.b64encode(packed).decode()
-        pieces = [text[start : start + 100] for start in range(0, len(text), 100)]
-        body = "\n".join(f'        "{piece}"' for piece in pieces)
-        lines.append(f'    "{name}": (\n{body}\n    ),')
+        counts.append(f"{name}={len(pairs)}")
+        cases += b"".join(struct.pack("<II", *pair) for pair in sorted(pairs))
         print(f"{name}: {len(pairs)} cases")
-    header = '"""The tables of `hard_cases`, written by tools/kernel_hard_cases.py."""\n\nENCODED: dict[str, str] = {\n'
-    DATA.write_text(header + "\n".join(lines) + "\n}\n")
+    DATA.write_bytes(" ".join(counts).encode() + b"\n" + cases)
 
 
 def rounded(name: str, bits: int) -> int:

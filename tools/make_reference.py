@@ -227,8 +227,8 @@ def errors() -> str:
 def capabilities() -> Iterator[tuple[str, Capabilities]]:
     """A column of the table for each class of each built-in backend, read from the source."""
     for name, spec in _registry._BUILTIN.items():
-        module = ROOT / f"{spec.path.partition(':')[0].replace('.', '/')}.py"
-        paths = [path for path in (module, module.with_name(f"_{name}_cuda.py")) if path.exists()]
+        module = ROOT / spec.path.partition(":")[0].replace(".", "/")
+        paths = sorted(module.glob("*.py")) if module.is_dir() else [module.with_suffix(".py")]
         for path in paths:
             for found in capabilities_in(path):
                 yield (f"{name}, {'CUDA' if 'cuda' in path.stem else 'CPU'}" if len(paths) > 1 else name), found

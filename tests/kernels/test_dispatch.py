@@ -113,12 +113,12 @@ def test_a_gradient_asked_for_later():
 @pytest.mark.parametrize("is_private", [True, False])
 def test_torch_tensors_are_told_apart_either_way(is_private, monkeypatch):
     torch = pytest.importorskip("torch")
-    from xferlib.backends import torch as backend
+    from xferlib.backends.torch import TorchCpu, tensors
 
     if not is_private:
-        monkeypatch.setattr(backend, "_guards", None)
+        monkeypatch.setattr(tensors, "_guards", None)
     x = torch.zeros(2, 3)
-    matches = backend.TorchCpu().matcher([x, x])
+    matches = TorchCpu().matcher([x, x])
     assert matches(x, torch.ones(2, 3))
     for other in (x.T, x[0], x.double(), torch.zeros(2, 3, requires_grad=True), torch._neg_view(x)):
         assert not matches(x, other)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from xferlib import _config, _devices, _registry
 from xferlib._demo import program, report
+from xferlib._demo.row import Row
 from xferlib._demo.timeline import LastEpoch, path_for
 from xferlib._trace import PICTURES
 from xferlib.errors import XferError
@@ -23,25 +23,6 @@ if TYPE_CHECKING:
     from xferlib._device import Device
 
 REFERENCE = "numpy:cpu"
-
-
-@dataclass(kw_only=True)
-class Row:
-    """One line of the table: a run, or why there is none."""
-
-    backend: str
-    device: str = ""
-    device_name: str = ""
-    reason: str = ""
-    """Why it did not run; empty if it did."""
-    has_failed: bool = False
-    """It should have run, and did not."""
-    accuracy: float = 0.0
-    images_per_s: float = 0.0
-    nbytes: int = 0
-    difference: float = 0.0
-    """Largest absolute difference of a trained weight from NumPy's."""
-    losses: list[float] = field(default_factory=list)
 
 
 def main(argv: list[str]) -> int:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xferlib._demo.row import Row
 from xferlib.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
-
-    from xferlib._demo.command import Row
 
 _HEADERS = ("backend", "device", "accuracy", "images/s", "moved", "weights differ\nby at most")
 _CAPTION = "Weights: of the trained model, from those that NumPy arrives at."

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xferlib.backends import _cuda_calls as calls
 from xferlib.backends._cuda_errors import refuse_fork
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.backends._cuda import CudaBackend
+
+
+class Devices(Protocol):
+    """A library's devices, one of which is current for each thread."""
+
+    _devices: tuple[Device, ...]
+
+    def device_current(self) -> Device: ...
+
+    def device_use(self, device: Device) -> None: ...
 
 
 class Inside:
@@ -41,7 +50,7 @@ class Current:
 
     __slots__ = ("_backend", "_before", "_device")
 
-    def __init__(self, backend: CudaBackend, device: Device) -> None:
+    def __init__(self, backend: Devices, device: Device) -> None:
         self._backend = backend
         self._device = device
 

@@ -88,10 +88,21 @@ class Library:
 
 
 class CudaKernels:
-    """Compilation and launch, for `CudaBackend` to inherit."""
+    """Compilation and launch, for `CudaBackend` to inherit beside its devices."""
 
     _devices: tuple[Device, ...]
     name: str
+
+    if TYPE_CHECKING:  # what it needs of the classes beside it, which may stand behind this one
+
+        def attach(self, device: Device) -> None:
+            raise NotImplementedError
+
+        def device_current(self) -> Device:
+            raise NotImplementedError
+
+        def device_use(self, device: Device) -> None:
+            raise NotImplementedError
 
     def compile(
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
@@ -206,13 +217,10 @@ class CudaKernels:
         def launch_there(handle: int) -> None:
             from xferlib.backends._cuda_contexts import Current
 
-            with Current(self, device):  # type: ignore[arg-type]  # every subclass is a CudaBackend
+            with Current(self, device):
                 launch(handle)
 
         return launch_there
-
-    def attach(self, device: Device) -> None:
-        raise NotImplementedError
 
 
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:

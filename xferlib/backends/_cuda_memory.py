@@ -14,8 +14,8 @@ from xferlib.backends import _cuda_calls as calls
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
+    from xferlib._backend import Backend
     from xferlib._raw import RawStream
-    from xferlib.backends._cuda import CudaBackend
 
 
 class CudaPinned:
@@ -49,7 +49,7 @@ class Guard:
 
     __slots__ = ("allocation", "backend", "pid", "stream", "users")
 
-    def __init__(self, backend: CudaBackend, allocation: Any, stream: RawStream) -> None:
+    def __init__(self, backend: Backend, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream

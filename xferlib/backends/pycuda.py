@@ -26,9 +26,10 @@ from xferlib._fork import reset_in_child
 from xferlib._native import calling
 from xferlib._raw import RawStream
 from xferlib.backends import _cuda_calls as calls
-from xferlib.backends._cuda import CudaBackend, Made
+from xferlib.backends._cuda import CudaBackend
 from xferlib.backends._cuda_errors import check
 from xferlib.backends._cuda_memory import Guard
+from xferlib.backends._cuda_streams import Made
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
 

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from xferlib.bench.transfer import Result
+from xferlib.bench.transfer_result import Result, size_text
 
 _COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda": "#5b6c9d", "numpy": "#777777"}
 
@@ -29,12 +28,6 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
         yield report
     finally:
         sys.stderr.write("\r\x1b[K")
-
-
-def _size(nbytes: int) -> str:
-    from xferlib.bench.transfer import size_text
-
-    return size_text(nbytes)
 
 
 def transfer_table(results: list[Result], machine: dict[str, Any], absent: dict[str, str]) -> None:
@@ -70,7 +63,7 @@ def _row(result: Result, libraries: list[str]) -> list[str]:
         return f"{min(peers) / seconds[subject]:.2f}" if peers else "-"
 
     ratios = [ratio(result.seconds), ratio(result.first_seconds)]
-    return [result.case, _size(result.nbytes), *(cell(name) for name in libraries), *ratios]
+    return [result.case, size_text(result.nbytes), *(cell(name) for name in libraries), *ratios]
 
 
 def transfer_plot(results: list[Result], machine: dict[str, Any], path: Path) -> None:
@@ -105,7 +98,7 @@ def transfer_plot(results: list[Result], machine: dict[str, Any], path: Path) ->
         axis.grid(visible=True, which="major", linewidth=0.3)
     ticks = [1 << power for power in range(10, 31, 4)]
     for axis in axes[-1]:
-        axis.set_xticks(ticks, [_size(tick) for tick in ticks])
+        axis.set_xticks(ticks, [size_text(tick) for tick in ticks])
         axis.set_xlabel("bytes")
     for row in axes:
         row[0].set_ylabel("GB/s")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xferlib.bench.transfer import size_text
-
-if TYPE_CHECKING:
-    from xferlib.bench.overlap import Figures, Loop
+from xferlib.bench.overlap_result import Figures, Loop
+from xferlib.bench.transfer_result import size_text
 
 _COLOURS = ("#0b6e4f", "#3fa34d", "#9bc1bc", "#d1495b", "#edae49", "#f2c879", "#c98b3a")
 

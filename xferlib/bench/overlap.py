@@ -9,7 +9,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,54 +17,15 @@ import numpy as np
 
 import xferlib as xl
 from xferlib.bench.overlap_loops import HostArray, Xferlib, compute_on, peers, summed
-from xferlib.bench.transfer import machine, size_text
+from xferlib.bench.overlap_result import Figures, Loop, Map
+from xferlib.bench.transfer import machine
+from xferlib.bench.transfer_result import size_text
 
 _GIB = 1 << 30
 _MIB = 1 << 20
 _LEAST_BATCHES = 48
 _ROW = 1024
 """float32 values of a row of a batch."""
-
-
-@dataclass(slots=True)
-class Loop:
-    """Epochs of one kind of batch; the computing of a batch takes as long as its copy."""
-
-    case: str
-    nbytes: int
-    """Of a batch."""
-    batches: int
-    copy_s: float
-    """An epoch of `prefetch` alone, without computing."""
-    compute_s: float
-    """An epoch of computing alone."""
-    epochs: dict[str, float] = field(default_factory=dict)
-    """Median seconds of an epoch by library and way."""
-
-    @property
-    def bound_s(self) -> float:
-        return max(self.copy_s, self.compute_s)
-
-
-@dataclass(slots=True)
-class Map:
-    """One `stream_map`."""
-
-    case: str
-    nbytes: int
-    """Read, and as many written."""
-    seconds: float
-    bound_s: float
-    """The same bytes as fast as the link, or the disk, carries them."""
-    bound: str
-
-
-@dataclass(slots=True)
-class Figures:
-    loops: list[Loop] = field(default_factory=list)
-    maps: list[Map] = field(default_factory=list)
-    small_us: dict[str, float] = field(default_factory=dict)
-    """Microseconds for each batch of 64 KiB."""
 
 
 # --- loops

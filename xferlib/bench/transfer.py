@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,11 @@ import numpy as np
 
 import xferlib as xl
 from xferlib.bench.transfer_peers import HostArray, Peer, Run, Xferlib, present
+from xferlib.bench.transfer_result import Result, size_text
 
 _GIB = 1 << 30
 _SEED = 20260501
 _PARTS = 4
-
-
-@dataclass(slots=True)
-class Result:
-    """Median seconds of a case for each library."""
-
-    case: str
-    nbytes: int
-    """Bytes delivered; for a conversion, bytes of the source."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """In a loop."""
-    first_seconds: dict[str, float] = field(default_factory=dict)
-    """The first transfer after other work: threads and pages are cold."""
-
-    def gb_per_s(self, library: str) -> float:
-        return self.nbytes / self.seconds[library] / 1e9
 
 
 Maker = Callable[[Peer], Run | None]
@@ -159,14 +144,6 @@ def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[
         results.append(Result(case, nbytes, *_measure(runs, nbytes)))
         del runs
     return results, absent
-
-
-def size_text(nbytes: int) -> str:
-    """Bytes as a person writes them."""
-    for unit, step in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if nbytes >= 1 << step:
-            return f"{nbytes / (1 << step):.4g} {unit}"
-    return f"{nbytes} B"
 
 
 def machine(backend: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Two front ends (`traced`, `csnippet`) build one representation (`ir`), which two
 `numpy_engine` on every CPU, and generated CUDA on GPUs.
 """
 
+from xferlib.kernels import reductions
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.raw import RawKernel, RawModule, raw_module
 from xferlib.kernels.reduction import ReductionKernel, reduction
@@ -16,4 +17,5 @@ __all__ = [
     "elementwise",
     "raw_module",
     "reduction",
+    "reductions",
 ]

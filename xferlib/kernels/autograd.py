@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import gradients
-from xferlib.kernels.definitions import Kind, Specialization
+from xferlib.kernels.definitions import Definition, Kind, Specialization
 
 if TYPE_CHECKING:
     from xferlib.kernels.ir import Program
 
 Run = Callable[..., Any]
+Make = Callable[[Definition], Callable[..., Any]]
+"""Makes a kernel: the class of element-wise ones, which stands above this module and is handed in."""
 
 _function: Any = None
+_sum: Run
+"""`xferlib.kernels.reductions.sum`, which hands itself in when the package is imported."""
 
 ORDERED = frozenset({"index", "size", "length", "gather"})
 """Operations whose value depends on where an element stands, so that a call for each example is no call for all."""
@@ -30,9 +34,9 @@ def _tracking() -> Any:
     """What torch follows; None where torch is not loaded."""
     if "torch" not in sys.modules:
         return None
-    from xferlib.backends import _torch_autograd
+    from xferlib.backends.torch import autograd as tracking
 
-    return _torch_autograd
+    return tracking
 
 
 def needs_gradient(arguments: Sequence[Any]) -> bool:
@@ -95,13 +99,6 @@ class Derivative:
         return self._special
 
 
-def kernel_of(name: str, program: Program, outputs: int, scalars: frozenset[int]) -> Any:
-    """A kernel that runs ``program``, whose last parameters are that many outputs."""
-    from xferlib.kernels.elementwise import ElementwiseKernel
-
-    return ElementwiseKernel(Derivative(name, program, outputs, scalars))
-
-
 class Pullback:
     """The derivatives of one element-wise program, whose kernels are made when they come to be needed.
 
@@ -110,10 +107,14 @@ class Pullback:
         program: Without raw parameters, and not writing what it reads.
         outputs: Its output parameters, which come last.
         scalars: The inputs that are numbers.
+        make: Makes the kernels.
     """
 
-    def __init__(self, name: str, program: Program, outputs: Sequence[int], scalars: frozenset[int]) -> None:
+    def __init__(
+        self, name: str, program: Program, outputs: Sequence[int], scalars: frozenset[int], make: Make
+    ) -> None:
         self._name = name
+        self._make = make
         self._program = program
         self._inputs = tuple(number for number in range(len(program.params)) if number not in outputs)
         self._outputs = len(outputs)
@@ -133,7 +134,7 @@ class Pullback:
         found = self._backward.get(wanted)
         if found is None:
             program = gradients.backward(self._program, self._inputs, wanted)
-            kernel = kernel_of(f"{self._name}_backward", program, len(wanted), self._scalars)
+            kernel = self._make(Derivative(f"{self._name}_backward", program, len(wanted), self._scalars))
             found = self._backward[wanted] = (kernel, program.reads)
         return found
 
@@ -142,7 +143,7 @@ class Pullback:
         kernel = self._forward.get(varying)
         if kernel is None:
             program = gradients.forward(self._program, self._inputs, varying)
-            kernel = kernel_of(f"{self._name}_forward", program, self._outputs, self._scalars)
+            kernel = self._make(Derivative(f"{self._name}_forward", program, self._outputs, self._scalars))
             self._forward[varying] = kernel
         return _tuple(kernel(*arguments, *given))
 
@@ -173,7 +174,7 @@ class Operation(Protocol):
 class Differentiable:
     """One specialization of an element-wise kernel, as an `Operation`."""
 
-    def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run) -> None:
+    def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run, make: Make) -> None:
         program = special.program
         is_written = program.writes - frozenset(special.outputs)
         if any(param.is_raw for param in program.params) or is_written or program.writes & program.reads:
@@ -187,7 +188,7 @@ class Differentiable:
             )
         self.name = name
         self.run = run
-        self._pullback = Pullback(name, program, special.outputs, scalars)
+        self._pullback = Pullback(name, program, special.outputs, scalars, make)
         self._is_ordered = any(node.op in ORDERED for node in program.nodes)
 
     def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
@@ -212,11 +213,18 @@ def summed_to(gradient: Any, like: Any) -> Any:
     axes = tuple(range(extra)) + tuple(
         axis + extra for axis, extent in enumerate(like.shape) if extent == 1 and gradient.shape[axis + extra] != 1
     )
-    if not axes:
-        return gradient
-    from xferlib.kernels import reductions
+    return summed(gradient, axes).reshape(like.shape) if axes else gradient
 
-    return reductions.sum(gradient, axis=axes).reshape(like.shape)
+
+def summed(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
+    """The sum along ``axes`` in xferlib's order; it has a derivative."""
+    return _sum(tensor, axis=axes, keepdims=keepdims)
+
+
+def sum_by(kernel: Run) -> None:
+    """Let derivatives be summed by this reduction, which stands above this module."""
+    global _sum
+    _sum = kernel
 
 
 def apply(operation: Operation, arguments: Sequence[Any]) -> Any:

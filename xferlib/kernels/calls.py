@@ -13,6 +13,7 @@ from xferlib._array import ArrayInfo
 from xferlib._counts import whole
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import arguments as checks
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import Definition, Kind, Specialization
 from xferlib.kernels.host_numbers import MOST_VARIANTS, OtherNumbersError
 from xferlib.kernels.layout import broadcast_shape
@@ -144,11 +145,8 @@ class Caller:
         settled = (self.name, backend.at(device), device, special, shape, _scalars(given, infos), infos)
         if device.kind == "cuda":
             return CudaCall(*settled)
-        if device.kind == "sim":
-            from xferlib.sim.calls import SimCall
-
-            return SimCall(*settled)
-        return HostCall(*settled)
+        engine = engine_of(settled[1])
+        return HostCall(*settled) if engine is None else engine.call(*settled)
 
     def settle(
         self, arguments: Sequence[Any], plain: Sequence[Any]

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from xferlib.kernels.constants import constant_value
 from xferlib.kernels.cscope import Scope
 from xferlib.kernels.ir import Builder, Node, is_integer
 
@@ -101,40 +102,3 @@ class Loops:
             return value
         known = constant_value(value, self.work.known)
         return value if known is None else self.b.const(known, value.dtype)
-
-
-def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generic | None:
-    """The value of a node that depends on constants alone; None of any other.
-
-    Args:
-        node: The node.
-        known: The answers so far, by identity: a node is computed once, however many share it.
-    """
-    stack = [node]
-    while stack:
-        each = stack[-1]
-        if id(each) in known:
-            stack.pop()
-            continue
-        waiting = [] if each.op in ("const", "gather") else [arg for arg in each.args if id(arg) not in known]
-        if waiting:
-            stack += waiting
-        else:
-            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op != "gather"])
-            stack.pop()
-    return known[id(node)]
-
-
-def _computed(node: Node, operands: list[np.generic | None]) -> np.generic | None:
-    from xferlib.kernels.numpy_ops import operation  # the reference engine: what a constant is is what it computes
-
-    if node.op == "const":
-        value: np.generic = node.attr
-        return value
-    if not operands or any(each is None for each in operands):
-        return None
-    out = np.empty((), node.dtype)
-    with np.errstate(all="ignore"):
-        operation(node, "exact")[0](*map(np.asarray, operands), out)
-    result: Any = out[()]
-    return result  # type: ignore[no-any-return]

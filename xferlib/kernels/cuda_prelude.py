@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xferlib.kernels.cuda_ops import CALL_NAMES
-from xferlib.kernels.hard_cases import MARGIN_ULP, TABLES
+from xferlib.kernels.hard_cases import MARGIN_ULP, tables
 from xferlib.kernels.ir import FLOAT32, Node, Program
 from xferlib.kernels.own_functions import expanded
 
@@ -162,7 +162,7 @@ def exact_calls(programs: Iterable[Program]) -> list[str]:
 
 def _exact(name: str) -> str:
     """A float32 function by one rounding of the float64 one, its hard cases from the table (`rounding` says why)."""
-    table = TABLES[name]
+    table = tables()[name]
     words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
     pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
     wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"

@@ -16,7 +16,7 @@ from xferlib.kernels.functions import TABLE
 from xferlib.kernels.ir import FLOAT32, UINT32, UINT64, Builder, DType, Node, Param, is_float
 from xferlib.kernels.lower import plain_bits
 from xferlib.kernels.reduction import ReductionKernel
-from xferlib.kernels.reduction_spec import ReductionSpec, build
+from xferlib.kernels.reduction_ir import ReductionSpec, build
 
 CHUNK = 1 << 26
 MASK = (1 << 64) - 1

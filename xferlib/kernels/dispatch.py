@@ -25,10 +25,16 @@ class _Last(NamedTuple):
 
 
 class Dispatch:
-    """Runs the calls of one kernel: each kind is checked and prepared once, the last kind is found at once."""
+    """Runs the calls of one kernel: each kind is checked and prepared once, the last kind is found at once.
 
-    def __init__(self, definition: Definition) -> None:
+    Args:
+        definition: What the kernel computes.
+        make: Makes the kernels of its derivatives.
+    """
+
+    def __init__(self, definition: Definition, make: autograd.Make) -> None:
         self.name = definition.name
+        self._make = make
         self._names = definition.names
         self._caller = calls.Caller(definition)
         self._needs_arranging = self._caller.needs_arranging
@@ -118,7 +124,8 @@ class Dispatch:
             )
         found = self._differentiables.get(key)
         if found is None:
-            found = autograd.Differentiable(self.name, special, scalars, functools.partial(self._run_settled, special))
+            run = functools.partial(self._run_settled, special)
+            found = autograd.Differentiable(self.name, special, scalars, run, self._make)
             self._differentiables[key] = found
         return autograd.apply(found, settled)
 

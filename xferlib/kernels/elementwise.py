@@ -43,7 +43,7 @@ class ElementwiseKernel(functools.partial[Any]):
     name: str
 
     def __new__(cls, definition: Definition) -> ElementwiseKernel:
-        self = super().__new__(cls, Dispatch(definition).call)
+        self = super().__new__(cls, Dispatch(definition, cls).call)
         self.definition = definition
         self.name = definition.name
         function = getattr(definition, "function", None)

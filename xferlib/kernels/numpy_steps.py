@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.errors import KernelTypeError
 from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import INT64, Node, Program, Store
+from xferlib.kernels.numpy_indexing import gather_step, scatter_step
 from xferlib.kernels.numpy_ops import operation
 from xferlib.kernels.own_functions import expanded
 
@@ -218,7 +218,7 @@ class Recipe:
 
     def _function(self, node: Node) -> tuple[Callable[..., Any], bool]:
         if node.op == "gather":
-            return _gather(self.program.params[node.attr].name), False
+            return gather_step(self.program.params[node.attr].name), False
         return operation(node, self.program.math)
 
     def _step(self, function: Callable[..., Any], node: Node, out: int) -> Step:
@@ -233,7 +233,7 @@ class Recipe:
         if store.index is not None:
             mask = -1 if store.mask is None else self._slots[id(store.mask)]
             params = list(self.program.params)
-            function = _scatter(params[store.param].name, is_checked=not is_distinct(store.index, params))
+            function = scatter_step(params[store.param].name, is_checked=not is_distinct(store.index, params))
             self.steps.append((function, self._slots[id(store.index)], value, mask, target))
         elif direct.get(id(store.value)) is not store:
             self.steps.append((_copy, value, -1, -1, target))
@@ -287,59 +287,3 @@ def _copy(x: A, out: A) -> None:
 
 def _index(first: A, out: A) -> None:
     out[...] = np.arange(int(first), int(first) + out.size).reshape(out.shape)
-
-
-def _gather(name: str) -> Callable[..., None]:
-    def gather(raw: A, index: A, *rest: A) -> None:
-        mask, out = (rest[0], rest[1]) if len(rest) == 2 else (None, rest[0])
-        taken = index if mask is None else np.where(mask, index, 0)
-        if mask is not None and not np.any(mask):
-            out[...] = 0
-            return
-        _check_range(taken, raw, name)
-        np.copyto(out, raw[taken])
-        if mask is not None:
-            np.copyto(out, 0, where=~mask)
-
-    return gather
-
-
-def _scatter(name: str, *, is_checked: bool) -> Callable[..., None]:
-    def scatter(index: A, value: A, *rest: A) -> None:
-        mask, out = (rest[0], rest[1]) if len(rest) == 2 else (None, rest[0])
-        if mask is None:
-            index, value = np.broadcast_arrays(index, value)
-        else:
-            index, value, mask = np.broadcast_arrays(index, value, mask)
-            index, value = index[mask], value[mask]
-        _check_range(index, out, name)
-        if out.ndim == 1:
-            out[index] = value
-        else:  # a strided array, whose elements have no flat view
-            np.put(out, index, value)
-        if is_checked:
-            _check_stored(index, value, out, name)
-
-    return scatter
-
-
-def _check_stored(index: A, value: A, out: A, name: str) -> None:
-    """Refuse values of which one has replaced another: a GPU would keep any of them."""
-    index = index.ravel()
-    kept = (out if out.ndim == 1 else out.ravel())[index]
-    differs = kept.view(np.uint8) != value.ravel().view(np.uint8)
-    if differs.any():
-        bad = index[int(np.flatnonzero(differs)[0]) // out.dtype.itemsize]
-        raise KernelTypeError(
-            f"argument {name!r}: two elements of the call wrote different values to element {int(bad)}, and on a GPU "
-            "either might stay; give each element an index of its own"
-        )
-
-
-def _check_range(index: A, raw: A, name: str) -> None:
-    if index.size and (index.min() < 0 or index.max() >= raw.size):
-        bad = index.min() if index.min() < 0 else index.max()
-        raise KernelTypeError(
-            f"argument {name!r} has {raw.size} elements, and the kernel used index {int(bad)}; "
-            "bound the index in the kernel, or pass size="
-        )

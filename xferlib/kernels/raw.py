@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,11 +13,13 @@ import numpy as np
 from xferlib import _defaults, _recording
 from xferlib._opaque import untraced
 from xferlib._recording import Kind
-from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
+from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd, cache
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.pickling import check_function
+from xferlib.kernels.raw_arguments import check_block, check_shared, extents_of, passed
 from xferlib.kernels.raw_call import RawCall, codes_of
 from xferlib.kernels.raw_signature import find_signature, parse_signature
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 Extents = int | tuple[int, ...]
 
-_MOST_THREADS = 1024
-_MOST_THREADS_Z = 64
-_MOST_SHARED_NBYTES = 227 << 10
-"""Dynamic shared memory of a block on the GPUs that have most; where there is a GPU, its driver decides."""
 _MOST_CALLS = 16
 
 
@@ -178,11 +175,13 @@ class RawKernel:
         if backend is None or device is None:
             backend = _defaults.default_backend()
             device = backend.device_current()
-        values = [self._value(number, args[number], infos.get(number)) for number in range(len(args))]
+        values = [
+            passed(self.name, self.parameters[number], args[number], infos.get(number)) for number in range(len(args))
+        ]
         owner: Any = backend.at(device)
-        extents = (_extents(self.name, "grid", grid), _extents(self.name, "block", block))
-        _check_block(self.name, extents[1])
-        _check_shared(self.name, shared_nbytes, device)
+        extents = (extents_of(self.name, "grid", grid), extents_of(self.name, "block", block))
+        check_block(self.name, extents[1])
+        check_shared(self.name, shared_nbytes, device)
         target = self._stream(owner, device, stream)
         if device.kind != "cuda":
             self._run_on_cpu(owner, device, args, values, infos, target)
@@ -215,41 +214,6 @@ class RawKernel:
             self._calls.clear()
         self._calls[extents] = call
 
-    def _value(self, number: int, value: Any, info: ArrayInfo | None) -> np.generic:
-        """The argument as it is passed: an address of 64 bits, or a number of the declared type."""
-        parameter = self.parameters[number]
-        if not parameter.is_pointer:
-            if info is not None:
-                raise KernelTypeError(
-                    f"{self.name}(): argument {parameter.name!r} is an array, and the parameter a number; "
-                    "pass x.item() or declare a pointer"
-                )
-            assert parameter.dtype is not None
-            return checks.convert_scalar(value, parameter.dtype, parameter.name)
-        if info is None:
-            raise KernelTypeError(
-                f"{self.name}(): argument {parameter.name!r} is {type(value).__name__}, and the parameter a pointer; "
-                "pass an array"
-            )
-        if parameter.dtype is not None and info.dtype != parameter.dtype:
-            raise KernelTypeError(
-                f"{self.name}(): argument {parameter.name!r} has dtype {info.dtype}, and the parameter points to "
-                f"{parameter.dtype}; convert it first"
-            )
-        if not info.is_c_contiguous and info.size:
-            raise LayoutError(
-                f"{self._label(number)} has shape {info.shape} and byte strides {info.strides}, and a pointer knows no "
-                "strides; pass a copy in C order, or x.T where that is one, or the whole array and where to begin"
-            )
-        if info.pointer % info.dtype.itemsize:
-            raise LayoutError(
-                f"{self._label(number)} begins at address {info.pointer:#x}, which is no multiple of the "
-                f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
-            )
-        if not parameter.is_const:
-            checks.check_writable(self.name, parameter.name, info)
-        return np.uint64(info.pointer)
-
     def _label(self, number: int) -> str:
         return f"{self.name}(): argument {self._names[number]!r}"
 
@@ -281,10 +245,8 @@ class RawKernel:
                 "give get_function(..., cpu=function) a NumPy function that does the same"
             )
         written = [number for number in infos if not self.parameters[number].is_const]
-        if device.kind == "sim":
-            from xferlib.sim.calls import stand_in
-
-            stand_in(self.name, self._cpu, args, values, [args[number] for number in written], stream)
+        if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
+            engine.stand_in(self.name, self._cpu, args, values, [args[number] for number in written], stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -328,36 +290,6 @@ class RawKernel:
             else:
                 recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)
         return kernel
-
-
-def _extents(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
-    extents = given if isinstance(given, tuple) else (given,)
-    least = 0 if what == "grid" else 1
-    if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
-        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} must be one to three positive ints")
-    x, y, z = (*extents, 1, 1)[:3]
-    if x >= 2**31 or max(y, z) > 65535:
-        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} is beyond 2**31-1 along x or 65535 along y and z")
-    return x, y, z
-
-
-def _check_block(kernel: str, block: tuple[int, int, int]) -> None:
-    if math.prod(block) > _MOST_THREADS:
-        raise KernelTypeError(f"{kernel}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
-    if block[2] > _MOST_THREADS_Z:
-        raise KernelTypeError(
-            f"{kernel}(): block {block} has more than {_MOST_THREADS_Z} threads along z; move them to x or y"
-        )
-
-
-def _check_shared(kernel: str, nbytes: Any, device: Device) -> None:
-    if type(nbytes) is not int or nbytes < 0:
-        raise KernelTypeError(f"{kernel}(): shared_nbytes={nbytes!r} must be an int, 0 or more")
-    if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
-        raise KernelTypeError(
-            f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
-            "any GPU; use less"
-        )
 
 
 def _module_of(source: str, options: tuple[str, ...], names: tuple[str, ...]) -> RawModule:

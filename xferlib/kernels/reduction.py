@@ -12,6 +12,7 @@ from xferlib.errors import KernelTypeError
 from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd
 from xferlib.kernels.definitions import Kind
+from xferlib.kernels.elementwise import ElementwiseKernel
 from xferlib.kernels.layout import broadcast_shape
 from xferlib.kernels.pickling import named
 from xferlib.kernels.reduction_autograd import DifferentiableReduction
@@ -23,7 +24,8 @@ from xferlib.kernels.reduction_calls import (
     check_axes,
 )
 from xferlib.kernels.reduction_host import HostReductionCall
-from xferlib.kernels.reduction_spec import ReductionDefinition, ReductionSpec, SnippetReduction
+from xferlib.kernels.reduction_ir import ReductionSpec
+from xferlib.kernels.reduction_spec import ReductionDefinition, SnippetReduction
 
 if TYPE_CHECKING:
     from xferlib.kernels.reduction_cuda import CudaReduction
@@ -148,7 +150,9 @@ class ReductionKernel:
         if found is None:
             scalars = frozenset(range(len(args))) - infos.keys()
             run = lambda given, along, keeps: self(*given, axis=along, keepdims=keeps)
-            found = DifferentiableReduction(self.name, spec, scalars, shape, axes, run, keepdims=keepdims)
+            found = DifferentiableReduction(
+                self.name, spec, scalars, shape, axes, run, ElementwiseKernel, keepdims=keepdims
+            )
             if len(self._followed) >= MOST_PLANS:
                 self._followed.clear()
             self._followed[key] = found

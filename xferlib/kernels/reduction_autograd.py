@@ -12,9 +12,9 @@ from typing import Any
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
-from xferlib.kernels.autograd import Pullback, kernel_of, summed_to
+from xferlib.kernels.autograd import Derivative, Make, Pullback, summed, summed_to
 from xferlib.kernels.ir import is_float
-from xferlib.kernels.reduction_spec import ReductionSpec
+from xferlib.kernels.reduction_ir import ReductionSpec
 
 _COMBINING = frozenset({"add", "mul", "min", "max"})
 
@@ -30,6 +30,7 @@ class DifferentiableReduction:
         axes: The axes that are reduced.
         keepdims: Whether they stay, with extent 1.
         run: ``run(arguments, axes, keepdims)`` reduces tensors that torch does not follow, or some that it does.
+        make: Makes the element-wise kernels of derivatives.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class DifferentiableReduction:
         shape: tuple[int, ...],
         axes: tuple[int, ...],
         run: Callable[[Sequence[Any], tuple[int, ...], bool], Any],
+        make: Make,
         *,
         keepdims: bool,
     ) -> None:
@@ -54,12 +56,13 @@ class DifferentiableReduction:
         self._spec = spec
         self._keepdims = keepdims
         self._run = run
+        self._make = make
         self._scalars = scalars
         self._all = range(count)
         self._floating = tuple(k for k in range(count) if is_float(spec.accumulators[k]))
-        self._map = Pullback(name, spec.map_program, range(spec.inputs, spec.inputs + count), scalars)
+        self._map = Pullback(name, spec.map_program, range(spec.inputs, spec.inputs + count), scalars, make)
         outputs = range(count + 2, len(spec.post.params))
-        self._post = Pullback(name, spec.post, outputs, frozenset((count, count + 1)))
+        self._post = Pullback(name, spec.post, outputs, frozenset((count, count + 1)), make)
         self._mapped: Any = None
 
     def run(self, *arguments: Any) -> Any:
@@ -118,7 +121,7 @@ class DifferentiableReduction:
         """What is accumulated, of the common shape."""
         if self._mapped is None:
             count = len(self._spec.accumulators)
-            self._mapped = kernel_of(f"{self.name}_map", self._spec.map_program, count, self._scalars)
+            self._mapped = self._make(Derivative(f"{self.name}_map", self._spec.map_program, count, self._scalars))
         found = self._mapped(*arguments)
         return [each.expand(self.shape) for each in (found if isinstance(found, tuple) else (found,))]
 
@@ -164,10 +167,8 @@ class _Middle:
         return (elements.amin if how == "min" else elements.amax)(axes, keepdim=True)
 
     def summed(self, elements: Any) -> Any:
-        from xferlib.kernels import reductions
-
         axes = self._operation.axes
-        return reductions.sum(elements, axis=axes, keepdims=True) if axes else elements
+        return summed(elements, axes, keepdims=True) if axes else elements
 
     def scaled(self, k: int, value: Any) -> Any:
         """``value`` times the derivative of the total by each element; the least or greatest ones share."""

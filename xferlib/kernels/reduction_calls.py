@@ -13,7 +13,7 @@ from xferlib._counts import whole
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import arguments as checks
 from xferlib.kernels.layout import Layout, broadcast_strides
-from xferlib.kernels.reduction_spec import ReductionSpec
+from xferlib.kernels.reduction_ir import ReductionSpec
 
 if TYPE_CHECKING:
     from xferlib._backend import Backend

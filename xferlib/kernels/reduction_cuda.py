@@ -14,6 +14,7 @@ from xferlib._array import ArrayInfo
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
 from xferlib.kernels.ir import INT64
 from xferlib.kernels.layout import Layout, collapse, word_of
+from xferlib.kernels.reduction_ir import LANES, LEAF, ReductionSpec
 from xferlib.kernels.reduction_pieces import ReductionShape
 from xferlib.kernels.reduction_source import (
     FEW,
@@ -23,7 +24,6 @@ from xferlib.kernels.reduction_source import (
     TREE_THREADS,
     reduction_source,
 )
-from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 if TYPE_CHECKING:
     from xferlib._device import Device

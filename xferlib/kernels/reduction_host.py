@@ -1,4 +1,4 @@
-"""One call of a reduction on host memory: NumPy arrays, torch CPU tensors, and the arrays of simulated devices."""
+"""One call of a reduction on host memory: NumPy arrays, torch CPU tensors, and by way of a backend's own engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from xferlib import _recording
 from xferlib._array import ArrayInfo
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.reduction_calls import ReductionCall
 from xferlib.kernels.reduction_numpy import NumpyReduction
 
@@ -27,6 +28,7 @@ class HostReductionCall:
     def __init__(self, call: ReductionCall, infos: dict[int, ArrayInfo]) -> None:
         self._call = call
         self._owner = call.backend.at(call.device)
+        self._engine = engine_of(self._owner)
         self._infos = infos
         self._order = (*call.kept, *call.axes)
         self._shape = (math.prod(call.kept_shape), math.prod(call.shape[axis] for axis in call.axes))
@@ -48,10 +50,8 @@ class HostReductionCall:
 
     def _run(self, args: Sequence[Any], results: list[Any]) -> Any:
         call = self._call
-        if call.device.kind == "sim":
-            from xferlib.sim.calls import reduce
-
-            reduce(call.name, self._compute, args, results)
+        if self._engine is not None:
+            self._engine.reduce(call.name, self._compute, args, results)
         elif (recorder := _recording.active) is None:
             self._compute(args, results)
         else:

@@ -11,12 +11,12 @@ from xferlib.kernels.definitions import Kind, Specialization
 from xferlib.kernels.elementwise import ElementwiseKernel
 from xferlib.kernels.layout import broadcast_shape
 from xferlib.kernels.reduction_calls import Axis, check_axes
-from xferlib.kernels.reduction_spec import ReductionSpec
+from xferlib.kernels.reduction_ir import Premap, ReductionSpec
+from xferlib.kernels.reduction_spec import ReductionDefinition
 
 if TYPE_CHECKING:
     from xferlib._backend import Backend
     from xferlib._device import Device
-    from xferlib.kernels.reduction import ReductionKernel
 
 
 class _Mapping:
@@ -26,11 +26,11 @@ class _Mapping:
     keywords: list[str] = []  # noqa: RUF012 - never written
     first_output: int | None = None
 
-    def __init__(self, name: str, special: Specialization) -> None:
+    def __init__(self, name: str, premap: Premap) -> None:
         self.name = f"{name}_map"
-        self.positional = [param.name for param in special.program.params[: special.outputs[0]]]
+        self.positional = [param.name for param in premap.program.params[: premap.inputs]]
         self.names = tuple(self.positional)
-        self._special = special
+        self._special = Specialization(program=premap.program, outputs=(premap.inputs,))
 
     def specialize(
         self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
@@ -54,7 +54,9 @@ class _Rest:
 class IndexedReduction:
     """A reduction in two kernels, for one set of dtypes; between them stands an array of accumulators."""
 
-    def __init__(self, name: str, spec: ReductionSpec, make: type[ReductionKernel]) -> None:
+    def __init__(
+        self, name: str, spec: ReductionSpec, make: Callable[[ReductionDefinition], Callable[..., Any]]
+    ) -> None:
         assert spec.premap is not None
         self._name = name
         self._params = spec.premap.program.params

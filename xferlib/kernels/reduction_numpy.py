@@ -13,8 +13,8 @@ from xferlib.kernels.block_function import BlockFunction
 from xferlib.kernels.ir import INT64
 from xferlib.kernels.numpy_engine import most_threads, quiet_context
 from xferlib.kernels.numpy_ops import scratch_of
+from xferlib.kernels.reduction_ir import LANES, LEAF, ReductionSpec
 from xferlib.kernels.reduction_small import SmallReduction
-from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 A = np.ndarray[Any, Any]
 Piece = tuple[slice, slice, int]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xferlib.kernels import cuda_emit
 from xferlib.kernels.cuda_ops import c_type, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.ir import DType
-from xferlib.kernels.reduction_spec import LANES, ReductionSpec
+from xferlib.kernels.reduction_ir import LANES, ReductionSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from xferlib.kernels.cuda_ops import loaded, storage_type
 from xferlib.kernels.cuda_prelude import PARTS, prelude
+from xferlib.kernels.reduction_ir import LANES, LEAF, ReductionSpec
 from xferlib.kernels.reduction_pieces import EARLY, SHUFFLE, Pieces, ReductionShape
-from xferlib.kernels.reduction_spec import LANES, LEAF, ReductionSpec
 
 FEW = LANES
 """Results of at most so many elements have a single line of lanes."""

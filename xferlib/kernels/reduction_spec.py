@@ -1,20 +1,9 @@
-"""What a reduction is once its dtypes are known, and how C expressions define one.
-
-A reduction maps every element to an accumulator, one or several numbers; combines two accumulators into
-one; and turns the last one into the outputs. Each of the three is a program. The order in which
-accumulators are combined is fixed, whatever runs it:
-
-- the N elements of one result are cut into leaves of `LEAF` consecutive ones;
-- in a leaf, lane l of `LANES` combines elements l, l + LANES, l + 2 LANES ... in that order;
-- the lanes are halved: lane l takes in lane l + s for s = LANES/2 ... 2, 1, where both hold something;
-- the results of the leaves are combined in neighbouring pairs, level by level, an odd one passing through.
-"""
+"""What a reduction is before its dtypes are known, and how C expressions define one."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,53 +11,14 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels import csnippet, signature
 from xferlib.kernels.carrays import indexed_otherwise
+from xferlib.kernels.constants import stored_value
 from xferlib.kernels.cscope import Scope, Variable
 from xferlib.kernels.ctext import SnippetText
-from xferlib.kernels.definitions import Kind, Specialization, bind_generics, check_names
-from xferlib.kernels.ir import INT64, Builder, DType, Node, Param, Program, Store
-from xferlib.kernels.numpy_engine import NumpyPlan
+from xferlib.kernels.definitions import Kind, bind_generics, check_names
+from xferlib.kernels.ir import Builder, DType, Node, Param
 from xferlib.kernels.preamble import functions_of
+from xferlib.kernels.reduction_ir import Premap, ReductionSpec, build, storing
 from xferlib.kernels.types import C_TYPES
-
-LANES = 512
-LEAF = 8 * LANES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionSpec:
-    """A reduction for one set of dtypes.
-
-    ``map_program`` has the inputs and then the accumulators it writes; in it, ``index`` is the element's
-    number among those reduced together. ``combine`` has accumulators a, accumulators b, and the results.
-    ``post`` has the accumulators, the int64 scalars in_size and out_size, and the outputs.
-    """
-
-    map_program: Program
-    combine: Program
-    post: Program
-    inputs: int
-    outputs: int
-    identity: tuple[Any, ...] | None
-    """The accumulator of no elements; None where an empty reduction is an error."""
-    shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
-    """NumPy's own reduction along the last axis, where the result does not depend on the order."""
-
-    premap: Specialization | None = None
-    """Where the map reads arrays at computed indices: the element-wise kernel that computes it first. The one input
-    is then what that kernel writes."""
-
-    @property
-    def arguments(self) -> int:
-        """How many a call takes."""
-        return self.inputs if self.premap is None else self.premap.outputs[0]
-
-    @property
-    def accumulators(self) -> tuple[DType, ...]:
-        return tuple(param.dtype for param in self.map_program.params[self.inputs :])
-
-    @property
-    def output_dtypes(self) -> tuple[DType, ...]:
-        return tuple(param.dtype for param in self.post.params[len(self.accumulators) + 2 :])
 
 
 class ReductionDefinition(Protocol):
@@ -78,54 +28,6 @@ class ReductionDefinition(Protocol):
     names: tuple[str, ...]
 
     def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
-
-
-def build(
-    inputs: Sequence[Param],
-    mapping: Any,
-    combining: Any,
-    finishing: Any,
-    *,
-    identity: tuple[Any, ...] | None,
-    shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
-    math: str = "exact",
-) -> ReductionSpec:
-    """A specification from functions on nodes.
-
-    Args:
-        inputs: The parameters.
-        mapping: ``(builder, input nodes) -> accumulator nodes``.
-        combining: ``(builder, accumulators a, accumulators b) -> accumulators``.
-        finishing: ``(builder, accumulators, in_size, out_size) -> output nodes``.
-        identity: The accumulator of no elements, or None.
-        shortcut: NumPy's own reduction along the last axis, where the result does not depend on the order.
-        math: ``"exact"`` or ``"fast"``.
-    """
-    b = Builder(inputs, math=math)
-    mapped = mapping(b, [b.load(number) for number in range(len(inputs))])
-    map_program = _storing(b, "acc", mapped)
-    dtypes = [node.dtype for node in mapped]
-    c = Builder([Param(name=f"{side}{k}", dtype=d) for side in "ab" for k, d in enumerate(dtypes)], math=math)
-    count = len(dtypes)
-    combined = combining(c, [c.load(k) for k in range(count)], [c.load(count + k) for k in range(count)])
-    sizes = [Param(name=name, dtype=INT64, is_scalar=True) for name in ("in_size", "out_size")]
-    p = Builder([*(Param(name=f"a{k}", dtype=d) for k, d in enumerate(dtypes)), *sizes], math=math)
-    finished = finishing(p, [p.load(k) for k in range(count)], p.load(count), p.load(count + 1))
-    return ReductionSpec(
-        map_program=map_program,
-        combine=_storing(c, "c", [c.cast(node, dtype) for node, dtype in zip(combined, dtypes, strict=True)]),
-        post=_storing(p, "out", finished),
-        inputs=len(inputs),
-        outputs=len(finished),
-        identity=identity,
-        shortcut=shortcut,
-    )
-
-
-def _storing(b: Builder, prefix: str, nodes: Sequence[Node]) -> Program:
-    first = len(b.params)
-    b.params += [Param(name=f"{prefix}{number}", dtype=node.dtype) for number, node in enumerate(nodes)]
-    return b.program([Store(param=first + number, value=node) for number, node in enumerate(nodes)])
 
 
 class SnippetReduction:
@@ -213,10 +115,10 @@ class SnippetReduction:
         """Whether input ``number`` is an array that the map indexes otherwise than by the element's number."""
         return self._inputs[number].name in self._free and number not in scalars
 
-    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Specialization:
+    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Premap:
         b = Builder(params, math=self.math)
-        program = _storing(b, "acc", [self._mapped(b, types, accumulator)])
-        return Specialization(program=program, outputs=(len(params),))
+        program = storing(b, "acc", [self._mapped(b, types, accumulator)])
+        return Premap(program=program, inputs=len(params))
 
     def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> DType:
         if self._dtype is None:
@@ -276,7 +178,5 @@ class SnippetReduction:
         if self._identity is None:
             return None
         b = Builder(math=self.math)
-        program = _storing(b, "out", [self._value(b, self._identity, types, accumulator, {})])
-        out = np.empty((), accumulator)
-        NumpyPlan(program, (), [out], is_aliased=False).run([out])
-        return (out[()],)
+        program = storing(b, "out", [self._value(b, self._identity, types, accumulator, {})])
+        return (stored_value(program),)

@@ -1,6 +1,6 @@
 """The fixed order of a reduction, as views of its accumulators: each pair takes the second into the first, in place.
 
-`reduction_spec` defines the order. The accumulators are arrays whose last axis is reduced; what it leaves is at 0.
+`reduction_ir` defines the order. The accumulators are arrays whose last axis is reduced; what it leaves is at 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.reduction_spec import LANES, LEAF
+from xferlib.kernels.reduction_ir import LANES, LEAF
 
 A = np.ndarray[Any, Any]
 Views = list[A]

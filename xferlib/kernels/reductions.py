@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import lower, lower_complex
+from xferlib.kernels import autograd, lower, lower_complex
 from xferlib.kernels.definitions import Kind
 from xferlib.kernels.ir import (
     BOOL,
@@ -32,7 +32,7 @@ from xferlib.kernels.ir import (
 )
 from xferlib.kernels.reduction import ReductionKernel
 from xferlib.kernels.reduction_calls import Axis
-from xferlib.kernels.reduction_spec import ReductionSpec, build
+from xferlib.kernels.reduction_ir import ReductionSpec, build
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "norm", "prod", "sum", "var"]
 
@@ -253,6 +253,7 @@ argmax = _kernel("argmax", _make_arg("max"), "biuf")
 mean = _kernel("mean", _make_mean, "biufc")
 norm = _kernel("norm", _make_norm, "biufc")
 
+autograd.sum_by(sum)
 
 _spreads: dict[int, ReductionKernel] = {}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.hard_cases import MARGIN_ULP, TABLES, Table
+from xferlib.kernels.hard_cases import MARGIN_ULP, Table, tables
 
 A = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ def _buffers(count: int) -> tuple[A, A]:
 
 def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """Function ``name`` of float32 operands, correctly rounded, from its float64 version of small error."""
-    table = TABLES[name]
+    table = tables()[name]
 
     def compute(x: A, out: A) -> None:
         wide, bits = _buffers(out.size)

@@ -9,7 +9,8 @@ from typing import Any
 from xferlib.kernels import types
 from xferlib.kernels.host_numbers import Recording
 from xferlib.kernels.ir import Builder, DType, Node
-from xferlib.kernels.traced import COMPARISONS, OPERATORS, Traced, apply
+from xferlib.kernels.promotion import COMPARISONS
+from xferlib.kernels.traced import OPERATORS, Traced, apply
 
 _MOST_TEXT = 60
 _SYMBOLS = {

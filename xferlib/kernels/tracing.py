@@ -9,11 +9,14 @@ import numpy as np
 
 from xferlib._array import check_dtype
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels import types
+from xferlib.kernels import trace_math, types
 from xferlib.kernels.host_numbers import HostNumbers, Recording
 from xferlib.kernels.ir import Builder, DType, Node, Param, Program, Store
-from xferlib.kernels.traced import Traced, node_of
+from xferlib.kernels.promotion import node_of
+from xferlib.kernels.traced import Traced, use_namespace
 from xferlib.kernels.traced_number import Number
+
+use_namespace(trace_math)
 
 
 def trace(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.prepared import HostCall
 from xferlib.sim import current, kernels
 from xferlib.sim.arrays import SimArray
@@ -92,3 +93,7 @@ def stand_in(
         _declare(arrays, stream.stream)
     else:
         function(*operands)
+
+
+ENGINE = BackendEngine(SimCall, reduce, stand_in)
+"""What kernels run with on simulated devices."""

@@ -18,10 +18,10 @@ from xferlib._backend import Backend
 from xferlib._capabilities import Capabilities
 from xferlib._device import Device
 from xferlib._raw import RawStream
-from xferlib.backends import _torch_autograd
-from xferlib.backends import torch as shared
 from xferlib.backends._cuda import CudaBackend
 from xferlib.backends._cuda_errors import refuse_fork
+from xferlib.backends.torch import autograd, tensors
+from xferlib.backends.torch.cpu import TorchCpu
 
 # Private, but 0.06 us where torch.cuda.current_stream() takes 3.0 (on an H200's host); the public call is the fallback.
 _raw_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -55,7 +55,7 @@ class TorchCuda(CudaBackend):
     def __init__(self) -> None:
         super().__init__(torch.cuda.device_count())
         torch.cuda.init()
-        self._cpu = shared.TorchCpu()
+        self._cpu = TorchCpu()
         self._places = [torch.device("cuda", index) for index in range(len(self._devices))]
         self._chosen = threading.local()
 
@@ -63,7 +63,7 @@ class TorchCuda(CudaBackend):
         return self if device.kind == "cuda" else self._cpu
 
     def namespace(self) -> ModuleType:
-        return shared.namespace()
+        return tensors.namespace()
 
     def devices(self) -> tuple[Device, ...]:
         return (*self._devices, *self._cpu.devices())
@@ -80,38 +80,38 @@ class TorchCuda(CudaBackend):
             torch.cuda.set_device(device.index)
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> torch.Tensor:
-        return torch.empty(shape, dtype=shared.TO_TORCH[dtype], device=self._places[device.index])
+        return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
     def view(self, array: Array) -> ArrayInfo:
         index = array.get_device()
-        return shared.view(array, self._devices[index] if index >= 0 else self._cpu.device_current())
+        return tensors.view(array, self._devices[index] if index >= 0 else self._cpu.device_current())
 
-    signature = staticmethod(shared.signature)  # type: ignore[assignment]
+    signature = staticmethod(tensors.signature)  # type: ignore[assignment]
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data_ptr() for each in arrays]
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        return shared.checker(arrays) or super().matcher(arrays)
+        return tensors.checker(arrays) or super().matcher(arrays)
 
     def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        return shared.twin(array, host) if array.is_cuda else 0
+        return tensors.twin(array, host) if array.is_cuda else 0
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)
 
     def resolved(self, array: Array) -> torch.Tensor:
-        return shared.resolved(array)
+        return tensors.resolved(array)
 
-    detached = staticmethod(shared.detached)  # type: ignore[assignment]
-    note_write = staticmethod(_torch_autograd.note_write)  # type: ignore[assignment]
+    detached = staticmethod(tensors.detached)  # type: ignore[assignment]
+    note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
     follows_writes = True
     _watches_default_stream = (
         False  # record_stream takes 2 us an array, and torch's own operations leave it to the user
     )
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        found: torch.Tensor = shared.subarray(
+        found: torch.Tensor = tensors.subarray(
             slab, offset, shape, dtype
         ).data  # a version counter of its own: see below
         return found
@@ -119,7 +119,7 @@ class TorchCuda(CudaBackend):
     def subarrays(
         self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> list[torch.Tensor]:
-        return shared.parted(shared.subarray(slab, offset, (count, *shape), dtype))
+        return tensors.parted(tensors.subarray(slab, offset, (count, *shape), dtype))
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.record_stream(self._native(stream))

@@ -1,4 +1,4 @@
-"""The PyTorch backend: tensors on the CPU and on CUDA devices."""
+"""Tensors as xferlib sees them, on the CPU and on CUDA devices alike."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from xferlib import _device
-from xferlib._array import Array, ArrayInfo
-from xferlib._backend import Backend
-from xferlib._capabilities import Capabilities
+from xferlib._array import ArrayInfo
 from xferlib._device import Device
-from xferlib._raw import RawStream
-from xferlib.backends import _torch_autograd
-from xferlib.backends._host import WHY_HOST, HostBackend
+from xferlib.backends.torch import autograd
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
 
 TO_TORCH: dict[np.dtype[Any], torch.dtype] = {
@@ -38,7 +33,8 @@ def namespace() -> ModuleType:
     return module
 
 
-def _numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
+def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
+    """The tensor's dtype, as NumPy has it."""
     try:
         return _FROM_TORCH[tensor.dtype]
     except KeyError:
@@ -51,7 +47,8 @@ def _numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
 _STRIDED = torch.strided
 
 
-def _check(tensor: torch.Tensor) -> None:
+def check(tensor: torch.Tensor) -> None:
+    """Refuse tensors that are not dense, or on another kind of device."""
     if tensor.layout is not _STRIDED or not (tensor.is_cuda or tensor.is_cpu):
         raise UnsupportedArrayError(
             f"tensor has layout {tensor.layout} on device {str(tensor.device)!r}; "
@@ -61,13 +58,13 @@ def _check(tensor: torch.Tensor) -> None:
 
 def _check_memory(tensor: torch.Tensor) -> None:
     """Refuse tensors that stand for others; `host_view`, which every call takes, sees those that passed here."""
-    _torch_autograd.refuse_recorders()
-    if _torch_autograd.is_wrapped(tensor):
+    autograd.refuse_recorders()
+    if autograd.is_wrapped(tensor):
         raise UnsupportedArrayError(
             "the tensor stands for another one inside a transform of torch.func (grad, vmap, jvp), and has no memory "
             "that could be copied or passed to CUDA source; call this outside of the transform"
         )
-    if _torch_autograd.is_memoryless(tensor):
+    if autograd.is_memoryless(tensor):
         raise UnsupportedArrayError(
             f"{type(tensor).__name__} is a tensor without memory of its own; pass the tensor that holds the data, "
             "e.g. x.to_local() of a DTensor, and call kernels outside of what torch traces"
@@ -75,9 +72,9 @@ def _check_memory(tensor: torch.Tensor) -> None:
 
 
 def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
-    _check(tensor)
+    check(tensor)
     _check_memory(tensor)
-    dtype = _numpy_dtype(tensor)
+    dtype = numpy_dtype(tensor)
     itemsize = dtype.itemsize
     strides = tuple([step * itemsize for step in tensor.stride()])
     is_writable = not (tensor.is_conj() or tensor.is_neg())
@@ -110,7 +107,7 @@ def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
 
 def signature(tensor: torch.Tensor) -> Hashable:
     """As `Backend.signature`: whether a gradient is required makes another call, too."""
-    _torch_autograd.refuse_recorders()
+    autograd.refuse_recorders()
     return (
         tensor.__class__,
         tensor.dtype,
@@ -120,7 +117,7 @@ def signature(tensor: torch.Tensor) -> Hashable:
         tensor.requires_grad,
         tensor.is_conj(),
         tensor.is_neg(),
-        _torch_autograd.is_wrapped(tensor) or _torch_autograd.has_tangent(tensor),
+        autograd.is_wrapped(tensor) or autograd.has_tangent(tensor),
     )
 
 
@@ -132,7 +129,7 @@ def checker(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     """As `Backend.matcher`, by the check that torch.compile makes before it runs a compiled function."""
     try:
         check: Callable[..., bool] = _guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-        return _torch_autograd.plain_only(check) if check(*tensors) is True else None
+        return autograd.plain_only(check) if check(*tensors) is True else None
     except Exception:  # not in this version of torch, or not in this form
         return None
 
@@ -175,68 +172,3 @@ def _parts_apart() -> bool:
     except Exception:
         return False
     return first._version == 1 and second._version == 0 and not second._is_view()
-
-
-class TorchCpu(HostBackend):
-    """Tensors in host memory."""
-
-    name = "torch"
-    array_types = ("torch.Tensor",)
-    capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
-
-    def __init__(self) -> None:
-        self._device = _device.make("torch", "cpu")
-        self._stream = RawStream(0, self._device)
-
-    def namespace(self) -> ModuleType:
-        return namespace()
-
-    def devices(self) -> tuple[Device, ...]:
-        return (self._device,)
-
-    def device_current(self) -> Device:
-        return self._device
-
-    def device_use(self, device: Device) -> None:
-        """There is one CPU device."""
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
-        return torch.empty(shape, dtype=TO_TORCH[dtype])
-
-    def view(self, array: Array) -> ArrayInfo:
-        return view(array, self._device)
-
-    signature = staticmethod(signature)  # type: ignore[assignment]
-
-    def operands(self, arrays: Sequence[Array]) -> list[int]:
-        return [each.data_ptr() for each in arrays]
-
-    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        return checker(arrays) or super().matcher(arrays)
-
-    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
-        _check(array)
-        _numpy_dtype(array)
-        view: np.ndarray[Any, Any] = resolved(array).detach().numpy()
-        if array.is_conj() or array.is_neg():
-            view.flags.writeable = False  # a resolved copy: writing to it would be lost
-        return view
-
-    def resolved(self, array: Array) -> torch.Tensor:
-        return resolved(array)
-
-    detached = staticmethod(detached)  # type: ignore[assignment]
-    note_write = staticmethod(_torch_autograd.note_write)  # type: ignore[assignment]
-    follows_writes = True
-
-    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        return subarray(slab, offset, shape, dtype)
-
-
-def TorchBackend() -> Backend:  # noqa: N802 - the registry's factory, one of two classes
-    """The torch backend for this machine: with CUDA devices where torch sees any."""
-    if not torch.cuda.is_available():
-        return TorchCpu()
-    from xferlib.backends._torch_cuda import TorchCuda
-
-    return TorchCuda()

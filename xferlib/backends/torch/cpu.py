@@ -1,0 +1,86 @@
+"""PyTorch on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from xferlib import _device
+from xferlib._array import Array, ArrayInfo
+from xferlib._capabilities import Capabilities
+from xferlib._device import Device
+from xferlib._raw import RawStream
+from xferlib.backends._host import WHY_HOST, HostBackend
+from xferlib.backends.torch import autograd
+from xferlib.backends.torch.tensors import (
+    TO_TORCH,
+    check,
+    checker,
+    detached,
+    namespace,
+    numpy_dtype,
+    resolved,
+    signature,
+    subarray,
+    view,
+)
+
+
+class TorchCpu(HostBackend):
+    """Tensors in host memory."""
+
+    name = "torch"
+    array_types = ("torch.Tensor",)
+    capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
+
+    def __init__(self) -> None:
+        self._device = _device.make("torch", "cpu")
+        self._stream = RawStream(0, self._device)
+
+    def namespace(self) -> ModuleType:
+        return namespace()
+
+    def devices(self) -> tuple[Device, ...]:
+        return (self._device,)
+
+    def device_current(self) -> Device:
+        return self._device
+
+    def device_use(self, device: Device) -> None:
+        """There is one CPU device."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
+        return torch.empty(shape, dtype=TO_TORCH[dtype])
+
+    def view(self, array: Array) -> ArrayInfo:
+        return view(array, self._device)
+
+    signature = staticmethod(signature)  # type: ignore[assignment]
+
+    def operands(self, arrays: Sequence[Array]) -> list[int]:
+        return [each.data_ptr() for each in arrays]
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        return checker(arrays) or super().matcher(arrays)
+
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        check(array)
+        numpy_dtype(array)
+        view: np.ndarray[Any, Any] = resolved(array).detach().numpy()
+        if array.is_conj() or array.is_neg():
+            view.flags.writeable = False  # a resolved copy: writing to it would be lost
+        return view
+
+    def resolved(self, array: Array) -> torch.Tensor:
+        return resolved(array)
+
+    detached = staticmethod(detached)  # type: ignore[assignment]
+    note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
+    follows_writes = True
+
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
+        return subarray(slab, offset, shape, dtype)
