@@ -10,7 +10,7 @@ import numpy as np
 from xferlib.kernels.prepared import HostCall
 from xferlib.sim import current, kernels
 from xferlib.sim.arrays import SimArray
-from xferlib.sim.memory import Block
+from xferlib.sim.blocks import Block
 from xferlib.sim.streams import SimStream
 
 
