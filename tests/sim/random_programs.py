@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from xferlib.sim import schedules
+from xferlib.sim.blocks import Span
 from xferlib.sim.detector import Mode
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import pages
-from xferlib.sim.operations import Span
 from xferlib.sim.profile import Lane
 from xferlib.sim.settings import Settings
 from xferlib.sim.streams import SimEvent, StreamKind

@@ -11,11 +11,11 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import LayoutError
-from xferlib.sim import history, ranges
+from xferlib.sim import blocks, history, ranges
+from xferlib.sim.blocks import Block, Span
 from xferlib.sim.detector import Detector
 from xferlib.sim.machine import Machine
-from xferlib.sim.memory import Block
-from xferlib.sim.operations import Operation, Span
+from xferlib.sim.operations import Operation
 from xferlib.sim.ranges import Cells
 from xferlib.sim.streams import SimStream
 
@@ -43,7 +43,7 @@ def draw_span(chance: random.Random, block: Block) -> tuple[Span, set[int]]:
         chosen = part.reshape(-1)
         start = int(part.flat[0]) * ITEM
         strides = [stride // x.itemsize * ITEM for stride in part.strides]
-        (span,) = ranges.strided_spans(block, start, part.shape, strides, ITEM)
+        (span,) = blocks.strided_spans(block, start, part.shape, strides, ITEM)
     return span, {ITEM * index + byte for index in chosen.tolist() for byte in range(ITEM)}
 
 
@@ -136,7 +136,7 @@ def test_an_array_written_as_a_whole_is_simple_again(make_machine: Make) -> None
     machine = make_machine()
     stream = machine.stream(machine.devices[0])
     block = machine.allocate(64, stream).block
-    machine.enqueue(stream, "column", lambda: None, writes=ranges.strided_spans(block, 0, (4,), (16,), 8))
+    machine.enqueue(stream, "column", lambda: None, writes=blocks.strided_spans(block, 0, (4,), (16,), 8))
     assert block.history is not None
     machine.enqueue(stream, "all", lambda: None, writes=(block.whole(),))
     assert block.history is None

@@ -12,9 +12,9 @@ import xferlib as xl
 from xferlib import sim
 from xferlib.errors import DeviceMemoryError
 from xferlib.sim import addresses
+from xferlib.sim.blocks import Span
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import POISON
-from xferlib.sim.operations import Span
 from xferlib.sim.profile import Lane
 from xferlib.sim.reports import Hazard, SimError, WrongDeviceError
 from xferlib.sim.streams import SimStream, StreamKind
@@ -387,15 +387,16 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
     program.memory = program.machine.allocate(8, stream)
     program.machine.settle()
     with pytest.raises(SimError):
-        addresses.span(program.machine, pointer, 8, "copy", stream)
+        addresses.span(program.machine.memory, program.machine.detector, pointer, 8, "copy", stream)
     (race,) = program.machine.detector.races
     assert race.hazard is Hazard.USE_AFTER_FREE
     assert race.first.what == "free"
 
 
 def test_an_address_beyond_the_end_is_an_error(program: Program) -> None:
+    machine, pointer = program.machine, program.memory.block.pointer
     with pytest.raises(SimError, match="beyond the end"):
-        addresses.span(program.machine, program.memory.block.pointer, 9, "copy", program.legacy)
+        addresses.span(machine.memory, machine.detector, pointer, 9, "copy", program.legacy)
 
 
 def test_devices_have_limits_of_their_own(make_machine: Make) -> None:

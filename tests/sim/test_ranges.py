@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xferlib._site import place
-from xferlib.sim import ranges
-from xferlib.sim.memory import Block
-from xferlib.sim.operations import Span
+from xferlib.sim import blocks, ranges
+from xferlib.sim.blocks import Block, Span
 from xferlib.sim.ranges import Cells, Strided
 
 NBYTES = 400
@@ -54,7 +53,7 @@ def views(draw: st.DrawFn) -> tuple[int, list[int], list[int], int]:
 @st.composite
 def spans(draw: st.DrawFn) -> Span:
     if draw(st.booleans()):
-        (span,) = ranges.strided_spans(BLOCK, *draw(views()))
+        (span,) = blocks.strided_spans(BLOCK, *draw(views()))
         return span
     run = draw(st.integers(1, 9))
     begins = draw(st.lists(st.integers(0, NBYTES - run), min_size=1, max_size=12))
@@ -63,7 +62,7 @@ def spans(draw: st.DrawFn) -> Span:
 
 @given(views())
 def test_a_span_has_the_bytes_of_the_view(view: tuple[int, list[int], list[int], int]) -> None:
-    (span,) = ranges.strided_spans(BLOCK, *view)
+    (span,) = blocks.strided_spans(BLOCK, *view)
     expected = elements(*view)
     assert touched(span) == expected
     assert (span.start, span.stop) == (min(expected), max(expected) + 1)
@@ -92,24 +91,24 @@ def test_the_same_bytes_seen_in_other_ways_are_the_same_span() -> None:
     x = np.zeros((6, 5, 4), np.uint16)
     views = [x[:, ::2, 1], x[:, ::2, 1].T, x[::-1, ::2, 1], x[:, ::2, 1, None], x[:, ::2, 1][:, ::-1].T]
     found = {
-        ranges.strided_spans(BLOCK, each.ctypes.data - x.ctypes.data, each.shape, each.strides, each.itemsize)
+        blocks.strided_spans(BLOCK, each.ctypes.data - x.ctypes.data, each.shape, each.strides, each.itemsize)
         for each in views
     }
     assert len(found) == 1
 
 
 def test_a_part_without_gaps_is_one_range() -> None:
-    assert ranges.strided_spans(BLOCK, 8, (3, 4), (16, 4), 4) == (Span(BLOCK, 8, 56),)
-    assert ranges.strided_spans(BLOCK, 8, (1, 4), (999, 4), 4) == (Span(BLOCK, 8, 24),)
-    assert ranges.strided_spans(BLOCK, 8, (3, 0), (16, 4), 4) == ()
-    ((*_, form),) = ranges.strided_spans(BLOCK, 0, (3, 2, 5), (100, 50, 10), 4)
+    assert blocks.strided_spans(BLOCK, 8, (3, 4), (16, 4), 4) == (Span(BLOCK, 8, 56),)
+    assert blocks.strided_spans(BLOCK, 8, (1, 4), (999, 4), 4) == (Span(BLOCK, 8, 24),)
+    assert blocks.strided_spans(BLOCK, 8, (3, 0), (16, 4), 4) == ()
+    ((*_, form),) = blocks.strided_spans(BLOCK, 0, (3, 2, 5), (100, 50, 10), 4)
     assert form == Strided(4, ((10, 30),))
 
 
 def test_columns_of_a_large_matrix_cost_no_memory() -> None:
     """A region is told by its strides: nothing of the size of the matrix is made to compare two."""
     block = Block(np.empty(1 << 26, np.uint8), 1 << 51, device=None, stream=None, place=place())
-    (one,), (two,) = (ranges.strided_spans(block, 8 * n, (1 << 12,), (1 << 14,), 8) for n in (3, 4))
+    (one,), (two,) = (blocks.strided_spans(block, 8 * n, (1 << 12,), (1 << 14,), 8) for n in (3, 4))
     assert not ranges.meet(one, two)
     assert ranges.meet(one, one)
     assert ranges.meet(Span(block, 1 << 20, 1 << 21), one)

@@ -5,26 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from xferlib._site import user_site
-from xferlib.sim.operations import Span
+from xferlib.sim.blocks import Span
 from xferlib.sim.reports import Access, Hazard, Race, SimError, WrongDeviceError
 
 if TYPE_CHECKING:
-    from xferlib.sim.machine import Machine
-    from xferlib.sim.memory import Block
+    from xferlib.sim.blocks import Block
+    from xferlib.sim.detector import Detector
+    from xferlib.sim.memory import Memory
     from xferlib.sim.streams import SimStream
 
 
-def span(machine: Machine, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
+def span(memory: Memory, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
     """The bytes at an address, for an operation about to be enqueued.
 
     Raises:
         SimError: They are in no memory that devices reach, or not wholly.
         RaceError: Their memory has been freed.
     """
-    block = machine.memory.find(pointer)
+    block = memory.find(pointer)
     if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
         return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
-    freed = machine.memory.freed(pointer)
+    freed = memory.freed(pointer)
     if block is None and freed is not None:
         race = Race(
             hazard=Hazard.USE_AFTER_FREE,
@@ -34,7 +35,7 @@ def span(machine: Machine, pointer: int, nbytes: int, name: str, stream: SimStre
             missing="the memory was freed before this operation was even enqueued",
             remedy=f"keep the array alive until after {user_site()}",
         )
-        machine.detector.report(race)
+        detector.report(race)
     raise SimError(
         f"{name}: {nbytes} bytes at address {pointer:#x} are "
         + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from xferlib._array import ArrayInfo
-from xferlib.sim import equivalents, ranges
-from xferlib.sim.operations import Spans
+from xferlib.sim import blocks
+from xferlib.sim.blocks import Spans
 from xferlib.sim.reports import SimError
 
 if TYPE_CHECKING:
@@ -69,18 +68,6 @@ class SimArray:
     def nbytes(self) -> int:
         return self.info.nbytes
 
-    @property
-    def T(self) -> SimArray:  # noqa: N802 - the Array API's name
-        return self._do("permute_dims", tuple(reversed(range(self.ndim))))
-
-    @property
-    def mT(self) -> SimArray:  # noqa: N802 - the Array API's name
-        return self._do("matrix_transpose")
-
-    def transpose(self, *axes: int) -> SimArray:
-        """A view with the axes in that order; reversed if none is given."""
-        return self._do("permute_dims", axes or tuple(reversed(range(self.ndim))))
-
     def __len__(self) -> int:
         if not self.info.shape:
             raise TypeError("an array without axes has no length")
@@ -102,19 +89,10 @@ class SimArray:
         """The bytes that it occupies."""
         found = self._spans
         if found is None:
-            found = self._spans = ranges.spans(self.info, self.allocation.block)
+            found = self._spans = blocks.spans(self.info, self.allocation.block)
         return found
 
     # --- interfaces
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        return _namespace()
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
-        from xferlib import _api
-
-        moved: SimArray = _api.to_device(self, device=device, stream=stream, copy=None)
-        return moved
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (12, self.device.index)  # kDLExtDev: a type that no other library claims
@@ -132,21 +110,6 @@ class SimArray:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray:
-        name = equivalents.operator_of(ufunc)
-        if name is not None and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
-            # `numpy.float64(2) + x`: the operator of a NumPy scalar, which asks here what to do.
-            result: SimArray = getattr(_namespace(), name)(inputs[0][()], inputs[1])
-            return result
-        remedy = equivalents.instead_of(ufunc)
-        if any(isinstance(each, np.ndarray) for each in inputs):
-            remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
-        raise ImplicitCopyError(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
-        name = f"{function.__module__}.{function.__name__}"
-        raise ImplicitCopyError(f"{name} was given an array of {self.device}; {equivalents.instead_of(function)}")
 
     def item(self) -> NoReturn:
         """Refused: it would copy to the host."""
@@ -180,38 +143,30 @@ class SimArray:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 
-    # --- operators and methods: see `xferlib.sim.operators` for the others
+    # --- functions over arrays, which `xferlib.sim.operators` puts here with the operators and the other methods
 
-    def _do(self, name: str, *args: Any) -> SimArray:
-        result: SimArray = getattr(_namespace(), name)(self, *args)
-        return result
+    if TYPE_CHECKING:
 
-    def __getitem__(self, key: Any) -> SimArray:
-        from xferlib.sim import indexing
+        @property
+        def T(self) -> SimArray: ...  # noqa: N802 - the Array API's name
 
-        return indexing.get(self, key)
+        @property
+        def mT(self) -> SimArray: ...  # noqa: N802 - the Array API's name
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        from xferlib.sim import indexing
+        def transpose(self, *axes: int) -> SimArray: ...
 
-        indexing.put(self, key, value)
+        def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray: ...
 
-    def __imatmul__(self, other: Any) -> SimArray:
-        self[...] = self._do("matmul", other)
-        return self
+        def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType: ...
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray: ...
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
+
+        def __getitem__(self, key: Any) -> SimArray: ...
+
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+
+        def __imatmul__(self, other: Any) -> SimArray: ...
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element
-
-
-def _is_scalar(operand: Any, name: str) -> bool:
-    """Whether the left operand is a NumPy scalar; for a comparison NumPy has made an array without axes of it."""
-    if name in equivalents.COMPARISONS and type(operand) is np.ndarray:
-        return operand.ndim == 0
-    return isinstance(operand, np.generic)
-
-
-@cache
-def _namespace() -> ModuleType:
-    from xferlib.sim import namespace  # which is built of this class
-
-    return namespace

@@ -11,7 +11,7 @@ from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.prepared import HostCall
 from xferlib.sim import current, kernels
 from xferlib.sim.arrays import SimArray
-from xferlib.sim.memory import Block
+from xferlib.sim.blocks import Block
 from xferlib.sim.streams import SimStream
 
 

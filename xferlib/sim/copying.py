@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from xferlib.errors import UnsupportedError
-from xferlib.sim import addresses, ranges
-from xferlib.sim.operations import Span
+from xferlib.sim import addresses, blocks
+from xferlib.sim.blocks import Span
 from xferlib.sim.profile import Lane
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -> None:
     """Enqueue a copy of bytes."""
     with machine.lock:
-        into = addresses.span(machine, dst, nbytes, "copy", stream)
-        source = addresses.span(machine, src, nbytes, "copy", stream)
+        memory, detector = machine.memory, machine.detector
+        into = addresses.span(memory, detector, dst, nbytes, "copy", stream)
+        source = addresses.span(memory, detector, src, nbytes, "copy", stream)
         name, lane = _kind(into, source)
         target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
 
@@ -34,7 +35,7 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
-        if void is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
+        if void is not None and detector.is_on:  # quiet: a use of the copy is reported
             into.block.note_void(into, copied, None if void.all() else void)
 
 
@@ -108,15 +109,18 @@ def _copy_strided(
     to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
     element = np.dtype(f"V{itemsize}")
     with machine.lock:
-        into, source = (addresses.span(machine, each, itemsize, "strided copy", stream) for each in (dst, src))
+        into, source = (
+            addresses.span(machine.memory, machine.detector, each, itemsize, "strided copy", stream)
+            for each in (dst, src)
+        )
         target = np.ndarray(shape, element, into.block.data, into.start, to)
         values = np.ndarray(shape, element, source.block.data, source.start, come)
 
         def run() -> None:
             target[...] = values
 
-        reads = ranges.strided_spans(source.block, source.start, shape, come, itemsize)
-        writes = ranges.strided_spans(into.block, into.start, shape, to, itemsize)
+        reads = blocks.strided_spans(source.block, source.start, shape, come, itemsize)
+        writes = blocks.strided_spans(into.block, into.start, shape, to, itemsize)
         is_void = source.block.has_void and all(_is_void(span) for span in reads)
         copied = machine.enqueue(
             stream, "strided copy", run,

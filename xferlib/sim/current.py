@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from xferlib._device import Device
-    from xferlib.sim.backend import SimBackend
     from xferlib.sim.machine import Machine
     from xferlib.sim.streams import SimStream
 
-_instance: SimBackend | None = None
+
+class Simulator(Protocol):
+    """What drives the machine, and knows what is current for the calling thread: the backend."""
+
+    machine: Machine
+
+    def devices(self) -> tuple[Device, ...]: ...
+
+    def device_current(self) -> Device: ...
+
+    def current(self, device: Device, /) -> SimStream: ...
 
 
-def install(backend: SimBackend) -> None:
+_instance: Simulator | None = None
+
+
+def install(simulator: Simulator) -> None:
     """The registry has made the backend."""
     global _instance
-    _instance = backend
+    _instance = simulator
 
 
-def simulator() -> SimBackend:
+def simulator() -> Simulator:
     """The backend, loaded."""
     return _instance if _instance is not None else _load()
 
 
-def _load() -> SimBackend:
+def _load() -> Simulator:
     from xferlib import _registry
 
     _registry.get("sim")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from xferlib._site import site_of
 from xferlib.sim import ranges
+from xferlib.sim.blocks import FRESH, UNTOUCHED, Block, Shadow, Span, Spans
 from xferlib.sim.clocks import Clock, Joined
 from xferlib.sim.history import History
 from xferlib.sim.hosts import HostThread
-from xferlib.sim.memory import FRESH, UNTOUCHED, Block, Shadow
-from xferlib.sim.operations import Action, Span, Spans
+from xferlib.sim.operations import Action
 from xferlib.sim.reports import Hazard, Race, RaceError, race_between, uninitialised
 
 if TYPE_CHECKING:

@@ -95,5 +95,5 @@ class Engine:
                     else:
                         self._ready[follower] = None
             # Shadows remember operations for long: what those held must not live as long.
-            done.followers = done.before = done.reads = done.writes = ()
+            done.followers = done.before = ()
             done.run = None

@@ -1,9 +1,17 @@
-"""What the namespace calls what NumPy calls otherwise, for advice that names only what there is."""
+"""What NumPy's own functions do when they are given an array of a simulated device.
+
+They name what to use instead, by the namespace's name of it, which is not always NumPy's.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xferlib.sim import namespace
+from xferlib.sim.arrays import ImplicitCopyError, SimArray
 
 _RENAMED = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
@@ -31,8 +39,6 @@ def operator_of(ufunc: Any) -> str | None:
 
 @cache
 def _functions() -> frozenset[str]:
-    from xferlib.sim import namespace  # which is built of the arrays that ask here
-
     names = namespace.__all__
     return frozenset(name for name in names if callable(getattr(namespace, name)))
 
@@ -48,3 +54,29 @@ def instead_of(function: Any) -> str:
     equivalent = named(function.__name__)
     to_host = "xferlib.to_host(x) first"
     return f"use get_array_module(x).{equivalent}, or {to_host}" if equivalent is not None else f"use {to_host}"
+
+
+def array_ufunc(self: SimArray, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray:
+    """``__array_ufunc__`` of arrays."""
+    name = operator_of(ufunc)
+    if name is not None and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
+        # `numpy.float64(2) + x`: the operator of a NumPy scalar, which asks here what to do.
+        result: SimArray = getattr(namespace, name)(inputs[0][()], inputs[1])
+        return result
+    remedy = instead_of(ufunc)
+    if any(isinstance(each, np.ndarray) for each in inputs):
+        remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
+    raise ImplicitCopyError(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")
+
+
+def _is_scalar(operand: Any, name: str) -> bool:
+    """Whether the left operand is a NumPy scalar; for a comparison NumPy has made an array without axes of it."""
+    if name in COMPARISONS and type(operand) is np.ndarray:
+        return operand.ndim == 0
+    return isinstance(operand, np.generic)
+
+
+def array_function(self: SimArray, function: Any, *_: Any) -> NoReturn:
+    """``__array_function__`` of arrays."""
+    name = f"{function.__module__}.{function.__name__}"
+    raise ImplicitCopyError(f"{name} was given an array of {self.device}; {instead_of(function)}")

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._site import Site, user_site
 from xferlib.errors import UnsupportedError
-from xferlib.sim.operations import Operation, Span
+from xferlib.sim.blocks import Span
+from xferlib.sim.operations import Operation
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from xferlib.sim.memory import Block
+    from xferlib.sim.blocks import Block
 
 _NONE, _READ, _READ_WRITE = 0, 1, 3
 _SA_SIGINFO = 4

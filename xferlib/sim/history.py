@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xferlib.sim import ranges
-from xferlib.sim.operations import Action, Span
-from xferlib.sim.ranges import Cells, Form, Offsets
+from xferlib.sim.operations import Action
+from xferlib.sim.ranges import Cells, Form, Holder, Offsets, Region
 
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Clock, Joined
@@ -52,7 +52,7 @@ class CellLog:
         kept = self._ticks >= min(self._actions, default=np.iinfo(np.int64).max)
         self._starts, self._ticks = self._starts[kept], self._ticks[kept]
 
-    def met(self, span: Span, known: int) -> Action | None:
+    def met(self, span: Region[Holder], known: int) -> Action | None:
         """An access later than ``known`` to bytes of a span."""
         later = np.flatnonzero(self._ticks > known)
         if not len(later):
@@ -73,12 +73,12 @@ class Accesses:
         self.logs: dict[tuple[int, bool], CellLog] = {}
         """By bytes of a cell and whether it is a write: what `regions` has grown too long for."""
 
-    def met(self, span: Span, known: int, *, is_write: bool) -> tuple[Action, bool] | None:
+    def met(self, span: Region[Holder], known: int, *, is_write: bool) -> tuple[Action, bool] | None:
         """An access later than ``known`` that collides, and whether it is a write."""
         for (start, stop, form, was_write), action in reversed(self.regions.items()):
             if action.tick <= known:
                 break
-            if (is_write or was_write) and ranges.meet(Span(span.block, start, stop, form), span):
+            if (is_write or was_write) and ranges.meet(Region(span.block, start, stop, form), span):
                 return action, was_write
         for (_, was_write), log in self.logs.items():
             if (is_write or was_write) and (found := log.met(span, known)) is not None:
@@ -124,7 +124,9 @@ class History:
         """The last access of each participant."""
         return [each.latest for each in self._accesses.values()]
 
-    def met(self, span: Span, action: Action, clock: Clock | Joined, *, is_write: bool) -> tuple[Action, bool] | None:
+    def met(
+        self, span: Region[Holder], action: Action, clock: Clock | Joined, *, is_write: bool
+    ) -> tuple[Action, bool] | None:
         """An earlier access that collides and that nothing orders before ``action``, and whether it is a write."""
         own = action.participant.key
         for key, accesses in self._accesses.items():
@@ -136,7 +138,7 @@ class History:
                 return found
         return None
 
-    def note(self, span: Span, action: Action, *, is_write: bool) -> None:
+    def note(self, span: Region[Holder], action: Action, *, is_write: bool) -> None:
         """Remember an access."""
         key = action.participant.key
         accesses = self._accesses.get(key)

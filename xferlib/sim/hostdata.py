@@ -10,16 +10,16 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from xferlib._site import user_call
 from xferlib.sim import ranges
+from xferlib.sim.blocks import Span, Spans, on_host
 from xferlib.sim.memory import poison
-from xferlib.sim.operations import Action, Operation, Span
+from xferlib.sim.operations import Operation
 from xferlib.sim.reports import Access, Hazard, Race, change_between, waits_of_host
 
 if TYPE_CHECKING:
-    from xferlib._layout import HostArray
+    from xferlib.sim.detector import Detector
     from xferlib.sim.guard import PageGuard
-    from xferlib.sim.machine import Machine
+    from xferlib.sim.parts import Parts
 
 
 class Watch:
@@ -42,10 +42,10 @@ class Watch:
         self._sum = _sum(self.span)
 
 
-def watch(machine: Machine, operation: Operation) -> None:
+def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> None:
     """Let a copy from or to host memory check its bytes when it is carried out."""
-    sources = [span for span in operation.reads if span.block.device is None]
-    targets = [span for span in operation.writes if span.block.device is None]
+    sources = on_host(reads)
+    targets = on_host(writes)
     if not (sources or targets) or machine.engine.schedule.is_eager:
         return
     for span in targets:
@@ -78,12 +78,12 @@ def watch(machine: Machine, operation: Operation) -> None:
             each.span.block.watches.remove(each)
             each.look()
         others = [each for span in targets for each in span.block.watches if ranges.meet(each.span, span)]
-        for each in others:
-            each.look()
+        for other in others:
+            other.look()
         is_on = machine.detector.is_on
         run()
-        for each in others:
-            each.accept()
+        for other in others:
+            other.accept()
         for each in watches:
             if each.is_changed and is_on:
                 machine.detector.report(change_between(each.hazard, operation, _where(each.span)))
@@ -105,29 +105,11 @@ def _sum(span: Span) -> int:
     return zlib.crc32(span.block.data[span.start : span.stop].data)
 
 
-def touch(machine: Machine, data: HostArray, *, is_write: bool, is_declared: bool) -> None:
-    """The host reads or writes an array: checked if its memory is page-locked, or a transfer uses it.
-
-    Args:
-        is_declared: The program says so; else a blocking transfer does it.
-    """
-    with machine.lock:
-        if is_declared:
-            machine.settle()
-            machine.engine.linger()
-        elif machine.staging.is_clear(data):
-            return
-        if machine.detector.is_on:
-            host = machine.hosts.current()
-            action = Action("a write" if is_write else "a read", host, *user_call())
-            machine.staging.check(action, host.clock, data, is_write=is_write)
-
-
-def report_touches(machine: Machine, guard: PageGuard) -> None:
+def report_touches(detector: Detector, guard: PageGuard) -> None:
     """What the page guard has caught since the last call."""
     while guard.touches:
         touch = guard.touches.popleft()
-        machine.detector.report(
+        detector.report(
             Race(
                 hazard=Hazard.HOST_WRITE if touch.is_write else Hazard.HOST_READ,
                 first=Access.of(touch.operation),

@@ -12,7 +12,7 @@ from xferlib._device import Device
 from xferlib.errors import LayoutError
 from xferlib.sim import current, kernels, ranges
 from xferlib.sim.arrays import HostArray, SimArray
-from xferlib.sim.operations import Spans
+from xferlib.sim.blocks import Spans
 
 
 def _is_basic(key: Any) -> bool:

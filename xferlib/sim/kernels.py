@@ -14,7 +14,7 @@ from xferlib._device import Device
 from xferlib.errors import LayoutError, MixedBackendsError, UnsupportedArrayError
 from xferlib.sim import current
 from xferlib.sim.arrays import HostArray, SimArray
-from xferlib.sim.operations import Span, Spans
+from xferlib.sim.blocks import Span, Spans
 from xferlib.sim.streams import SimStream
 
 Scalar = bool | int | float | complex

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING
 
 from xferlib._site import Place
 from xferlib._site import place as here
+from xferlib.sim.blocks import Block, last_users
 from xferlib.sim.clocks import Joined
-from xferlib.sim.memory import Block, poison
+from xferlib.sim.memory import poison
 from xferlib.sim.operations import Action, Operation
-from xferlib.sim.pool import Former, Pool, last_users
+from xferlib.sim.pool import Former, Pool
 from xferlib.sim.streams import SimEvent, SimStream
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from xferlib.sim.hosts import HostThread
-    from xferlib.sim.machine import Machine
+    from xferlib.sim.parts import Parts
+    from xferlib.sim.staging import PostponedStaging
 
 _ENDED_TOGETHER = 16
 
@@ -28,11 +32,11 @@ _ENDED_TOGETHER = 16
 class Allocation:
     """Owns a block; its death frees the block in the order of its stream."""
 
-    __slots__ = ("__weakref__", "_machine", "block", "events", "users")
+    __slots__ = ("__weakref__", "_deaths", "block", "events", "users")
 
-    def __init__(self, machine: Machine, block: Block) -> None:
-        self._machine = machine
+    def __init__(self, block: Block, deaths: deque[Death]) -> None:
         self.block = block
+        self._deaths = deaths
         self.users: dict[int, SimStream] = {}
         """Streams besides the allocation's that the owner has declared; the free waits for them."""
         self.events: dict[int, SimEvent] = {}
@@ -44,7 +48,7 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._machine.lifetimes.deaths.append((self.block, self.users, self.events, here()))
+            self._deaths.append((self.block, self.users, self.events, here()))
         except Exception:  # the interpreter is going away
             return
 
@@ -56,8 +60,9 @@ Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], Place]
 class Lifetimes:
     """What has died and is not buried yet."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Parts, postponed: Collection[PostponedStaging]) -> None:
         self._machine = machine
+        self._postponed = postponed
         self.deaths: deque[Death] = deque()
         self.released: deque[tuple[int, HostThread, Place]] = deque()
         self.ended: deque[SimStream] = deque()
@@ -93,7 +98,7 @@ class Lifetimes:
             is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # which allocates no more
             if is_kept and (still := last_users(block, undeclared)):
                 stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
-            free = Operation("free", stream, place, (), (), None)
+            free = Operation("free", stream, place, None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
                 machine.detector.postpone(race)
@@ -124,7 +129,7 @@ class Lifetimes:
             stream.pool = Pool()  # what it keeps leads to streams that ended before
             machine.streams[stream.device].remove(stream)
         machine.roll.leave(keys)
-        pending = (each for postponed in machine.staging.postponed for each in postponed.participants())
+        pending = (each for postponed in self._postponed for each in postponed.participants())
         for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)
         for each in machine.streams.values():

@@ -13,38 +13,33 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xferlib import _device
 from xferlib._fork import reset_in_child
 from xferlib._site import place as here
-from xferlib._site import site_of, user_call, user_site
+from xferlib._site import site_of, user_call
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim import addresses, hostdata, schedules
-from xferlib.sim.clocks import Roll
-from xferlib.sim.detector import Detector
-from xferlib.sim.engine import Engine
-from xferlib.sim.hosts import Hosts, HostThread, Stager
-from xferlib.sim.injection import Fault, Faults, Point
-from xferlib.sim.lanes import Timeline
+from xferlib.sim.blocks import Block, Spans, on_host
+from xferlib.sim.hosts import HostThread, Stager
+from xferlib.sim.injection import Fault, Point
 from xferlib.sim.lifetimes import Allocation, Lifetimes
-from xferlib.sim.memory import Block, Memory
-from xferlib.sim.operations import Action, Operation, Spans, on_host
+from xferlib.sim.operations import Action, Operation
+from xferlib.sim.parts import Parts
 from xferlib.sim.profile import HOST, Lane
 from xferlib.sim.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
 from xferlib.sim.settings import Settings
 from xferlib.sim.staging import Staging, SummedBatch
-from xferlib.sim.streams import DeviceStreams, SimEvent, SimStream, StreamKind, Waited, later
+from xferlib.sim.streams import SimEvent, SimStream, StreamKind, Waited, later
 from xferlib.sim.waits import Waits
 
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib._layout import HostArray
     from xferlib._raw import OperationListener
-    from xferlib.sim.guard import PageGuard
 
 KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # an enumeration's member costs a call to look up
 
 
-class Machine:
+class Machine(Parts):
     """Devices, and a host that drives them.
 
     Args:
@@ -53,34 +48,17 @@ class Machine:
     """
 
     def __init__(self, settings: Settings | None = None, schedule: schedules.Schedule | None = None) -> None:
-        settings = settings if settings is not None else Settings()
-        self.settings = settings
-        self.lock = threading.RLock()
-        self.roll = Roll(3)  # 0 to 2 are the handles of the default streams
-        self.hosts = Hosts(self.roll)
-        self.memory = Memory()
-        self.detector = Detector(settings.mode)
-        self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
+        super().__init__(settings if settings is not None else Settings(), schedule)
+        self.staging = Staging(self, self.enter)
+        self.lifetimes = Lifetimes(self, self.staging.postponed)
+        self.waits = Waits(self, self.lifetimes, self.enter)
         self.hosts.stage = self._stage
-        self.staging = Staging(self)
         self.hosts.put_off = self.staging.postpone
         self.hosts.ahead = functools.partial(SummedBatch, self)
         self.hosts.touch = self.host_access
-        self.guard: PageGuard | None = None
-        self.faults = Faults()
-        self.timeline = Timeline(settings.profile, keeps=False)
-        self.listener: OperationListener | None = None
-        """Who is told of every operation and when it would run."""
-        self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
-        self.streams = {
-            device: DeviceStreams(SimStream(self.roll.enter(), device, StreamKind.LEGACY, user_site()))
-            for device in self.devices
-        }
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
         )
-        self.lifetimes = Lifetimes(self)
-        self.waits = Waits(self)
         self.forked_from = 0
         existing.add(self)
 
@@ -100,7 +78,7 @@ class Machine:
         if self.detector.postponed:
             self.detector.raise_postponed()
         if self.guard is not None and self.guard.touches:
-            hostdata.report_touches(self, self.guard)
+            hostdata.report_touches(self.detector, self.guard)
         host = self.hosts.current()
         host.time_s += self.timeline.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
@@ -122,7 +100,7 @@ class Machine:
             self.lifetimes.bury()
             self.detector.raise_postponed()
             if self.guard is not None:
-                hostdata.report_touches(self, self.guard)
+                hostdata.report_touches(self.detector, self.guard)
 
     # --- streams
 
@@ -143,26 +121,6 @@ class Machine:
             if device not in streams:
                 streams[device] = self.stream(device, StreamKind.PER_THREAD)
             return streams[device]
-
-    def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
-        """Put what follows on ``stream`` behind what CUDA's rules put before it."""
-        stream.join(host)
-        if stream.time_s < host.time_s:
-            stream.time_s = host.time_s
-        if stream.kind is StreamKind.NON_BLOCKING:
-            return [stream.tail]
-        after = [stream.tail]
-        if stream.awaited:
-            for event in stream.awaited.values():
-                stream.learn(event.clock)
-            stream.awaited = {}
-        if stream.last_wait is not None:
-            after.append(stream.last_wait)
-        for other in self.streams[stream.device].before(stream):
-            stream.join(other)
-            after.append(other.tail)
-            stream.time_s = max(stream.time_s, other.time_s)
-        return after
 
     # --- operations
 
@@ -196,7 +154,7 @@ class Machine:
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
             place, call = user_call() if stager is None else (stager.place, stager.call)
-            operation = Operation(name, stream, place, reads, writes, run, call)
+            operation = Operation(name, stream, place, run, call)
             if detector.is_on:
                 try:
                     if stager is None:
@@ -210,7 +168,7 @@ class Machine:
                     if block.shadow.is_cut and block.is_long:
                         self._prune(block)
             if not is_kernel:
-                hostdata.watch(self, operation)
+                hostdata.watch(self, operation, reads, writes)
             stream.tail = operation
             if lane is not Lane.NONE:
                 timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)
@@ -244,7 +202,7 @@ class Machine:
         with self.lock:
             host = self.enter(Point.RECORD, stream.device)
             after = self.order(stream, host)
-            operation = Operation("record", stream, here(), (), (), None)
+            operation = Operation("record", stream, here(), None)
             stream.tail = operation
             self.engine.add(operation, after)
             return SimEvent(stream, operation, self.roll, timing=timing)
@@ -260,7 +218,7 @@ class Machine:
                 after = self.order(stream, host)
                 stream.learn(event.clock)
             stream.time_s = max(stream.time_s, event.time_s)
-            operation = Operation("wait", stream, here(), (), (), None)
+            operation = Operation("wait", stream, here(), None)
             stream.waited[event.stream.key] = Waited(event, operation.place)
             if stream.kind is StreamKind.LEGACY:
                 stream.last_wait = operation
@@ -289,7 +247,7 @@ class Machine:
             former = stream.pool.take(nbytes, self.hosts.main.clock)
             if former is not None:
                 block.hand_over(former)
-            return Allocation(self, block)
+            return Allocation(block, self.lifetimes.deaths)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and follow who touches it."""
@@ -303,8 +261,22 @@ class Machine:
             self.enter(point)
 
     def host_access(self, data: HostArray, *, is_write: bool, is_declared: bool = True) -> None:
-        """The host reads or writes an array: checked if a device can reach its memory, or a transfer uses it."""
-        hostdata.touch(self, data, is_write=is_write, is_declared=is_declared)
+        """The host reads or writes an array: checked if a device can reach its memory, or a transfer uses it.
+
+        Args:
+            data, is_write: What it does.
+            is_declared: The program says so; else a blocking transfer does it.
+        """
+        with self.lock:
+            if is_declared:
+                self.settle()
+                self.engine.linger()
+            elif self.staging.is_clear(data):
+                return
+            if self.detector.is_on:
+                host = self.hosts.current()
+                action = Action("a write" if is_write else "a read", host, *user_call())
+                self.staging.check(action, host.clock, data, is_write=is_write)
 
     def _stage(self, host: HostThread, nbytes: int) -> None:
         with self.lock:

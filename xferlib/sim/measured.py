@@ -1,30 +1,35 @@
-"""A machine's profile from the figures that ``xferlib bench`` wrote there."""
+"""What the figures that ``xferlib bench`` wrote say of a machine."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from xferlib.errors import ConfigError
-
-if TYPE_CHECKING:
-    from xferlib.sim.profile import Profile
 
 Figures = str | Path | Mapping[str, Any]
 _UP, _DOWN = "pinned to existing device array", "device to pinned host array"
 _STAGED = "pageable to existing device array"
 
 
-def from_bench(transfers: Figures, kernels: Figures | None, nbytes: int | None, like: Profile) -> Profile:
-    """`Profile.from_bench`."""
+class Measured(NamedTuple):
+    """The name of a device, and bytes a second as `Profile` has them; ``memory`` None: not measured."""
+
+    name: str
+    h2d: float
+    d2h: float
+    staging: float
+    memory: float | None = None
+
+
+def read(transfers: Figures, kernels: Figures | None, nbytes: int | None) -> Measured:
+    """What the arguments of `Profile.from_bench` say."""
     figures = _read(transfers)
     machine = figures.get("machine", {})
     results = figures.get("results", [])
-    found = replace(
-        like,
+    found = Measured(
         name=str(machine.get("device", "measured")),
         h2d=_speed(results, _UP, None),
         d2h=_speed(results, _DOWN, None),
@@ -36,7 +41,7 @@ def from_bench(transfers: Figures, kernels: Figures | None, nbytes: int | None, 
     speeds = [each["nbytes"] / seconds for each in cases for seconds in _ours(each)]
     if not speeds:
         raise ConfigError("the figures of `bench kernels` have no case that device memory limits; run it with a GPU")
-    return replace(found, memory=max(speeds))
+    return found._replace(memory=max(speeds))
 
 
 def _read(figures: Figures) -> Mapping[str, Any]:

@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from xferlib._site import Place, Site, site_of
 
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Participant
-    from xferlib.sim.memory import Block
-    from xferlib.sim.ranges import Form
-
-
-class Span(NamedTuple):
-    """Bytes of one block, from ``start`` to before ``stop``: all of them, or those that ``form`` says."""
-
-    block: Block
-    start: int
-    stop: int
-    form: Form = None
-
-    def __str__(self) -> str:
-        of = "bytes" if self.form is None else "some of bytes"
-        return f"{of} {self.start} to {self.stop} of {self.block.where}"
-
-
-Spans = tuple[Span, ...]
-
-
-def on_host(spans: Spans) -> Spans:
-    """Those in host memory."""
-    return tuple([span for span in spans if span.block.device is None])
 
 
 class Action:
@@ -72,20 +49,17 @@ class Operation(Action):
         followers: Operations that wait for this one.
     """
 
-    __slots__ = ("before", "followers", "is_done", "reads", "run", "serial", "unmet", "writes")
+    __slots__ = ("before", "followers", "is_done", "run", "serial", "unmet")
 
     def __init__(
-        self, name: str, participant: Participant, place: Place, reads: Spans, writes: Spans,
-        run: Callable[[], object] | None, call: str = "",
-    ) -> None:  # fmt: skip
+        self, name: str, participant: Participant, place: Place, run: Callable[[], object] | None, call: str = ""
+    ) -> None:
         self.name = name
         self.call = call
         self.is_void = False
         self.participant = participant
         self.place = place
         self.tick = participant.tick()
-        self.reads = reads
-        self.writes = writes
         self.run = run
         self.serial = 0
         self.before: tuple[Operation, ...] = ()

@@ -7,17 +7,13 @@ Addresses are not given out again here; what a new block takes over is who may s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib._site import Place
-from xferlib.sim.clocks import Joined
 from xferlib.sim.operations import Action
 
 if TYPE_CHECKING:
     from xferlib.sim.clocks import Clock
-    from xferlib.sim.memory import Block
-    from xferlib.sim.streams import SimStream
 
 _ROUNDED_TO = 512  # as the pools of CuPy and torch do
 _MOST_KEPT = 256
@@ -29,42 +25,6 @@ class Former(NamedTuple):
 
     users: tuple[Action, ...]
     place: Place
-
-
-def last_users(block: Block, before: Sequence[SimStream]) -> tuple[Action, ...]:
-    """The last access of each participant that the streams ``before`` the free are ordered behind.
-
-    Of others something else makes sure: what the owner has declared, or the host's waits.
-    """
-    states, own = block.shadow.states(), block.stream
-    if len(states) == 1 and block.history is None and not states[0][1]:  # written as a whole, by far the most common
-        write = states[0][0]
-        if write is None:
-            return ()
-        if write.participant is own:
-            return (write,)
-    clock = Joined(before)
-    latest: dict[int, Action] = {}
-    for action in _accesses(block):
-        key = action.participant.key
-        if key not in latest or latest[key].tick < action.tick:
-            latest[key] = action
-    return tuple(
-        [
-            each
-            for key, each in latest.items()
-            if each.participant is own or (each.tick <= clock.get(key, 0) and not each.participant.is_retired)
-        ]
-    )
-
-
-def _accesses(block: Block) -> Iterator[Action]:
-    for write, reads in block.shadow.states():
-        if write is not None:
-            yield write
-        yield from reads
-    if block.history is not None:
-        yield from block.history.latest()
 
 
 class Pool:

@@ -88,9 +88,18 @@ class Profile:
         Raises:
             ConfigError: The figures are of a machine without a GPU, or of something else.
         """
-        from xferlib.sim.measured import from_bench
+        from xferlib.sim import measured
 
-        return from_bench(transfers, kernels, nbytes, like if like is not None else H200)
+        found = measured.read(transfers, kernels, nbytes)
+        like = like if like is not None else H200
+        return replace(
+            like,
+            name=found.name,
+            h2d=found.h2d,
+            d2h=found.d2h,
+            staging=found.staging,
+            memory=found.memory if found.memory is not None else like.memory,
+        )
 
     def costs(self) -> dict[Lane, tuple[float, float]]:
         """By engine, its bytes a second and the seconds before the first of them."""

@@ -1,17 +1,11 @@
-"""Which bytes of a block an operation touches, and whether two operations touch the same ones."""
+"""Which bytes of a block are meant, and whether two regions have some in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-
-from xferlib._array import ArrayInfo
-from xferlib.sim.operations import Span, Spans
-
-if TYPE_CHECKING:
-    from xferlib.sim.memory import Block
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -62,44 +56,27 @@ Form = Strided | Cells | None
 """How a span's bytes lie between its ends; None: all of them."""
 
 
-def spans(info: ArrayInfo, block: Block) -> Spans:
-    """The bytes of an array."""
-    start = info.pointer - block.pointer
-    if info.is_c_contiguous:
-        return (Span(block, start, start + info.nbytes),) if info.nbytes else ()
-    return strided_spans(block, start, info.shape, info.strides, info.dtype.itemsize)
+class Holder(Protocol):
+    """What bytes lie in."""
+
+    @property
+    def data(self) -> np.ndarray[Any, Any]: ...
 
 
-def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Spans:
-    """The bytes of elements ``start + sum(i * stride)`` of a block."""
-    if 0 in shape:
-        return ()
-    stop = start + itemsize
-    axes: list[tuple[int, int]] = []
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent > 1 and stride:
-            if stride < 0:
-                stride = -stride
-                start -= (extent - 1) * stride
-            else:
-                stop += (extent - 1) * stride
-            axes.append((stride, extent))
-    if len(axes) > 1:
-        axes.sort()
-    run = itemsize
-    kept: list[tuple[int, int]] = []
-    for stride, extent in axes:
-        if not kept and stride <= run:
-            run += (extent - 1) * stride
-        elif kept and kept[-1][0] * kept[-1][1] == stride:
-            kept[-1] = (kept[-1][0], kept[-1][1] * extent)
-        else:
-            kept.append((stride, extent))
-    return (Span(block, start, stop, Strided(run, tuple(kept)) if kept else None),)
+H_co = TypeVar("H_co", bound=Holder, covariant=True)
 
 
-def meet(one: Span, two: Span) -> bool:
-    """Whether two spans of one block have a byte in common; exact for every form."""
+class Region(NamedTuple, Generic[H_co]):
+    """Bytes of one block, from ``start`` to before ``stop``: all of them, or those that ``form`` says."""
+
+    block: H_co
+    start: int
+    stop: int
+    form: Form = None
+
+
+def meet(one: Region[Holder], two: Region[Holder]) -> bool:
+    """Whether two regions of one block have a byte in common; exact for every form."""
     if one.start >= two.stop or two.start >= one.stop:
         return False
     if one.form is None and two.form is None:
@@ -112,7 +89,7 @@ def meet(one: Span, two: Span) -> bool:
     return first_met(*starts(one), two) is not None
 
 
-def first_met(cells: Offsets, run: int, span: Span) -> int | None:
+def first_met(cells: Offsets, run: int, span: Region[Holder]) -> int | None:
     """The index of a cell that has a byte of the span; None: no cell has.
 
     Args:
@@ -132,7 +109,7 @@ def first_met(cells: Offsets, run: int, span: Span) -> int | None:
     return int(found[met.argmax()]) if met.any() else None
 
 
-def starts(span: Span) -> tuple[Offsets, int]:
+def starts(span: Region[Holder]) -> tuple[Offsets, int]:
     """The ascending offsets of a span's runs, and the bytes of each."""
     form = span.form
     if form is None:
@@ -146,12 +123,12 @@ def starts(span: Span) -> tuple[Offsets, int]:
     return offsets if is_ascending else np.unique(offsets), form.run
 
 
-def _view(span: Span) -> np.ndarray[Any, Any]:
+def _view(span: Region[Holder]) -> np.ndarray[Any, Any]:
     """The span's bytes as NumPy has them; their values mean nothing."""
     return _lines(span, span.block.data, 0)
 
 
-def _lines(span: Span, data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
+def _lines(span: Region[Holder], data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
     form = span.form
     if form is None:
         return data[span.start - origin : span.stop - origin]
@@ -161,14 +138,14 @@ def _lines(span: Span, data: np.ndarray[Any, Any], origin: int) -> np.ndarray[An
     return np.ndarray(shape, data.dtype, data, span.start - origin, strides)
 
 
-def bytes_of(span: Span, flags: Flags, origin: int = 0) -> Flags:
+def bytes_of(span: Region[Holder], flags: Flags, origin: int = 0) -> Flags:
     """What ``flags``, one for each byte of the block from ``origin`` on, say of a span's bytes."""
     if isinstance(span.form, Cells):
         return flags[_indices(span.form, origin)]
     return _lines(span, flags, origin)
 
 
-def mark(span: Span, flags: Flags, value: bool) -> None:
+def mark(span: Region[Holder], flags: Flags, value: bool) -> None:
     """Set the flags of a span's bytes."""
     if isinstance(span.form, Cells):
         flags[_indices(span.form, 0)] = value

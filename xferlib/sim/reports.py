@@ -8,9 +8,10 @@ from pathlib import Path
 
 from xferlib._site import Site, site_of, user_site
 from xferlib.errors import DeviceError, XferError
+from xferlib.sim.blocks import Span
 from xferlib.sim.clocks import Participant
 from xferlib.sim.hosts import Copies, HostThread, Stager
-from xferlib.sim.operations import Action, Span
+from xferlib.sim.operations import Action
 from xferlib.sim.streams import SimStream, StreamKind
 
 

@@ -21,20 +21,24 @@ import numpy as np
 
 from xferlib._layout import address, share_memory
 from xferlib._site import user_call
-from xferlib.sim import ranges
+from xferlib.sim import blocks
+from xferlib.sim.blocks import Span, Spans
 from xferlib.sim.clocks import Clock, Participant, joined
 from xferlib.sim.hosts import Stager
 from xferlib.sim.memory import POISON
-from xferlib.sim.operations import Action, Span, Spans
+from xferlib.sim.operations import Action
 from xferlib.sim.reports import Hazard, RaceError, change_between, race_between
 from xferlib.sim.streams import StreamHandle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._jobs import Job
     from xferlib._layout import HostArray
     from xferlib._staging_hooks import Ends
-    from xferlib.sim.machine import Machine
-    from xferlib.sim.memory import Block
+    from xferlib.sim.blocks import Block
+    from xferlib.sim.hosts import HostThread
+    from xferlib.sim.parts import Parts
 
 _MOST_POSTPONED = 32
 _POLLS = 64
@@ -45,9 +49,10 @@ _READER.is_retired = True
 class PostponedStaging:
     """One transfer whose staging has not begun."""
 
-    def __init__(self, machine: Machine, job: Job, ends: Ends) -> None:
+    def __init__(self, machine: Parts, staging: Staging, job: Job, ends: Ends) -> None:
         assert isinstance(ends.stream, StreamHandle)
         self._machine = machine
+        self._staging = staging
         self._job: Job | None = job
         self._ends: Ends | None = ends
         place, call = user_call()
@@ -69,7 +74,7 @@ class PostponedStaging:
         stager.copies.learn(stager.stream.clock)
         block = machine.memory.find(ends.device.pointer)
         assert block is not None
-        spans = ranges.spans(ends.device, block)
+        spans = blocks.spans(ends.device, block)
         self._block = block
         name = "copy host to device" if ends.is_upload else "copy device to host"
         copies = Action(name, stager.copies, stager.place, stager.call)
@@ -77,7 +82,7 @@ class PostponedStaging:
         try:
             if machine.detector.is_on:
                 machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
-            machine.staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
+            self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
         except RaceError:
             self.drop()
             raise
@@ -171,8 +176,9 @@ class _Side:
 class Staging:
     """The transfers that are put off, and the ordinary memory that transfers use."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Parts, enter: Callable[[], HostThread]) -> None:
         self._machine = machine
+        self._enter = enter
         self.postponed: deque[PostponedStaging] = deque()
         self._sides: list[_Side] = []
 
@@ -180,8 +186,8 @@ class Staging:
         """Put a transfer off, unless everything is done at once."""
         machine = self._machine
         with machine.lock:
-            machine.enter()
-            asked = PostponedStaging(machine, job, ends)
+            self._enter()
+            asked = PostponedStaging(machine, self, job, ends)
             is_alone = not any(side.meets(ends.host) for side in self._present())
             asked.ask()
         if machine.engine.schedule.is_eager:
@@ -233,7 +239,7 @@ class Staging:
 class SummedBatch:
     """A batch that `prefetch` may read before it hands it out, and so may not be changed meanwhile."""
 
-    def __init__(self, machine: Machine, hosts: list[HostArray]) -> None:
+    def __init__(self, machine: Parts, hosts: list[HostArray]) -> None:
         self._machine = machine
         self._hosts = [(each, _sum(each)) for each in hosts if isinstance(each, np.ndarray)]
         place, call = user_call()
@@ -259,7 +265,7 @@ def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
     """The bytes of an array in page-locked memory."""
     start = host.__array_interface__["data"][0] - block.pointer
     if high <= block.pointer + block.nbytes:
-        return ranges.strided_spans(block, start, host.shape, host.strides, host.itemsize)
+        return blocks.strided_spans(block, start, host.shape, host.strides, host.itemsize)
     return (Span(block, low - block.pointer, block.nbytes),)
 
 

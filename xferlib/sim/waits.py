@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from xferlib.sim.detector import Mode
@@ -12,7 +12,8 @@ from xferlib.sim.streams import SimEvent, SimStream, StreamKind
 if TYPE_CHECKING:
     from xferlib._device import Device
     from xferlib.sim.hosts import HostThread
-    from xferlib.sim.machine import Machine
+    from xferlib.sim.lifetimes import Lifetimes
+    from xferlib.sim.parts import Parts
 
 _POLLS = 64
 """A poll that no synchronisation has answered is False so often: a device may take that long."""
@@ -21,8 +22,10 @@ _POLLS = 64
 class Waits:
     """The host's waits for one machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Parts, lifetimes: Lifetimes, enter: Callable[[Point, Device], HostThread]) -> None:
         self._machine = machine
+        self._lifetimes = lifetimes
+        self._enter = enter
 
     def is_done(self, event: SimEvent) -> bool:
         """Whether the work before an event has finished; if so the host is ordered behind it.
@@ -33,7 +36,7 @@ class Waits:
         """
         machine = self._machine
         with machine.lock:
-            machine.lifetimes.bury()
+            self._lifetimes.bury()
             host = machine.hosts.current()
             if _knows(host, event):
                 return True
@@ -82,29 +85,29 @@ class Waits:
         """Block until the work before an event has finished."""
         machine = self._machine
         with machine.lock:
-            host = machine.enter(Point.SYNCHRONIZE, event.stream.device)
+            host = self._enter(Point.SYNCHRONIZE, event.stream.device)
             host.time_s += machine.timeline.profile.synchronize_s
             self._reach(host, event)
-            machine.lifetimes.retire_ended()
+            self._lifetimes.retire_ended()
 
     def synchronize_stream(self, stream: SimStream) -> None:
         """Block until the work on a stream has finished; of the legacy stream: that on blocking streams too."""
         machine = self._machine
         with machine.lock:
-            host = machine.enter(Point.SYNCHRONIZE, stream.device)
+            host = self._enter(Point.SYNCHRONIZE, stream.device)
             self._drain(host, self._together(stream))
 
     def synchronize_device(self, device: Device) -> None:
         """Block until all work on a device has finished."""
         with self._machine.lock:
-            host = self._machine.enter(Point.SYNCHRONIZE, device)
+            host = self._enter(Point.SYNCHRONIZE, device)
             self._drain(host, self._machine.streams[device].every)
 
     def quiesce(self) -> None:
         """Finish everything, as if every stream of every device had been synchronised."""
         machine = self._machine
         with machine.lock:
-            machine.lifetimes.bury()
+            self._lifetimes.bury()
             for each in machine.streams.values():
                 self._drain(machine.hosts.current(), each.every)
             machine.engine.drain()
@@ -131,7 +134,7 @@ class Waits:
             for event in stream.awaited.values():
                 host.learn(event.clock)
             host.time_s = max(host.time_s, stream.time_s)
-        machine.lifetimes.retire_ended()
+        self._lifetimes.retire_ended()
 
 
 def _knows(host: HostThread, event: SimEvent) -> bool:
