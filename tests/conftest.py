@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import xferlib as xl
-from xferlib import _registry
+from xferlib._core import registry
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,18 +35,18 @@ PLUGIN_DIR = Path(__file__).parent / "plugin"
 def plugins() -> Iterator[Path]:
     """Backends `fake`, `tiny` and `broken`, discovered by their entry points for one test module."""
     sys.path.insert(0, str(PLUGIN_DIR))
-    before, _registry._plugins = _registry._plugins, None
+    before, registry._plugins = registry._plugins, None
     try:
         yield PLUGIN_DIR
     finally:
         sys.path.remove(str(PLUGIN_DIR))
-        _registry._plugins = before
+        registry._plugins = before
 
 
 @pytest.fixture
 def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
-    backend = _registry.get("fake")
+    backend = registry.get("fake")
     yield backend
     _refuse_violations(backend.machine)
 
@@ -67,4 +67,4 @@ def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
     with xl.use_backend(name):
         yield name
     if name == "fake":
-        _refuse_violations(_registry.get("fake").machine)
+        _refuse_violations(registry.get("fake").machine)

@@ -15,15 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xferlib import _layout, _native
-from xferlib._layout import address
-from xferlib._native import build, calling
+from xferlib import _native
+from xferlib._core import layout as _layout
+from xferlib._core.layout import address
+from xferlib._native import build, driver_calls
 from xferlib.testing import assert_same_bits, strategies
 from xferlib.testing.strategies import bits_of
 
 WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
 CONTEXT = 0xC0
-compiled = pytest.mark.skipif(calling._loaded()[0] is None, reason=f"calls in C: {calling.why_absent()}")
+compiled = pytest.mark.skipif(driver_calls._loaded()[0] is None, reason=f"calls in C: {driver_calls.why_absent()}")
 
 
 @pytest.fixture(params=[pytest.param("compiled", marks=compiled), "ctypes"])
@@ -46,7 +47,7 @@ def test_arguments_and_result_arrive_whole(way: str, count: int, keeps_lock: boo
         seen.append(given)
         return -7
 
-    call = calling.bind(address_of(noted), count, keeps_lock=keeps_lock)
+    call = driver_calls.bind(address_of(noted), count, keeps_lock=keeps_lock)
     words = (LARGEST, 0, 1 << 63, 12345)[:count]
     assert call(*words) == -7
     assert seen == [words]
@@ -58,7 +59,7 @@ def test_a_wrong_number_of_arguments_is_refused(way: str, wrong: tuple[int, ...]
     def never(*_: int) -> int:
         raise AssertionError("called")  # pragma: no cover
 
-    call = calling.bind(address_of(never), 2, keeps_lock=True)
+    call = driver_calls.bind(address_of(never), 2, keeps_lock=True)
     if way == "compiled" or len(wrong) < 2:  # ctypes takes more than a C function declares
         with pytest.raises(TypeError):
             call(*wrong)
@@ -69,22 +70,22 @@ def test_a_wrong_number_of_arguments_is_refused(way: str, wrong: tuple[int, ...]
 def test_what_is_no_64_bit_integer_is_refused(given: Any) -> None:
     never = ctypes.CFUNCTYPE(ctypes.c_int, WORD)(lambda _: 1)
     with pytest.raises((TypeError, OverflowError)):
-        calling.bind(address_of(never), 1, keeps_lock=True)(given)
+        driver_calls.bind(address_of(never), 1, keeps_lock=True)(given)
 
 
 @compiled
 @pytest.mark.parametrize(("address", "count"), [(0, 1), (1, 5), (1, -1)])
 def test_what_cannot_be_bound_is_refused(address: int, count: int) -> None:
     with pytest.raises(ValueError, match="needs an address and 0 to 4"):
-        calling.bind(address, count, keeps_lock=True)
+        driver_calls.bind(address, count, keeps_lock=True)
 
 
 @compiled
 def test_a_question_and_a_copy_need_functions() -> None:
     with pytest.raises(ValueError, match="address of a function"):
-        calling.bind_question(0)
+        driver_calls.bind_question(0)
     with pytest.raises(ValueError, match="two functions"):
-        calling.bind_copy(0, 0, 0, is_upward=True)
+        driver_calls.bind_copy(0, 0, 0, is_upward=True)
 
 
 @pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
@@ -94,7 +95,7 @@ def test_a_question_has_its_answer(way: str, fails: int, expected: int) -> None:
         answer[0] = LARGEST - 1
         return fails
 
-    ask = calling.bind_question(address_of(asked))
+    ask = driver_calls.bind_question(address_of(asked))
     assert [ask(), ask()] == [expected, expected]
 
 
@@ -107,7 +108,7 @@ def test_a_function_that_waits_lets_other_threads_run(way: str) -> None:
         return int(go.wait(60))
 
     results: list[int] = []
-    call = calling.bind(address_of(waits), 0, keeps_lock=False)
+    call = driver_calls.bind(address_of(waits), 0, keeps_lock=False)
     thread = threading.Thread(target=lambda: results.append(call()))
     thread.start()
     assert entered.wait(60)
@@ -145,7 +146,7 @@ class Driver:
         addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
         if not is_upward:
             addresses[2] = 0
-        made = calling.bind_copy(*addresses, is_upward=is_upward)
+        made = driver_calls.bind_copy(*addresses, is_upward=is_upward)
         assert made is not None
         return made
 
@@ -163,7 +164,7 @@ def test_plain_bytes_are_copied_and_nothing_else_is_touched(
     device = np.full(max(host.nbytes, 1), 0xA5, np.uint8)
     is_plain = host.flags.c_contiguous and host.nbytes > 0 and (is_upward or is_writable)
     result = driver.bound(is_upward=is_upward)(host, device.ctypes.data, CONTEXT, host.nbytes)
-    assert result == (0 if is_plain else calling.NOT_ASKED)
+    assert result == (0 if is_plain else driver_calls.NOT_ASKED)
     assert driver.copies == is_plain
     if is_plain and is_upward:
         assert device.tobytes() == host.tobytes()
@@ -179,10 +180,10 @@ def test_plain_bytes_are_copied_and_nothing_else_is_touched(
 def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
     driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
     copy = driver.bound(is_upward=is_upward)
-    assert copy(host, device.ctypes.data, CONTEXT, 7) == calling.NOT_ASKED
-    assert copy(host, device.ctypes.data, CONTEXT + 1, 8) == calling.NOT_ASKED
+    assert copy(host, device.ctypes.data, CONTEXT, 7) == driver_calls.NOT_ASKED
+    assert copy(host, device.ctypes.data, CONTEXT + 1, 8) == driver_calls.NOT_ASKED
     driver.busy = 600
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == (calling.NOT_ASKED if is_upward else 0)
+    assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if is_upward else 0)
     assert driver.copies == (not is_upward)
     driver.busy, driver.result = 0, 700
     assert copy(host, device.ctypes.data, CONTEXT, 8) == 700
@@ -203,7 +204,7 @@ def test_an_array_can_be_let_go_of_after_its_copy() -> None:
 
 def test_where_it_is_not_wanted_there_are_no_whole_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert calling.bind_copy(1, 1, 1, is_upward=True) is None
+    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
 
 
 # --- compiling
@@ -217,36 +218,36 @@ def test_where_it_can_be_compiled_it_is() -> None:
     """Or the tests of what is compiled would all be skipped, and nobody would know."""
     assert {
         _name(_native.SOURCE): _name(_native.LIBRARY),
-        _name(calling.SOURCE): _name(calling.LIBRARY),
+        _name(driver_calls.SOURCE): _name(driver_calls.LIBRARY),
     } == build.LIBRARIES
     if not build._compiler():
         pytest.skip("no C compiler")
     assert not _native.why_absent()
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
         pytest.skip("no headers of Python's")
-    assert not calling.why_absent()
+    assert not driver_calls.why_absent()
 
 
 @compiled
 def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = Path(sysconfig.get_paths()["include"])
-    assert not build.build(calling.SOURCE, tmp_path / calling.LIBRARY.name, 12345, include)
+    assert not build.build(driver_calls.SOURCE, tmp_path / driver_calls.LIBRARY.name, 12345, include)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
-        calling.load("_calls")
+        driver_calls.load("_calls")
     sys.modules.pop("_calls")
 
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
-    assert "python3-dev" in build.build(calling.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert "python3-dev" in build.build(driver_calls.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_where_it_is_not_compiled_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calling, "LIBRARY", tmp_path / "absent")
-    monkeypatch.setattr(calling, "_loaded", calling._loaded.__wrapped__)
-    assert "python -m xferlib._native.build" in calling.why_absent()
+    monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
+    assert "python -m xferlib._native.build" in driver_calls.why_absent()
 
 
 @compiled
@@ -254,7 +255,7 @@ def test_arrays_are_located_where_they_lie() -> None:
     arrays = [bits_of(12, np.int16, seed=n) for n in range(5)]
     arrays[2].flags.writeable = False
     parts = (_native.Part * 5)()
-    locate = calling.locator()
+    locate = driver_calls.locator()
     assert locate is not None
     assert locate(arrays, ctypes.addressof(parts), 100, 12)
     assert [(part.host, part.place, part.nbytes) for part in parts] == [
@@ -283,7 +284,7 @@ def test_the_address_of_any_array_is_that_of_its_first_element(
 
 @compiled
 def test_what_has_no_memory_has_no_address() -> None:
-    find = calling.addresser()
+    find = driver_calls.addresser()
     assert find is not None
     assert find(np.arange(6).reshape(2, 3).T) == find(np.arange(6)[::2]) == 0
     with pytest.raises(TypeError):
@@ -292,7 +293,7 @@ def test_what_has_no_memory_has_no_address() -> None:
 
 def test_nothing_is_located_where_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert calling.locator() is None
+    assert driver_calls.locator() is None
 
 
 # --- a copy between two streams
@@ -316,7 +317,7 @@ class Streams:
         return 700 if len(self.asked) - 1 == self._failing else 0
 
     def bound(self) -> Callable[..., int]:
-        made = calling.bind_copy_behind(*map(address_of, self.functions))
+        made = driver_calls.bind_copy_behind(*map(address_of, self.functions))
         assert made is not None
         return made
 
@@ -350,10 +351,10 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
             enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong)
     assert not streams.asked
     with pytest.raises(ValueError, match="three functions"):
-        calling.bind_copy_behind(address_of(streams.functions[0]), 0, 1)
+        driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1)
 
 
 def test_without_the_module_nothing_is_bound_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert calling.bind_copy_behind(1, 1, 1) is None
-    assert calling.bind_copy(1, 1, 1, is_upward=True) is None
+    assert driver_calls.bind_copy_behind(1, 1, 1) is None
+    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None

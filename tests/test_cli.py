@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
-from xferlib import _cli, _config
-from xferlib._info import shown
+from xferlib._cli import main
+from xferlib._cli.info import shown
+from xferlib._runtime import config
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    status = _cli.main(arguments)
+    status = main.main(arguments)
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
@@ -28,7 +29,7 @@ def test_info_names_every_backend_device_and_variable(capsys: pytest.CaptureFixt
         assert name in out
         assert all(device in out for device in found.devices)
         assert found.is_available or (found.reason in out and found.install in out)
-    assert all(setting.metadata["variable"] in out for setting in fields(_config.Config))
+    assert all(setting.metadata["variable"] in out for setting in fields(config.Config))
     assert xl.__version__ in out
 
 
@@ -41,7 +42,7 @@ def test_info_says_once_what_is_compiled(capsys: pytest.CaptureFixture[str]) -> 
 def test_info_says_where_a_value_came_from(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XFERLIB_PINNED_LIMIT", "64MiB")
     monkeypatch.setenv("XFERLIB_THREADS", "3")
-    monkeypatch.setattr(_config, "_config", None)
+    monkeypatch.setattr(config, "_config", None)
     xl.configure(threads=2)
     lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
     assert "XFERLIB_PINNED_LIMIT 64 MiB (environment)" in lines
@@ -53,7 +54,7 @@ def test_an_unusable_variable_is_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XFERLIB_THREADS", "many")
-    monkeypatch.setattr(_config, "_config", None)
+    monkeypatch.setattr(config, "_config", None)
     status, _, err = run(capsys, "info")
     assert status == 2
     assert err.startswith("xferlib: XFERLIB_THREADS='many'")
@@ -73,27 +74,27 @@ def test_what_is_no_command_is_refused_with_the_choices(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        _cli.main(arguments)
+        main.main(arguments)
     assert stopped.value.code == 2
     assert capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", sorted(_cli._COMMANDS))
+@pytest.mark.parametrize("command", sorted(main._COMMANDS))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = _cli._COMMANDS[command].path.partition(":")[0]
+    module = main._COMMANDS[command].path.partition(":")[0]
     if find_spec(module) is None:
         pytest.skip(f"{module} is not part of this version")
     with pytest.raises(SystemExit) as stopped:
-        _cli.main([*command.split(), "--help"])
+        main.main([*command.split(), "--help"])
     assert stopped.value.code == 0
     assert f"usage: xferlib {command}" in capsys.readouterr().out
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        _cli.main(["--help"])
+        main.main(["--help"])
     out = capsys.readouterr().out
-    assert all(f"  {name} " in out for name in _cli._COMMANDS)
+    assert all(f"  {name} " in out for name in main._COMMANDS)
 
 
 def test_python_m_xferlib_is_the_command_and_loads_no_array_library() -> None:
@@ -111,8 +112,8 @@ def test_cache_is_cleared(
     tmp_path: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XFERLIB_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_config, "_config", None)
-    from xferlib.kernels import cache
+    monkeypatch.setattr(config, "_config", None)
+    from xferlib.kernels.engines.cuda import cache
 
     cache.write("a" * 64, b"machine code")
     assert "1 kernel(s)" in run(capsys, "cache", "info")[1]

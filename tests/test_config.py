@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 
 import xferlib as xl
-from xferlib import _budget, _config
-from xferlib._config import Config, parse_nbytes
+from xferlib._runtime import config, thread_budget
+from xferlib._runtime.config import Config, parse_nbytes
 from xferlib.errors import ConfigError
 
 
@@ -35,8 +35,8 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
-    assert _config._read({}) == Config()
-    assert _config._read({"XFERLIB_THREADS": "", "XFERLIB_DEVICE": "  "}) == Config()
+    assert config._read({}) == Config()
+    assert config._read({"XFERLIB_THREADS": "", "XFERLIB_DEVICE": "  "}) == Config()
 
 
 def test_every_setting_has_a_variable_that_reaches_it() -> None:
@@ -49,7 +49,7 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
         "XFERLIB_STRICT": "pageable",
         "XFERLIB_CACHE_DIR": "/somewhere",
     }
-    read = _config._read({**given, "HOME": "/", "XFERLIBRARY": "1"})
+    read = config._read({**given, "HOME": "/", "XFERLIBRARY": "1"})
     assert (read.backend, read.device, read.pinned_limit, read.host_cache) == (
         "torch",
         "torch:cuda:1",
@@ -75,13 +75,13 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
 )
 def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"{variable}='{text}': .*unset {variable}"):
-        _config._read({variable: text})
+        config._read({variable: text})
 
 
 def test_configure_changes_and_returns_what_was() -> None:
     before = xl.configure(threads=3)
     try:
-        assert _budget.crew().each_way == 3
+        assert thread_budget.crew().each_way == 3
         assert xl.configure().threads == 3
     finally:
         xl.configure(threads=before.threads)
@@ -109,8 +109,8 @@ def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchang
 
 
 def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
-    from xferlib._pinned import PinnedPool
-    from xferlib._registry import get
+    from xferlib._core.registry import get
+    from xferlib._memory.pinned import PinnedPool
 
     before = xl.configure(pinned_limit=1 << 20)
     try:
@@ -140,21 +140,21 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
 def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
     cores: int, threads: int, crew: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_budget, "usable_cores", lambda: cores)
+    monkeypatch.setattr(thread_budget, "usable_cores", lambda: cores)
     before = xl.configure(threads=threads)
     try:
-        assert _budget.crew() == crew
+        assert thread_budget.crew() == crew
     finally:
         xl.configure(threads=before.threads)
 
 
 def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     found, now_s = [4], [100.0]
-    monkeypatch.setattr(_budget, "_cores", (0, 0.0))
-    monkeypatch.setattr(_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
-    monkeypatch.setattr(_budget.time, "monotonic", lambda: now_s[0])
-    assert _budget.usable_cores() == 4
+    monkeypatch.setattr(thread_budget, "_cores", (0, 0.0))
+    monkeypatch.setattr(thread_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
+    monkeypatch.setattr(thread_budget.time, "monotonic", lambda: now_s[0])
+    assert thread_budget.usable_cores() == 4
     found[0] = 2
-    assert _budget.usable_cores() == 4
+    assert thread_budget.usable_cores() == 4
     now_s[0] += 1.5
-    assert _budget.usable_cores() == 2
+    assert thread_budget.usable_cores() == 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xferlib._convert import check_conversion, copy_into
+from xferlib._core.convert import check_conversion, copy_into
 from xferlib.errors import UnsupportedDTypeError
 from xferlib.testing import assert_same_bits, strategies
 from xferlib.testing.copies import converted

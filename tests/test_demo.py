@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._demo import command, program, report
+from xferlib._cli.demo import command, program, report
 
-DATA = files("xferlib") / "_demo"
+DATA = files("xferlib") / "_cli" / "demo"
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +155,7 @@ def test_files_that_cannot_be_written_are_refused_before_the_work(
 
 def test_the_command_runs_the_example_itself() -> None:
     program.load()
-    source = Path(sys.modules["xferlib._demo.digits"].__file__ or "")
+    source = Path(sys.modules["xferlib._cli.demo.digits"].__file__ or "")
     assert source.samefile(Path(__file__).parents[1] / "examples" / "digits.py")
 
 

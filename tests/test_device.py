@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib import _defaults
+from xferlib._core import defaults
 from xferlib.errors import ConfigError, DeviceNotFoundError
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.usefixtures("fake")
 def _as_before() -> Any:
     """The fake's current device, and the default backend, as they were; the environment's names neither."""
     environment = xl.configure(backend=None, device=None)
-    before, choice = xl.get_device("fake"), _defaults._process_choice
+    before, choice = xl.get_device("fake"), defaults._process_choice
     yield
     before.use()
-    _defaults._process_choice = choice
+    defaults._process_choice = choice
     xl.configure(backend=environment.backend, device=environment.device)
 
 

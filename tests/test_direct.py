@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _direct, _native, _plan, _staging
+from xferlib import _native
+from xferlib._memory import staging
+from xferlib._transfer import driver_copy, plan
 from xferlib.errors import LayoutError, SlowPathError
 from xferlib.testing import assert_same_bits, forced, strategies
 from xferlib.testing.strategies import bits_of
@@ -65,7 +67,7 @@ def test_ordinary_calls_take_it(copies: list[str]) -> None:
 def test_what_is_more_than_one_copy_is_left_to_others(fake: Any, source: Any, target: Any) -> None:
     x = bits_of(128, np.float32, seed=2).reshape(4, 8)
     out = target()
-    assert not _direct.upload(source(x), out)
+    assert not driver_copy.upload(source(x), out)
     assert not np.any(xl.to_host(out) if type(out) is not object else 0)
 
 
@@ -82,22 +84,22 @@ def test_what_is_more_than_one_copy_back_is_left_to_others(fake: Any) -> None:
         (object(), None),
         ([1, 2], None),
     ]:
-        assert _direct.download(array, out) is None
+        assert driver_copy.download(array, out) is None
         assert out is None or not out.any()
 
 
 def test_large_arrays_are_left_to_others(fake: Any) -> None:
-    d = xl.zeros(_plan._DRIVER_MOST_OF_ALL + 1, "uint8", device=HERE)
-    assert _direct.download(d, None) is None
-    assert not _direct.upload(np.zeros(d.shape, "uint8"), d)
+    d = xl.zeros(plan._DRIVER_MOST_OF_ALL + 1, "uint8", device=HERE)
+    assert driver_copy.download(d, None) is None
+    assert not driver_copy.upload(np.zeros(d.shape, "uint8"), d)
 
 
 def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
-    x = bits_of(_plan.DRIVER_MOST_UP + 1, np.uint8, seed=9)
+    x = bits_of(plan.DRIVER_MOST_UP + 1, np.uint8, seed=9)
     d = xl.to_device(x, device=HERE)
     xl.Device(HERE).synchronize()
-    assert _direct.upload(x, d) == (not _native.is_on())
-    assert _direct.upload(xl.pinned_array(x[::-1], backend="fake"), d)
+    assert driver_copy.upload(x, d) == (not _native.is_on())
+    assert driver_copy.upload(xl.pinned_array(x[::-1], backend="fake"), d)
     assert_same_bits(xl.to_host(d), x[::-1])
 
 
@@ -121,7 +123,7 @@ def test_another_current_stream_goes_the_long_way(copies: list[str]) -> None:
     assert copies == []
 
 
-@pytest.mark.parametrize("nbytes", [1000, 100_000, _staging.MEDIUM_NBYTES])
+@pytest.mark.parametrize("nbytes", [1000, 100_000, staging.MEDIUM_NBYTES])
 def test_a_stream_of_the_users_is_not_waited_for_while_the_source_is_read(
     copies: list[str], fake: Any, nbytes: int
 ) -> None:
@@ -180,7 +182,7 @@ def test_it_gives_the_bits_of_every_other_way(fake: Any, x: Any, place: str) -> 
     plain = np.array(x, order="C")
     if plain.dtype.isnative:
         xl.to_device(plain, out=d)
-    with forced(_plan.Path.STAGED):
+    with forced(plan.Path.STAGED):
         expected = xl.to_host(d)
     assert_same_bits(xl.to_host(d), expected)
     assert_same_bits(xl.to_host(d, out=np.empty_like(expected)), expected)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
-from xferlib._native import calling
+from xferlib._native import driver_calls
 
 PROGRAM = Path(__file__).with_name("exiting.py")
 TIMES = int(os.environ.get("XFERLIB_EXIT_TIMES", "1"))
@@ -48,8 +48,8 @@ def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> 
 
 OWNS = """
 import builtins, ctypes, sys, threading, time
-from xferlib import _exit
-from xferlib._native import calling
+from xferlib._runtime import shutdown as _exit
+from xferlib._native import driver_calls as calling
 
 libc = ctypes.CDLL(None)
 key = ctypes.c_uint()
@@ -74,7 +74,7 @@ builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(calling.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(bool(driver_calls.why_absent()), reason="no compiler here")
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
 def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
     assert ended("-c", OWNS.format(guard="calling.guard_thread()")) == (0, "")
@@ -105,7 +105,7 @@ builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(calling.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(bool(driver_calls.why_absent()), reason="no compiler here")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no end of a thread unwinds it")
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
 def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -> None:
@@ -116,5 +116,7 @@ def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -
 
 
 def test_an_end_without_threads_costs_no_wait() -> None:
-    source = "import time, xferlib as xl; xl.to_device([1.0]); from xferlib import _exit; _exit._INSIDE_S = 1e9"
+    source = (
+        "import xferlib as xl; xl.to_device([1.0]); from xferlib._runtime import shutdown; shutdown._INSIDE_S = 1e9"
+    )
     assert ended("-c", source) == (0, "")

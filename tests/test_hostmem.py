@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _hostmem
-from xferlib._hostmem import RECYCLED_FROM, HostCache
+from xferlib._memory import host
+from xferlib._memory.host import RECYCLED_FROM, HostCache
 
 U8 = np.dtype(np.uint8)
 
@@ -101,7 +101,7 @@ def test_many_threads_never_share_a_block(cache: HostCache) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 def test_a_forked_child_hands_out_no_page_of_its_parents(cache: HostCache) -> None:
-    x = _hostmem.host_cache.empty((RECYCLED_FROM,), U8)
+    x = host.host_cache.empty((RECYCLED_FROM,), U8)
     x[:] = 7
     gc.collect()  # what earlier tests left is not the child's to bury: PyCUDA's objects end a forked process
     child = os.fork()
@@ -109,7 +109,7 @@ def test_a_forked_child_hands_out_no_page_of_its_parents(cache: HostCache) -> No
         try:
             del x
             gc.collect()
-            made = [_hostmem.host_cache.empty((RECYCLED_FROM,), U8) for _ in range(4)]
+            made = [host.host_cache.empty((RECYCLED_FROM,), U8) for _ in range(4)]
             for each in made:
                 each[:] = 1
             os._exit(0)
@@ -128,7 +128,7 @@ def test_an_array_keeps_the_owner_of_its_memory_alive() -> None:
 
     owner = Owner()
     seen = weakref.ref(owner)
-    x = _hostmem.array_over(owner.memory.ctypes.data, (4, 4), np.dtype(np.int32), 64, owner)
+    x = host.array_over(owner.memory.ctypes.data, (4, 4), np.dtype(np.int32), 64, owner)
     del owner
     gc.collect()
     view = x[1:, ::2]

@@ -9,7 +9,7 @@ import pytest
 
 _SCRIPT = """
 import builtins, os, sys
-from xferlib import _immortal
+from xferlib._runtime import leak as _immortal
 
 
 class Stream:

@@ -15,11 +15,29 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _hostmem, _interrupts, _pending, _pinned, _staging
+from xferlib._core import pending
+from xferlib._memory import host as _host
+from xferlib._memory import pinned as _pinned
+from xferlib._memory import staging
+from xferlib._runtime import interrupts as _interrupts
 from xferlib.testing import assert_same_bits
 
 ROOT = Path(xl.__file__).parent
-OURS = tuple(f"{ROOT / folder}/" for folder in ("backends", "kernels", "_native"))
+OURS = tuple(
+    f"{ROOT / folder}/"
+    for folder in (
+        "_api",
+        "_core",
+        "_memory",
+        "_native",
+        "_pipeline",
+        "_runtime",
+        "_trace",
+        "_transfer",
+        "backends",
+        "kernels",
+    )
+)
 STRIKES = 8
 """Of each program, spread over its length."""
 
@@ -79,13 +97,13 @@ def _is_ignored(frame: FrameType | None, event: str) -> bool:
 
 def held() -> list[Any]:
     """What an operation might keep by mistake."""
-    _pending.settle_all()  # what nobody has a handle of any more goes on by itself
+    pending.settle_all()  # what nobody has a handle of any more goes on by itself
     xl.synchronize()
-    for ring in _staging._rings.values():
+    for ring in staging._rings.values():
         with ring._returned:
             ring._returned.wait_for(lambda ring=ring: not any(ring._lent.values()), 10)
     pools = [pool.stats().in_use_nbytes for pool in _pinned.pools()]
-    rings = [lent for ring in _staging._rings.values() for lent in ring._lent.values()]
+    rings = [lent for ring in staging._rings.values() for lent in ring._lent.values()]
     return [pools, rings, xl.current_stream().handle, str(xl.get_device())]
 
 
@@ -240,11 +258,11 @@ def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> N
 
 
 def test_memory_of_results_that_is_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_hostmem, "RECYCLED_FROM", 1 << 16)
+    monkeypatch.setattr(_host, "RECYCLED_FROM", 1 << 16)
     before = xl.configure(host_cache=9 << 20)
 
     def program(run: Callable[[Callable[[], Any]], Any]) -> None:
-        cache = _hostmem.HostCache()
+        cache = _host.HostCache()
         for size in (1, 1, 1, 2, 2, 1, 2):
             found = [run(lambda size=size: cache.empty((size << 18,), np.dtype(np.float32))) for _ in range(2)]
             assert found[0].nbytes == size << 20

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from xferlib import _array, _devicecopy, _layout, _pieces, _plan, _staging
+from xferlib._core import array as _array
+from xferlib._core import layout as _layout
+from xferlib._memory import staging
+from xferlib._transfer import partition, plan, relayout
 from xferlib.testing import assert_same_bits, strategies
 
 relaxed = settings(max_examples=300, deadline=None, derandomize=True, database=None)
@@ -86,7 +89,7 @@ def test_collapsed_axes_reach_the_same_pairs_of_addresses(data: st.DataObject, s
     assume(math.prod(shape))
     one = data.draw(strategies.layouts(dtype="int16", shape=shape))
     two = data.draw(strategies.layouts(dtype="int16", shape=shape))
-    axes = _devicecopy.collapsed(shape, one.strides, two.strides)
+    axes = relayout.collapsed(shape, one.strides, two.strides)
     assert len(axes) <= len(shape)
     pairs = [_addresses(shape, one.strides), _addresses(shape, two.strides)]
     extents = tuple(axis.extent for axis in axes)
@@ -102,10 +105,10 @@ def _addresses(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[A
 
 @pytest.mark.parametrize("nbytes", [1, 1000, 1 << 20, 9 << 20, 100 << 20, 3 << 30])
 def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
-    assert 0 < _pieces.chunk_nbytes(nbytes) <= _pieces.PIECE_NBYTES <= _staging.CHUNK_NBYTES
+    assert 0 < partition.chunk_nbytes(nbytes) <= partition.PIECE_NBYTES <= staging.CHUNK_NBYTES
 
 
 def test_nothing_is_planned_for_nothing() -> None:
-    from xferlib._registry import get
+    from xferlib._core.registry import get
 
-    assert _plan.plan(np.zeros((3, 0)), np.dtype("f8"), get("numpy"), may_permute=True).path is _plan.Path.EMPTY
+    assert plan.plan(np.zeros((3, 0)), np.dtype("f8"), get("numpy"), may_permute=True).path is plan.Path.EMPTY

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _config
 from xferlib import errors as e
-from xferlib._pinned import PinnedPool
-from xferlib._registry import get
+from xferlib._core.registry import get
+from xferlib._memory.pinned import PinnedPool
+from xferlib._runtime import config
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -198,12 +198,12 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
     "policy of a pool": (lambda h: PinnedPool(get("fake"), when_full="pray"), ValueError, "'pray'.*'stage'"),
     "unknown setting": (lambda h: xl.configure(speed=11), e.ConfigError, "'speed' is no setting.*threads"),
     "bad threads": (
-        lambda h: _config._read({"XFERLIB_THREADS": "0"}),
+        lambda h: config._read({"XFERLIB_THREADS": "0"}),
         e.ConfigError,
         "XFERLIB_THREADS='0'.*1 to 256.*unset",
     ),
     "threads in words": (
-        lambda h: _config._read({"XFERLIB_THREADS": "many"}),
+        lambda h: config._read({"XFERLIB_THREADS": "many"}),
         e.ConfigError,
         "XFERLIB_THREADS='many'.*whole number of threads from 1 to 256.*unset",
     ),
@@ -214,17 +214,17 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
         "float32.*not an iterable.*list",
     ),
     "bad size": (
-        lambda h: _config._read({"XFERLIB_PINNED_LIMIT": "lots"}),
+        lambda h: config._read({"XFERLIB_PINNED_LIMIT": "lots"}),
         e.ConfigError,
         "XFERLIB_PINNED_LIMIT='lots'.*256MiB",
     ),
     "bad strictness": (
-        lambda h: _config._read({"XFERLIB_STRICT": "very"}),
+        lambda h: config._read({"XFERLIB_STRICT": "very"}),
         e.ConfigError,
         "XFERLIB_STRICT='very'.*pageable",
     ),
     "bad name": (
-        lambda h: _config._read({"XFERLIB_BACKEND": "a b"}),
+        lambda h: config._read({"XFERLIB_BACKEND": "a b"}),
         e.ConfigError,
         "XFERLIB_BACKEND='a b'.*cupy",
     ),

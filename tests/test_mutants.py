@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase
 
-from xferlib import _registry
+from xferlib._core import registry
 from xferlib.testing import BackendConformance
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -60,7 +60,7 @@ def _runs_at_once(base: Any) -> Any:
 
 def _forgets_strides(base: Any) -> Any:
     def view(self: Any, array: Any) -> Any:
-        from xferlib._array import c_strides
+        from xferlib._core.array import c_strides
 
         info = base.view(self, array)
         return info._replace(strides=c_strides(info.shape, info.dtype.itemsize))
@@ -198,7 +198,7 @@ def suite_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def build(made: Any) -> Any:
         points = {made.name: SimpleNamespace(load=lambda: made)}
-        monkeypatch.setattr(_registry, "_plugins", points)
+        monkeypatch.setattr(registry, "_plugins", points)
         members = {"backend": made.name, "max_examples": 30, "negative_steps": True, "phases": (Phase.generate,)}
         return type("Suite", (BackendConformance,), members)()
 

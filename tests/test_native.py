@@ -20,15 +20,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _copying, _hostmem, _native, _pieces, _staging
-from xferlib._lane import WAITING_MOST
+from xferlib import _native
+from xferlib._core.registry import get
+from xferlib._memory import host as _host
+from xferlib._memory import staging as _staging
+from xferlib._memory.staging import LENT_CHUNKS
 from xferlib._native import build
-from xferlib._native.cutting import Cut, cut
-from xferlib._native.filling import Filling
-from xferlib._native.lending import _steps
-from xferlib._plan import Path as Way
-from xferlib._registry import get
-from xferlib._staging import LENT_CHUNKS
+from xferlib._pipeline.routing import WAITING_MOST
+from xferlib._transfer import partition, staged
+from xferlib._transfer.compiled_staging import _steps
+from xferlib._transfer.cutting import Cut, cut
+from xferlib._transfer.filling import Filling
+from xferlib._transfer.plan import Path as Way
 from xferlib.errors import TransferError
 from xferlib.testing import assert_same_bits, forced
 from xferlib.testing.strategies import bits_of
@@ -420,28 +423,28 @@ def test_loads_cover_a_transfer_and_fit_a_chunk(units: int, unit: int, threads: 
 
 @given(nbytes=st.integers(1, 200 << 20), threads=st.integers(1, 20))
 def test_pieces_of_fresh_memory_are_whole_huge_pages(nbytes: int, threads: int) -> None:
-    found = cut(nbytes, unit=1, threads=threads, is_upward=False, least=_hostmem.HUGE)
+    found = cut(nbytes, unit=1, threads=threads, is_upward=False, least=_host.HUGE)
     starts = list(itertools.accumulate(found.sizes(), initial=0))
     assert starts[-1] == found.offsets[-1] == nbytes
-    assert all(start % _hostmem.HUGE == 0 for start in starts[:-1])
+    assert all(start % _host.HUGE == 0 for start in starts[:-1])
     assert max(end - start for start, end in itertools.pairwise(found.offsets)) <= _staging.CHUNK_NBYTES
 
 
 def test_results_on_fresh_pages_are_known_to_be() -> None:
-    cache = _hostmem.HostCache()
+    cache = _host.HostCache()
     fresh = cache.empty((10 << 20,), np.dtype("float32"))
-    assert _hostmem.is_fresh(fresh)
-    assert _pieces.pieces(fresh, fresh.dtype).rows().least == _hostmem.HUGE  # type: ignore[union-attr]
+    assert _host.is_fresh(fresh)
+    assert partition.pieces(fresh, fresh.dtype).rows().least == _host.HUGE  # type: ignore[union-attr]
     del fresh
     for _ in range(3):  # a loop gets pages that are there
         again = cache.empty((10 << 20,), np.dtype("float32"))
-        was_fresh = _hostmem.is_fresh(again)
+        was_fresh = _host.is_fresh(again)
         del again
     assert not was_fresh
     ordinary = np.zeros(10)
-    assert not _hostmem.is_fresh(ordinary)
-    assert not _hostmem.is_fresh(ordinary[::2])
-    assert _pieces.pieces(ordinary, ordinary.dtype).rows().least == 0  # type: ignore[union-attr]
+    assert not _host.is_fresh(ordinary)
+    assert not _host.is_fresh(ordinary[::2])
+    assert partition.pieces(ordinary, ordinary.dtype).rows().least == 0  # type: ignore[union-attr]
 
 
 def test_no_thread_waits_for_the_device_with_a_batch_that_may_wait_for_it() -> None:
@@ -621,7 +624,7 @@ def test_a_library_of_another_source_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("native", ["on", "off"])
 def test_the_setting_is_read_from_the_environment(native: str) -> None:
-    code = "import xferlib as xl; print(xl._config.get().native)"
+    code = "import xferlib as xl; print(xl._runtime.config.get().native)"
     environ = {**os.environ, "XFERLIB_NATIVE": native}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.strip() == native
@@ -661,9 +664,9 @@ def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monke
     x = bits_of(100_000, np.uint8, seed=7)
     d = xl.to_device(x, device=HERE)
     with _staged():
-        pieces = _pieces.pieces(np.empty_like(x), x.dtype)
+        pieces = partition.pieces(np.empty_like(x), x.dtype)
     stream = fake.stream_current(d.device)
-    lending = _copying._lending(pieces, d.pointer, fake, stream, ring, None, is_upward=False)
+    lending = staged._lending(pieces, d.pointer, fake, stream, ring, None, is_upward=False)
     assert lending is not None
     monkeypatch.setattr(_native.library(), "xf_open", lambda setup: None)
     for _ in range(3):  # as the threads of one transfer would, one after the other

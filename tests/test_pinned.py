@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from xferlib import _pin
-from xferlib._pin import Registrations
-from xferlib._pinned import PinnedPool, bin_nbytes
+from xferlib._memory import registration
+from xferlib._memory.pinned import PinnedPool, bin_nbytes
+from xferlib._memory.registration import Registrations
 from xferlib.errors import PinnedMemoryError
 
 PAGE = mmap.PAGESIZE
@@ -161,7 +161,7 @@ class _Late:
         self.allocated = 0
 
     def pinned_alloc(self, nbytes: int) -> Any:
-        from xferlib.backends._host import HostBlock
+        from xferlib.backends.host import HostBlock
 
         self.allocated += nbytes
         return HostBlock(nbytes)
@@ -273,9 +273,9 @@ def test_file_backed_maps_are_told_from_anonymous_ones(tmp_path: Any) -> None:
     with path.open("r+b") as file:
         plain = np.frombuffer(mmap.mmap(file.fileno(), 1 << 16), np.uint8)
     for x in (mapped, mapped[5:], np.asarray(mapped), plain, plain[7:].view(np.int8), memoryview_of(plain)):
-        assert _pin.is_file_backed(x)
+        assert registration.is_file_backed(x)
     for x in (np.zeros(5), np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8), np.frombuffer(bytearray(99), np.uint8)):
-        assert not _pin.is_file_backed(x)
+        assert not registration.is_file_backed(x)
 
 
 def memoryview_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _budget, _native, _pieces
+from xferlib import _native
 from xferlib import errors as e
-from xferlib._batch import Batch
-from xferlib._readahead import ThreadedFeed
+from xferlib._pipeline.batch import Batch
+from xferlib._pipeline.reader_feed import ThreadedFeed
+from xferlib._runtime import thread_budget
+from xferlib._transfer import partition
 from xferlib.testing import assert_same_bits
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -220,14 +222,14 @@ def test_an_interrupt_in_the_middle_of_staging_is_itself_and_loses_nothing(monke
         pytest.skip("a CPU device stages nothing")
     items = [array(number, (5, 1 << 20)) for number in range(4)]
     strikes = itertools.count()
-    fill = _pieces._Plain.fill
+    fill = partition._Plain.fill
 
     def interrupted(self: Any, *args: Any) -> Any:
         if next(strikes) == 5:
             raise KeyboardInterrupt
         return fill(self, *args)
 
-    monkeypatch.setattr(_pieces._Plain, "fill", interrupted)
+    monkeypatch.setattr(partition._Plain, "fill", interrupted)
     prefetcher, found = xl.prefetch(items), []
     while len(found) < 4:
         try:
@@ -574,7 +576,7 @@ def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(
 ) -> None:
     if xl.get_device().kind == "cpu" or not _native.is_on():
         pytest.skip("no streams, or staging in C is missing")
-    monkeypatch.setattr(_budget, "usable_cores", lambda: 16)
+    monkeypatch.setattr(thread_budget, "usable_cores", lambda: 16)
     batches = [array(number, (rows, 1000)) for number in range(6)]
     expected = [batch.copy() for batch in batches]
     with xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:

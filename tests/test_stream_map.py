@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _pages, _progress, _registry, _results, _rows
 from xferlib import errors as e
-from xferlib._results import Results
+from xferlib._core import registry
+from xferlib._memory import mmap_advice
+from xferlib._pipeline import chunk_ledger, progress, row_io
+from xferlib._pipeline.chunk_ledger import Results
 from xferlib.testing import assert_same_bits
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 @pytest.fixture(autouse=True)
 def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every result is begun while the one before is received, as large ones are; the conformance suite has others."""
-    monkeypatch.setattr(_results, "_BEGUN_FROM", 0)
+    monkeypatch.setattr(chunk_ledger, "_BEGUN_FROM", 0)
 
 
 def rows(count: int = 100, width: int = 3000, dtype: str = "int32") -> np.ndarray[Any, Any]:
@@ -123,15 +125,15 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
     def advise(name: str, address: int, nbytes: int) -> None:
         (asked if name == "MADV_WILLNEED" else dropped).append((address - start, address - start + nbytes))
 
-    monkeypatch.setattr(_pages, "_advise", advise)
-    read = _rows._Mapped.read
+    monkeypatch.setattr(mmap_advice, "_advise", advise)
+    read = row_io._Mapped.read
 
     def checked(self: Any, low: int, high: int) -> Any:
         found = read(self, low, high)
         assert is_on_host or asked[-1][1] >= high * 160_000
         return found
 
-    monkeypatch.setattr(_rows._Mapped, "read", checked)
+    monkeypatch.setattr(row_io._Mapped, "read", checked)
     assert_same_bits(xl.stream_map(same, file, chunk_rows=7), data)
     assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
     assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
@@ -148,13 +150,13 @@ def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatc
     data = rows()
     stray = data.view(np.memmap)
     stray._mmap, stray.mode = mapped(tmp_path / "rows", data, "r")._mmap, "r"  # type: ignore[attr-defined]
-    monkeypatch.setattr(_pages, "_advise", lambda *advice: pytest.fail(f"{advice}"))
+    monkeypatch.setattr(mmap_advice, "_advise", lambda *advice: pytest.fail(f"{advice}"))
     assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
 
 
 def test_nothing_is_said_of_rows_that_do_not_lie_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = mapped(tmp_path / "rows", rows(), "r+")[:, ::2]
-    monkeypatch.setattr(_pages, "_advise", lambda *advice: pytest.fail(f"{advice}"))
+    monkeypatch.setattr(mmap_advice, "_advise", lambda *advice: pytest.fail(f"{advice}"))
     assert_same_bits(xl.stream_map(same, columns, chunk_rows=7), rows()[:, ::2])
     xl.stream_map(same, np.zeros_like(columns), chunk_rows=7, out=columns)
     assert not columns.any()
@@ -210,7 +212,7 @@ def test_no_more_than_depth_chunks_are_read_ahead(kind: str, depth: int) -> None
 def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) -> None:
     if backend != "sim":
         pytest.skip("sim counts what is allocated")
-    from xferlib.sim.current import machine
+    from xferlib.sim.machine.current import machine
 
     data = rows(400, 5000)
     used = machine().memory.used.get(0, 0)
@@ -291,7 +293,7 @@ def test_results_that_are_folded_may_be_trees() -> None:
 
 
 def test_several_devices_give_the_same_bits(backend: str) -> None:
-    devices = [each for each in _registry.get(backend).devices() if each.kind != "cpu"]
+    devices = [each for each in registry.get(backend).devices() if each.kind != "cpu"]
     if len(devices) < 2:
         pytest.skip(f"{backend} sees fewer than two devices")
     seen: list[Any] = []
@@ -429,7 +431,7 @@ def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> N
         def _next(self, number: int) -> None:
             self.passed = number
 
-    source: Any = _rows.source_of(rows(), 50, xl.get_device("cpu"))
+    source: Any = row_io.source_of(rows(), 50, xl.get_device("cpu"))
     found = Moving(source, None, [(0, 50), (50, 100)], None)  # type: ignore[arg-type]
     assert [found.rows_done for _ in range(3)] == [50, 100, 100]
 
@@ -448,7 +450,7 @@ def test_progress_on_a_terminal_is_a_bar(
     if has_rich:
         pytest.importorskip("rich")
     else:
-        monkeypatch.setattr(_progress, "find_spec", lambda name: None)
+        monkeypatch.setattr(progress, "find_spec", lambda name: None)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     xl.stream_map(same, rows(), chunk_rows=7, progress=True)
     shown = capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xferlib import _pieces, _plan
+from xferlib._transfer import partition, plan
 from xferlib.testing import BackendConformance, assert_same_bits, forced, native_bits, scribble
 from xferlib.testing.strategies import DTYPES, bits_of
 
@@ -55,14 +55,14 @@ def test_scribbling_changes_every_element_and_no_gap(dtype: str) -> None:
 
 
 def test_forcing_ends_with_its_block_and_nests() -> None:
-    usual = _pieces.chunk_nbytes(1 << 20)
-    with forced(_plan.Path.STAGED, chunk_nbytes=64):
-        assert _pieces.chunk_nbytes(1 << 20) == 64
+    usual = partition.chunk_nbytes(1 << 20)
+    with forced(plan.Path.STAGED, chunk_nbytes=64):
+        assert partition.chunk_nbytes(1 << 20) == 64
         with forced(None):
-            assert _plan._forced.get() is None
-            assert _pieces.chunk_nbytes(1 << 20) == usual
-        assert _plan._forced.get() is _plan.Path.STAGED
-    assert _pieces.chunk_nbytes(1 << 20) == usual
+            assert plan._forced.get() is None
+            assert partition.chunk_nbytes(1 << 20) == usual
+        assert plan._forced.get() is plan.Path.STAGED
+    assert partition.chunk_nbytes(1 << 20) == usual
 
 
 def test_the_suite_has_tests_under_names_that_no_two_parts_share() -> None:

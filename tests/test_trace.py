@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _nvtx, _recording, _timeline, _trace_plot
-from xferlib._timeline import Numbers, TraceOperation
-from xferlib._trace_lanes import lanes, size_text
+from xferlib._core import observe
+from xferlib._trace import nvtx, picture, timeline
+from xferlib._trace.lanes import lanes, size_text
+from xferlib._trace.timeline import Numbers, TraceOperation
 from xferlib.errors import ArgumentError, ForkError
 
 
@@ -62,11 +63,11 @@ def ticks(spans: Any) -> set[int]:
 
 @given(SPANS, SPANS)
 def test_spans_are_sets_of_moments(one: Any, two: Any) -> None:
-    first, second = _timeline.union(one), _timeline.union(two)
+    first, second = timeline.union(one), timeline.union(two)
     assert all(a[1] < b[0] for a, b in itertools.pairwise(first))
     assert ticks(first) == ticks(one)
-    assert _timeline.length(first) == len(ticks(one))
-    assert ticks(_timeline.intersection(first, second)) == ticks(one) & ticks(two)
+    assert timeline.length(first) == len(ticks(one))
+    assert ticks(timeline.intersection(first, second)) == ticks(one) & ticks(two)
 
 
 @given(SPANS, SPANS)
@@ -239,7 +240,7 @@ def test_a_file_that_cannot_be_written_hides_no_exception(tmp_path: Path) -> Non
     folder.mkdir()
     with pytest.raises(FileNotFoundError), xl.trace(folder / "run.json"):
         folder.rmdir()
-    assert _recording.active is None
+    assert observe.active is None
 
 
 @pytest.mark.parametrize(
@@ -273,10 +274,10 @@ def test_a_picture_of_many_operations_stays_small(tmp_path: Path) -> None:
 
 def test_pieces_of_one_transfer_are_one_bar() -> None:
     pieces = [operation("h2d", k, k + 0.99, nbytes=4 << 20) for k in range(16)]
-    (bar,) = _trace_plot._bars(pieces, pixel_s=0.01)
+    (bar,) = picture._bars(pieces, pixel_s=0.01)
     assert (bar.start, bar.end, bar.label) == (0, 15.99, "64 MiB")
     kernels = [operation("kernel", k, k + 0.99, name="f") for k in range(16)]
-    assert len(_trace_plot._bars(kernels, pixel_s=0.01)) == 16
+    assert len(picture._bars(kernels, pixel_s=0.01)) == 16
 
 
 def test_lanes_are_in_the_order_of_the_work() -> None:
@@ -330,12 +331,12 @@ def test_a_trace_is_used_once() -> None:
         pass
     with pytest.raises(ArgumentError, match="has been used already"), t:
         pass
-    assert _recording.active is None
+    assert observe.active is None
 
 
 def test_a_range_outside_a_trace_does_nothing() -> None:
     with xl.trace.range("nothing"):
-        assert _recording.active is None
+        assert observe.active is None
 
 
 def test_the_kind_of_a_range_is_checked() -> None:
@@ -366,16 +367,16 @@ def test_traces_of_two_threads_may_cross() -> None:
     xl.to_device(x, backend="numpy")
     first.__exit__(None, None, None)
     xl.to_device(x, backend="numpy")
-    assert _recording.active is not None
+    assert observe.active is not None
     second.__exit__(None, None, None)
-    assert _recording.active is None
+    assert observe.active is None
     assert (len(first.operations), len(second.operations)) == (2, 2)
 
 
 def test_the_simulator_is_told_nothing_when_no_trace_is_open(t: xl.trace) -> None:
-    from xferlib import _registry
+    from xferlib._core import registry
 
-    backend: Any = _registry.get("sim")
+    backend: Any = registry.get("sim")
     assert backend.machine.listener is None
 
 
@@ -404,7 +405,7 @@ def test_a_forked_child_records_nothing_and_writes_nothing(tmp_path: Path) -> No
                 except ForkError as error:
                     is_named = "in its child" in str(error)
                 t.__exit__(None, None, None)
-                status = 0 if is_named and _recording.active is None and not path.exists() else 2
+                status = 0 if is_named and observe.active is None and not path.exists() else 2
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
@@ -433,4 +434,4 @@ def test_a_profiler_sees_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == ["range mine", "h2d copy", "end", "end"]
     monkeypatch.delenv("NVTX_INJECTION64_PATH")
     monkeypatch.delenv("NSYS_PROFILING_SESSION_ID", raising=False)
-    assert _nvtx.domain() is None
+    assert nvtx.domain() is None

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _copying, _inflight, _pieces, _pinned, _staging
-from xferlib._plan import Path
-from xferlib._registry import get
+from xferlib._core.registry import get
+from xferlib._memory import in_flight, pinned, staging
+from xferlib._transfer import partition, staged
+from xferlib._transfer.plan import Path
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
 from xferlib.testing import assert_same_bits, forced, strategies
 from xferlib.testing.strategies import bits_of
@@ -80,7 +81,7 @@ def machine_says_done(event: Any) -> bool:
 
 def test_blocks_drain_until_their_last_event(machine: Any) -> None:
     machine.progresses_on_query = False
-    pool = _pinned.pool_of(get("fake"))
+    pool = pinned.pool_of(get("fake"))
     pool.trim()
     before = pool.stats()
     source = xl.pinned_zeros(100_000, "uint8", backend="fake")
@@ -160,7 +161,7 @@ def test_a_thread_may_end_while_its_small_copies_are_pending(machine: Any) -> No
 
 
 def _plan_small() -> Any:
-    from xferlib._plan import Path
+    from xferlib._transfer.plan import Path
 
     return Path.SMALL
 
@@ -242,7 +243,7 @@ def test_one_ring_serves_two_devices(machine: Any) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_many_threads_stage_one_transfer(threads: int, machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pieces, "helpers", lambda nbytes: threads - 1)
+    monkeypatch.setattr(partition, "helpers", lambda nbytes: threads - 1)
     source = bits_of(1 << 20, np.uint16, seed=5).reshape(512, -1)
     for given in (source, source.T, source[:, ::2], source.view(">u2"), source[::-1]):
         with forced(_plan_staged(), chunk_nbytes=8 << 10):
@@ -252,7 +253,7 @@ def test_many_threads_stage_one_transfer(threads: int, machine: Any, monkeypatch
 
 
 def _plan_staged() -> Any:
-    from xferlib._plan import Path
+    from xferlib._transfer.plan import Path
 
     return Path.STAGED
 
@@ -300,15 +301,15 @@ def test_a_permuted_upload_gathers_where_there_is_no_room_for_a_temporary(machin
 def test_a_host_without_pinned_memory_goes_on_with_the_chunks_it_has(
     machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_staging, "_rings", {})
+    monkeypatch.setattr(staging, "_rings", {})
     source = bits_of(3 << 20, np.uint8, seed=9)[::2]
-    machine.limits["pinned"] = machine.held("pinned") + _staging.CHUNK_NBYTES + 4096
+    machine.limits["pinned"] = machine.held("pinned") + staging.CHUNK_NBYTES + 4096
     with forced(_plan_staged(), chunk_nbytes=64 << 10):
         assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
 
 
 def test_a_host_without_any_pinned_memory_is_an_error(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_staging, "_rings", {})
+    monkeypatch.setattr(staging, "_rings", {})
     machine.limits["pinned"] = 1
     source = bits_of(3 << 20, np.uint8, seed=10)[::2]
     with forced(_plan_staged()):
@@ -483,13 +484,13 @@ def test_an_interrupt_behind_an_enqueued_copy_waits_for_it(
     source = xl.pinned_array(bits_of(200_000, np.uint8, seed=9), backend="fake")
     there = xl.to_device(source, device=HERE)
     name = "upload" if is_upload else "enqueue_download"
-    own = getattr(_copying, name)
+    own = getattr(staged, name)
 
     def interrupted(*args: Any) -> None:
         own(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_copying, name, interrupted)
+    monkeypatch.setattr(staged, name, interrupted)
     target = xl.pinned_empty(200_000, "uint8", backend="fake")
     with pytest.raises(KeyboardInterrupt):
         if is_upload:
@@ -536,7 +537,7 @@ class _Asked:
 
 
 def test_what_is_in_flight_is_let_go_at_a_cost_that_does_not_grow() -> None:
-    held, backend = _inflight._InFlight(), _Asked()
+    held, backend = in_flight._InFlight(), _Asked()
     backend.done = set(range(1, 500))  # the first one, 0, takes for ever
     for number in range(500):
         held.hold(backend, number, object())  # type: ignore[arg-type]
@@ -548,7 +549,7 @@ def test_what_is_in_flight_is_let_go_at_a_cost_that_does_not_grow() -> None:
 
 
 def test_many_copies_that_are_all_in_flight_are_all_held() -> None:
-    held, backend = _inflight._InFlight(), _Asked()
+    held, backend = in_flight._InFlight(), _Asked()
     for number in range(300):
         held.hold(backend, number, object())  # type: ignore[arg-type]
     assert {event for _, event, _ in held._held.values()} == set(range(300))

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _packing, _staging
+from xferlib._memory import staging
+from xferlib._transfer import packing
 from xferlib.testing import assert_same_bits
 from xferlib.testing.strategies import bits_of
 
@@ -118,11 +119,11 @@ def test_a_registered_class_is_a_node() -> None:
 
 def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
     kinds = [
-        _packing.Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
+        packing.Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
         for shape in ((3,), (4,), (5, 7))
         for name in ("int8", "float32", "complex128")
     ]
-    groups, nbytes = _packing._layout_of(kinds)
+    groups, nbytes = packing._layout_of(kinds)
     ends = []
     for group in groups:
         size = int(np.prod(group.kind.shape)) * group.kind.wanted.itemsize
@@ -190,8 +191,8 @@ def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, mon
         with pytest.raises(KeyboardInterrupt):
             xl.tree.to_device(leaves, backend="fake")
     monkeypatch.undo()
-    assert not _staging.ring_of(fake)._unattended
-    assert _staging.ring_of(fake)._lent == {True: 0, False: 0}
+    assert not staging.ring_of(fake)._unattended
+    assert staging.ring_of(fake)._lent == {True: 0, False: 0}
     for found, wanted in zip(xl.tree.to_device(leaves, backend="fake"), leaves, strict=True):
         _same(xl.to_host(found), wanted)
 

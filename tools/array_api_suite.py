@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib.sim.arrays import SimArray
+from xferlib.sim.arrays.array import SimArray
 
 CONVERSIONS = "float(x), int(x), bool(x), complex(x) and x as an index would copy to the host: refused"
 SHARING = "memory of a simulated device is shared with no other library"
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> int:
         print(f"{suite} is no checkout of array-api-tests", file=sys.stderr)
         return 2
     wants_table = "--markdown" in arguments
-    os.environ["ARRAY_API_TESTS_MODULE"] = "xferlib.sim.namespace"
+    os.environ["ARRAY_API_TESTS_MODULE"] = "xferlib.sim.arrays.namespace"
     os.chdir(suite)
     sys.path.insert(0, str(suite))
     xl.use_backend("sim")

@@ -52,11 +52,11 @@ run_demo() {
 run_bench() {
     local name
     for name in transfer kernels; do
-        if has "xferlib.bench.$name"; then
+        if has "xferlib._cli.bench.$name"; then
             name_files "bench-$name"
             section "bench-$name" "$bench_limit" "$PYTHON" -m xferlib bench "$name" "${files[@]}"
         else
-            echo "no xferlib.bench.$name: skipped"
+            echo "no xferlib._cli.bench.$name: skipped"
         fi
     done
 }

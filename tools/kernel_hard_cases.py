@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _registry
-from xferlib.kernels.cuda_ops import CALL_NAMES
-from xferlib.kernels.cuda_prelude import OPTIONS
-from xferlib.kernels.functions import CALLS
-from xferlib.kernels.hard_cases import MARGIN_ULP
+from xferlib._core import registry
+from xferlib.kernels.engines.cuda.ops import CALL_NAMES
+from xferlib.kernels.engines.cuda.prelude import OPTIONS
+from xferlib.kernels.ir.functions import CALLS
+from xferlib.kernels.ir.hard_cases import MARGIN_ULP
 
 FOUND_ULP = MARGIN_ULP + 8
 MOST = 1 << 16
-DATA = Path(__file__).parent.parent / "xferlib" / "kernels" / "hard_cases.bin"
+DATA = Path(__file__).parent.parent / "xferlib" / "kernels" / "ir" / "hard_cases.bin"
 
 SOURCE = """
 extern "C" __global__ void find(unsigned int* found, unsigned int* count) {{
@@ -50,9 +50,9 @@ def find(path: Path) -> None:
     """Sweep all inputs on the GPU; write candidates as JSON."""
     import cupy
 
-    from xferlib.kernels.cuda_engine import ParameterBlock
+    from xferlib.kernels.engines.cuda.engine import ParameterBlock
 
-    backend: Any = _registry.get("cupy")
+    backend: Any = registry.get("cupy")
     device = backend.devices()[0]
     result = {}
     for name in CALLS:

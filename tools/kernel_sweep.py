@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib.kernels import digest
-from xferlib.kernels.functions import CALLS, TABLE, guarantee
+from xferlib.kernels.ir.functions import CALLS, TABLE, guarantee
+from xferlib.testing import digest
 
 EXACT_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
                 "float64")  # fmt: skip

@@ -26,10 +26,12 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
-from xferlib import _cli, _config, _registry  # noqa: E402
-from xferlib._capabilities import Capabilities  # noqa: E402
-from xferlib._info import shown  # noqa: E402
-from xferlib.backends._host import WHY_HOST  # noqa: E402
+from xferlib._cli import main as _main  # noqa: E402
+from xferlib._cli.info import shown  # noqa: E402
+from xferlib._core import registry  # noqa: E402
+from xferlib._core.capabilities import Capabilities  # noqa: E402
+from xferlib._runtime import config  # noqa: E402
+from xferlib.backends.host import WHY_HOST  # noqa: E402
 
 NOTE = "\n<!-- Written by tools/make_reference.py from the code; edit the docstrings instead. -->\n"
 
@@ -185,7 +187,7 @@ def configuration() -> str:
         "`256MiB`, `1GiB`.\n",
         "| variable | `configure` | default | meaning |\n|---|---|---|---|",
     ]
-    for setting in fields(_config.Config):
+    for setting in fields(config.Config):
         data = setting.metadata
         lines.append(f"| `{data['variable']}` | `{setting.name}` | {shown(setting.default)} | {data['doc']} |")
     return "\n".join(lines) + "\n"
@@ -196,7 +198,7 @@ def command_line() -> str:
         "# Command line\n",
         "`xferlib`, or `python -m xferlib`. `xferlib command --help` explains a command's arguments.\n",
         "| command | |\n|---|---|",
-        *(f"| `xferlib {name}` | {command.help} |" for name, command in _cli._COMMANDS.items()),
+        *(f"| `xferlib {name}` | {command.help} |" for name, command in _main._COMMANDS.items()),
         "\n| exit status | |\n|---|---|",
         "| 0 | done |",
         "| 1 | a part failed: a backend of the demo, a benchmark |",
@@ -226,7 +228,7 @@ def errors() -> str:
 
 def capabilities() -> Iterator[tuple[str, Capabilities]]:
     """A column of the table for each class of each built-in backend, read from the source."""
-    for name, spec in _registry._BUILTIN.items():
+    for name, spec in registry._BUILTIN.items():
         module = ROOT / spec.path.partition(":")[0].replace(".", "/")
         paths = sorted(module.glob("*.py")) if module.is_dir() else [module.with_suffix(".py")]
         for path in paths:
@@ -276,7 +278,7 @@ def installs() -> str:
         name, _, kind = column.partition(", ")
         where.setdefault(name, []).append(kind or ("NVIDIA GPUs" if found.streams and name != "sim" else "CPU"))
     for name, kinds in where.items():
-        spec = _registry._BUILTIN[name]
+        spec = registry._BUILTIN[name]
         places = " and ".join("NVIDIA GPUs" if kind == "CUDA" else kind for kind in kinds)
         lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | `{spec.install}` |")
     return "\n".join(lines) + "\n"

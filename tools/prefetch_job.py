@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib import _budget
-from xferlib._calibration import Calibration
+from xferlib._api.calibration import Calibration
+from xferlib._runtime import thread_budget
 
 N = 1 << 24  # float32: 64 MiB
 BATCHES = 12
@@ -102,7 +102,7 @@ def measure(backend: str, path: Path) -> None:
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"measured": {}, "calibration": {}}
     times = found["measured"][backend] = {}
     found["calibration"][backend] = asdict(xl.calibrate())
-    print(found["calibration"][backend], _budget.usable_cores(), flush=True)
+    print(found["calibration"][backend], thread_budget.usable_cores(), flush=True)
     for kind in KINDS:
         batches = sources(kind)
         for name, job in JOBS.items():

@@ -22,8 +22,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import xferlib as xl
-from xferlib._array import DTYPES
-from xferlib._plan import Path as Way
+from xferlib._core.array import DTYPES
+from xferlib._transfer.plan import Path as Way
 from xferlib.testing import assert_same_bits, forced
 
 HostArray = np.ndarray[Any, Any]

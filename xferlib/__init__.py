@@ -2,17 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _opaque, errors
-from xferlib._api import (
-    get_array_module,
-    get_backend,
-    to_device,
-    to_device_async,
-    to_host,
-    to_host_async,
-)
-from xferlib._config import configure
-from xferlib._create import (
+from xferlib import errors
+from xferlib._api.creation import (
     empty,
     empty_like,
     full,
@@ -30,30 +21,33 @@ from xferlib._create import (
     zeros,
     zeros_like,
 )
-from xferlib._defaults import use_backend
-from xferlib._device import Device
-from xferlib._devices import device_of, get_device
-from xferlib._pinned import PinnedPool, PinnedStats
-from xferlib._registry import BackendStatus, available_backends
-from xferlib._stream import Event, Stream, current_stream
-from xferlib._transfer import Transfer, TransferStats
-from xferlib._version import __version__ as __version__
+from xferlib._api.transfers import get_array_module, get_backend, to_device, to_device_async, to_host, to_host_async
+from xferlib._core.defaults import use_backend
+from xferlib._core.device import Device
+from xferlib._core.devices import device_of, get_device
+from xferlib._core.registry import BackendStatus, available_backends
+from xferlib._core.stream import Event, Stream, current_stream
+from xferlib._memory.pinned import PinnedPool, PinnedStats
+from xferlib._runtime import torch_compile
+from xferlib._runtime.config import configure
+from xferlib._runtime.version import __version__ as __version__
+from xferlib._transfer.handle import Transfer, TransferStats
 
 if TYPE_CHECKING:
     from xferlib import sim
     from xferlib import tree as tree
-    from xferlib._calibration import Calibration, calibrate
-    from xferlib._explain import Explanation, explain
-    from xferlib._prefetch import Prefetcher, prefetch
-    from xferlib._streammap import stream_map
-    from xferlib._timeline import TraceOperation
-    from xferlib._trace import trace
+    from xferlib._api.calibration import Calibration, calibrate
+    from xferlib._api.explain import Explanation, explain
+    from xferlib._pipeline.prefetch import Prefetcher, prefetch
+    from xferlib._pipeline.stream_map import stream_map
+    from xferlib._trace.timeline import TraceOperation
+    from xferlib._trace.trace import trace
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
     from xferlib.kernels.raw import RawKernel, RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
 
 
-_opaque.keep_tracer_out()
+torch_compile.keep_tracer_out()
 
 __all__ = [
     "BackendStatus",
@@ -118,12 +112,12 @@ __all__ = [
 _LAZY = {
     name: module
     for module, names in {
-        "xferlib._calibration": ("Calibration", "calibrate"),
-        "xferlib._explain": ("Explanation", "explain"),
-        "xferlib._prefetch": ("Prefetcher", "prefetch"),
-        "xferlib._streammap": ("stream_map",),
-        "xferlib._timeline": ("TraceOperation",),
-        "xferlib._trace": ("trace",),
+        "xferlib._api.calibration": ("Calibration", "calibrate"),
+        "xferlib._api.explain": ("Explanation", "explain"),
+        "xferlib._pipeline.prefetch": ("Prefetcher", "prefetch"),
+        "xferlib._pipeline.stream_map": ("stream_map",),
+        "xferlib._trace.timeline": ("TraceOperation",),
+        "xferlib._trace.trace": ("trace",),
         "xferlib.kernels": (
             "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "elementwise", "raw_module", "reduction"
         ),

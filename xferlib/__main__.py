@@ -2,7 +2,7 @@
 
 import sys
 
-from xferlib._cli import main
+from xferlib._cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

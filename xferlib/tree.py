@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import _api, _packing, _registry
-from xferlib._leaves import flatten, register
-from xferlib._packing import SMALL_NBYTES
+from xferlib._api import transfers
+from xferlib._core import registry
+from xferlib._core.containers import flatten, register
+from xferlib._transfer import packing
+from xferlib._transfer.packing import SMALL_NBYTES
 
 if TYPE_CHECKING:
-    from xferlib._array import Array, ArrayInfo
-    from xferlib._backend import Backend
+    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.backend import Backend
 
 __all__ = ["register", "to_device", "to_host"]
 
@@ -37,14 +39,14 @@ def to_device(
         As `xferlib.to_device`, before anything is copied.
     """
     leaves, rebuild = flatten(tree)
-    target, place, order, _ = _api.target_of(backend, device, stream, None)
+    target, place, order, _ = transfers.target_of(backend, device, stream, None)
     results = list(leaves)
-    packed, alone = _packing.chosen(leaves, dtype, place)
+    packed, alone = packing.chosen(leaves, dtype, place)
     if packed:
         target.attach(place)
-        _packing.send(leaves, results, packed, target, order if order is not None else target.stream_current(place))
+        packing.send(leaves, results, packed, target, order if order is not None else target.stream_current(place))
     for number in alone:
-        results[number] = _api.to_device(leaves[number], backend=backend, device=place, dtype=dtype, stream=stream)
+        results[number] = transfers.to_device(leaves[number], backend=backend, device=place, dtype=dtype, stream=stream)
     return rebuild(results)
 
 
@@ -63,17 +65,17 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
     results = list(leaves)
     groups: dict[tuple[Backend, Any], list[tuple[int, Array, ArrayInfo]]] = {}
     for number, leaf in enumerate(leaves):
-        owner = _registry.backend_of(leaf)
+        owner = registry.backend_of(leaf)
         if owner is None:
             continue
         info = owner.view(leaf)
         if info.device.kind == "cuda" and 0 < info.nbytes <= SMALL_NBYTES and info.is_writable and info.is_c_contiguous:
             groups.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
         else:
-            results[number] = _api.to_host(leaf, stream=stream)
+            results[number] = transfers.to_host(leaf, stream=stream)
     for (owner, place), members in groups.items():
-        order = _api.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
-        arrays = _packing.receive([info for _, _, info in members], owner, order)
+        order = transfers.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
+        arrays = packing.receive([info for _, _, info in members], owner, order)
         for (number, _, _), array in zip(members, arrays, strict=True):
             results[number] = array
     return rebuild(results)

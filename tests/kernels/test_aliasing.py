@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits
-from xferlib import _config
+from xferlib._runtime import config
 from xferlib.errors import KernelTypeError, LayoutError
-from xferlib.kernels import elementwise, numpy_costs, reduction, reductions
+from xferlib.kernels import elementwise, reduction, reductions
+from xferlib.kernels.engines.numpy import costs
 
 INPUTS = ("a", "b", "c", "d")
 LAYOUTS = {
@@ -34,10 +35,10 @@ def target(request):
 
 @pytest.fixture(params=[1, 3])
 def threads(request, monkeypatch):
-    monkeypatch.setattr(numpy_costs, "THREAD_NS", 1)  # however little there is to do
-    before = _config.configure(threads=request.param)
+    monkeypatch.setattr(costs, "THREAD_NS", 1)  # however little there is to do
+    before = config.configure(threads=request.param)
     yield request.param
-    _config.configure(threads=before.threads)
+    config.configure(threads=before.threads)
 
 
 class Example(NamedTuple):

@@ -11,25 +11,27 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
-from xferlib import _config, _devicecopy
-from xferlib._array import ArrayInfo
-from xferlib._raw import RawStream
-from xferlib.kernels import cuda_engine, elementwise, reductions
-from xferlib.kernels.cuda_engine import CudaPlan
-from xferlib.kernels.layout import Layout, broadcast_strides
-from xferlib.kernels.reduction_cuda import CudaReduction
+from xferlib._core.array import ArrayInfo
+from xferlib._core.raw import RawStream
+from xferlib._runtime import config
+from xferlib._transfer import relayout
+from xferlib.kernels import elementwise, reductions
+from xferlib.kernels.engines.cuda import engine
+from xferlib.kernels.engines.cuda.engine import CudaPlan
+from xferlib.kernels.engines.cuda.reduction import CudaReduction
+from xferlib.kernels.ir.layout import Layout, broadcast_strides
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def folder(tmp_path_factory):
-    before = _config.configure(cache_dir=tmp_path_factory.mktemp("cache"))
-    kernels = dict(cuda_engine._kernels)
+    before = config.configure(cache_dir=tmp_path_factory.mktemp("cache"))
+    kernels = dict(engine._kernels)
     yield
-    _config.configure(cache_dir=before.cache_dir)
-    cuda_engine._kernels.clear()
-    cuda_engine._kernels.update(kernels)
+    config.configure(cache_dir=before.cache_dir)
+    engine._kernels.clear()
+    engine._kernels.update(kernels)
 
 
 @st.composite
@@ -127,10 +129,10 @@ def test_copies_between_layouts(pair):
     target[...] = 0
     moved = {}
     patched = pytest.MonkeyPatch()
-    patched.setattr(_devicecopy._recording, "copy", lambda *args: moved.setdefault("whole", True))
-    patched.setattr(_devicecopy, "_kernels", {})
+    patched.setattr(relayout._recording, "copy", lambda *args: moved.setdefault("whole", True))
+    patched.setattr(relayout, "_kernels", {})
     with patched.context():
-        _devicecopy.copy(_info(target), _info(source), emulator, RawStream(0, None))
+        relayout.copy(_info(target), _info(source), emulator, RawStream(0, None))
     patched.undo()
     assert not emulator.misaligned
     assert moved or same_bits(np.array(target), np.array(source))

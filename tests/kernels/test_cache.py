@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from xferlib import _config
-from xferlib.kernels import cache
+from xferlib._runtime import config
+from xferlib.kernels.engines.cuda import cache
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path):
-    before = _config.configure(cache_dir=tmp_path / "cache")
+    before = config.configure(cache_dir=tmp_path / "cache")
     yield tmp_path / "cache" / "kernels"
-    _config.configure(cache_dir=before.cache_dir)
+    config.configure(cache_dir=before.cache_dir)
 
 
 def test_round_trip_and_clear(folder):
@@ -65,8 +65,8 @@ def test_a_disk_that_cannot_be_written_is_no_error(folder):
 WRITER = """
 import sys
 from pathlib import Path
-from xferlib import _config
-from xferlib.kernels import cache
+from xferlib._runtime import config as _config
+from xferlib.kernels.engines.cuda import cache
 _config.configure(cache_dir=Path(sys.argv[1]))
 for turn in range(50):
     payload = f"payload {turn % 5}".encode() * 1000

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tools import ulp_oracle
 from tools.kernel_ulp import kernel_of
-from xferlib.kernels import circular
-from xferlib.kernels.functions import guarantee
+from xferlib.kernels.ir import circular
+from xferlib.kernels.ir.functions import guarantee
 
 mpmath = pytest.importorskip("mpmath")
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import arguments, elementwise
+from xferlib.kernels import elementwise
+from xferlib.kernels.calls import arguments
 
 add = elementwise(lambda x, y: x + y, name="add")
 

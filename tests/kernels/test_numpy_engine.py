@@ -8,34 +8,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, random_bits, same_bits
-from xferlib import _config, _workers
-from xferlib.kernels import elementwise, numpy_costs, reduction, reductions
+from xferlib._runtime import config
+from xferlib._runtime import threads as _threads
+from xferlib.kernels import elementwise, reduction, reductions
+from xferlib.kernels.engines.numpy import costs
 
 SIZES = (16_384, 16_385, 65_536, 65_537, 131_072, 200_003)
 
 
 @pytest.fixture(params=[1, 2, 5])
 def threads(request, monkeypatch):
-    monkeypatch.setattr(numpy_costs, "THREAD_NS", 1)
-    before = _config.configure(threads=request.param)
+    monkeypatch.setattr(costs, "THREAD_NS", 1)
+    before = config.configure(threads=request.param)
     yield request.param
-    _config.configure(threads=before.threads)
+    config.configure(threads=before.threads)
 
 
 @pytest.fixture
 def jobs(monkeypatch):
     """The jobs that were given to threads."""
-    before = _config.configure(threads=2)
+    before = config.configure(threads=2)
     started = []
-    run = _workers.workers.run
+    run = _threads.workers.run
 
     def noted(job):
         started.append(job)
         run(job)
 
-    monkeypatch.setattr(_workers.workers, "run", noted)
+    monkeypatch.setattr(_threads.workers, "run", noted)
     yield started
-    _config.configure(threads=before.threads)
+    config.configure(threads=before.threads)
 
 
 @elementwise

@@ -12,10 +12,10 @@ import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
-from xferlib.kernels import arguments as checks
 from xferlib.kernels import raw_module
-from xferlib.kernels.raw_call import RawCall, codes_of
-from xferlib.kernels.raw_signature import RawParameter
+from xferlib.kernels.calls import arguments as checks
+from xferlib.kernels.calls.raw import RawCall, codes_of
+from xferlib.kernels.frontends.raw_signature import RawParameter
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from xferlib.kernels import elementwise, reductions
-from xferlib.kernels.overlap import is_self_overlapping, share_memory
+from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
 
 shapes = st.lists(st.integers(0, 4), min_size=0, max_size=3).map(tuple)
 

@@ -6,7 +6,8 @@ import pytest
 from tests.kernels import targets
 from tests.kernels.bits import same_bits, specials
 from xferlib.errors import KernelSyntaxError
-from xferlib.kernels import cloops, elementwise, raw_module, reduction
+from xferlib.kernels import elementwise, raw_module, reduction
+from xferlib.kernels.frontends import cloops
 
 
 @pytest.fixture(params=["numpy", *targets.NAMES])

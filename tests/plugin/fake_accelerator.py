@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _device
-from xferlib._array import ArrayInfo, c_strides
-from xferlib._backend import Backend
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device, DeviceProperties
-from xferlib._raw import RawStream, StagingCalls
+from xferlib._core import device as _device
+from xferlib._core.array import ArrayInfo, c_strides
+from xferlib._core.backend import Backend
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.raw import RawStream, StagingCalls
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
 POISON = 0xA5
@@ -455,7 +455,7 @@ class FakeBackend(Backend):
     def event_elapsed_ms(self, start: Event, end: Event) -> float:
         return (end.point.time_s - start.point.time_s) * 1e3
 
-    # --- kernels: the two copies of `_devicecopy`, recognised by name
+    # --- kernels: the two copies of `_transfer.relayout`, recognised by name
 
     def compile(self, source: str, *, device: Device, options: Any = (), names: Any = ()) -> Any:
         return SimpleNamespace(cubin=source.encode(), names={})

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xferlib.sim import schedules
-from xferlib.sim.blocks import Span
-from xferlib.sim.detector import Mode
-from xferlib.sim.machine import Machine
-from xferlib.sim.memory import pages
-from xferlib.sim.profile import Lane
-from xferlib.sim.settings import Settings
-from xferlib.sim.streams import SimEvent, StreamKind
+from xferlib.sim.detect.detector import Mode
+from xferlib.sim.machine import schedules
+from xferlib.sim.machine.machine import Machine
+from xferlib.sim.machine.settings import Settings
+from xferlib.sim.model.blocks import Span
+from xferlib.sim.model.memory import pages
+from xferlib.sim.model.streams import SimEvent, StreamKind
+from xferlib.sim.timing.profile import Lane
 
 KINDS = (StreamKind.NON_BLOCKING, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
 WORDS = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.advised import draw, followed, run, study, synchronous
-from xferlib.sim import reports
-from xferlib.sim.reports import Hazard
+from xferlib.sim.detect import reports
+from xferlib.sim.detect.reports import Hazard
 
 PROGRAMS, SHARDS = 120, 2
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import LayoutError, MixedBackendsError, MixedDevicesError, UnsupportedArrayError, XferError
-from xferlib.sim import ranges
+from xferlib.sim.model import ranges
 
 pytestmark = pytest.mark.usefixtures("xferlib_sim")
 X = np.arange(12.0).reshape(3, 4)

@@ -14,8 +14,8 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._jobs import Computation, Job
-from xferlib._workers import workers
+from xferlib._runtime.jobs import Computation, Job
+from xferlib._runtime.threads import workers
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 
 N = 1 << 15
@@ -176,9 +176,9 @@ def test_transfers_that_nobody_waits_for_do_not_pile_up() -> None:
     with sim.check():
         for _ in range(100):
             xl.to_device_async(np.zeros(N))
-        from xferlib import _pending
+        from xferlib._core import pending
 
-        assert sum(map(len, _pending._pending.values())) < 50
+        assert sum(map(len, pending._pending.values())) < 50
 
 
 def test_a_source_written_after_synchronisation_is_no_fault() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.sim import memory
+from xferlib.sim.model import memory
 
 STEPS = 200
 
@@ -53,7 +53,7 @@ def test_nothing_accumulates_over_many_operations(schedule: str, monkeypatch: py
 
 
 def test_operations_without_a_wait_do_not_pile_up() -> None:
-    from xferlib.sim import current, engine
+    from xferlib.sim.machine import current, engine
 
     with xl.use_backend("sim"), sim.check("raise"):
         x = xl.zeros(16)
@@ -65,7 +65,7 @@ def test_operations_without_a_wait_do_not_pile_up() -> None:
 
 def test_threads_and_streams_that_ended_are_forgotten() -> None:
     """Each prefetcher over an iterator has a thread and three streams of its own."""
-    from xferlib.sim import current
+    from xferlib.sim.machine import current
 
     with xl.use_backend("sim"), sim.check("raise"):
         known = []

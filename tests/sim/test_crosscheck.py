@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.random_programs import Step, draw, outcomes, races, sets_elsewhere
-from xferlib.sim.detector import Detector
-from xferlib.sim.pool import Pool
-from xferlib.sim.reports import Hazard, Race
+from xferlib.sim.detect.detector import Detector
+from xferlib.sim.detect.reports import Hazard, Race
+from xferlib.sim.model.pool import Pool
 
 PROGRAMS = 2400
 SHARDS = 8
@@ -72,7 +72,7 @@ def test_the_study_notices_a_pool_that_forgets_who_uses_its_memory(monkeypatch: 
 
 
 def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xferlib.sim.machine import Machine
+    from xferlib.sim.machine.machine import Machine
 
     order = Machine.order
 

@@ -16,7 +16,7 @@ def test_no_file_of_the_package_hides_one_of_its_names() -> None:
 
 
 def test_the_namespace_lists_functions_and_dtypes_only() -> None:
-    from xferlib.sim import namespace
+    from xferlib.sim.arrays import namespace
 
     assert {"add", "sum", "asarray", "float32", "matmul", "unique_values"} <= set(namespace.__all__)
     assert [name for name in namespace.__all__ if isinstance(getattr(namespace, name), ModuleType)] == []

@@ -11,13 +11,13 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import LayoutError
-from xferlib.sim import blocks, history, ranges
-from xferlib.sim.blocks import Block, Span
-from xferlib.sim.detector import Detector
-from xferlib.sim.machine import Machine
-from xferlib.sim.operations import Operation
-from xferlib.sim.ranges import Cells
-from xferlib.sim.streams import SimStream
+from xferlib.sim.detect.detector import Detector
+from xferlib.sim.machine.machine import Machine
+from xferlib.sim.model import blocks, history, ranges
+from xferlib.sim.model.blocks import Block, Span
+from xferlib.sim.model.operations import Operation
+from xferlib.sim.model.ranges import Cells
+from xferlib.sim.model.streams import SimStream
 
 Make = Callable[..., Machine]
 ROWS, COLS, ITEM = 6, 8, 4

@@ -11,13 +11,13 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import DeviceMemoryError
-from xferlib.sim import addresses
-from xferlib.sim.blocks import Span
-from xferlib.sim.machine import Machine
-from xferlib.sim.memory import POISON
-from xferlib.sim.profile import Lane
-from xferlib.sim.reports import Hazard, SimError, WrongDeviceError
-from xferlib.sim.streams import SimStream, StreamKind
+from xferlib.sim.detect.reports import Hazard, SimError, WrongDeviceError
+from xferlib.sim.machine import addresses
+from xferlib.sim.machine.machine import Machine
+from xferlib.sim.model.blocks import Span
+from xferlib.sim.model.memory import POISON
+from xferlib.sim.model.streams import SimStream, StreamKind
+from xferlib.sim.timing.profile import Lane
 
 Make = Callable[..., Machine]
 BLOCKING, NON_BLOCKING = StreamKind.BLOCKING, StreamKind.NON_BLOCKING

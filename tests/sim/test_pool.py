@@ -10,7 +10,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.sim.reports import Hazard
+from xferlib.sim.detect.reports import Hazard
 
 N = 1 << 12
 plus_one = xl.elementwise("T x", "T y", "y = x + 1", name="plus_one")
@@ -208,7 +208,8 @@ def test_columns_of_what_was_freed_count_too(checked: sim.check) -> None:
 
 
 def test_what_is_kept_of_freed_memory_is_bounded() -> None:
-    from xferlib.sim import current, pool
+    from xferlib.sim.machine import current
+    from xferlib.sim.model import pool
 
     with xl.use_backend("sim"), sim.check("raise"):
         stream = xl.Stream()

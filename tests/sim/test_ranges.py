@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xferlib._site import place
-from xferlib.sim import blocks, ranges
-from xferlib.sim.blocks import Block, Span
-from xferlib.sim.ranges import Cells, Strided
+from xferlib._runtime.callsite import place
+from xferlib.sim.model import blocks, ranges
+from xferlib.sim.model.blocks import Block, Span
+from xferlib.sim.model.ranges import Cells, Strided
 
 NBYTES = 400
 BLOCK = Block(np.zeros(NBYTES, np.uint8), 1 << 50, device=None, stream=None, place=place())

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _inflight, _staging_hooks, sim
-from xferlib._jobs import Job
-from xferlib._transfer import Transfer
+from xferlib import sim
+from xferlib._core import staging_hooks
+from xferlib._memory import in_flight
+from xferlib._runtime.jobs import Job
+from xferlib._transfer.handle import Transfer
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
 
@@ -176,9 +178,9 @@ def test_transfers_of_other_backends_are_not_put_off() -> None:
         device = xl.empty(X.shape, X.dtype)
         stream = xl.current_stream()._raw
         job = Job(1, lambda take: pytest.fail("begun") if take() < 0 else None)
-        ends = _staging_hooks.Ends(X, xl.get_backend().view(device), stream, is_upload=True)
-        assert _staging_hooks.postponed(job, ends, "cuda") is None
-        later = _staging_hooks.postponed(job, ends, "sim")
+        ends = staging_hooks.Ends(X, xl.get_backend().view(device), stream, is_upload=True)
+        assert staging_hooks.postponed(job, ends, "cuda") is None
+        later = staging_hooks.postponed(job, ends, "sim")
         assert later is not None
         assert not job.is_over
         later.drop()
@@ -213,7 +215,7 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         thread.start()
         thread.join()
 
-    finish, hold, close = Transfer.finish, _inflight.in_flight.hold, Job._close
+    finish, hold, close = Transfer.finish, in_flight.in_flight.hold, Job._close
     finishing: list[Transfer] = []
 
     def finished(transfer: Transfer, *keep: Any) -> None:
@@ -234,7 +236,7 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         xl.synchronize()
         monkeypatch.setattr(Transfer, "finish", finished)
         if is_upload:
-            monkeypatch.setattr(_inflight.in_flight, "hold", held)
+            monkeypatch.setattr(in_flight.in_flight, "hold", held)
         else:
             monkeypatch.setattr(Job, "_close", closed)
         (xl.to_device_async(np.zeros(1 << 16)) if is_upload else xl.to_host_async(device)).result()

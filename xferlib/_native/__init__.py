@@ -13,7 +13,7 @@ import os
 import zlib
 from typing import Any
 
-from xferlib import _config
+from xferlib._runtime import config
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging.c"
@@ -100,7 +100,7 @@ def _loaded() -> tuple[Any, str]:
 
 def is_wanted() -> bool:
     """Whether compiled parts are used where they are to be had."""
-    return _config.get().native != "off"
+    return config.get().native != "off"
 
 
 def is_on() -> bool:

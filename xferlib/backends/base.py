@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from xferlib._array import Array, ArrayInfo
-from xferlib._backend import Backend, matching
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device, DeviceProperties
-from xferlib._raw import OperationListener, PinnedBlock, RawEvent, RawKernel, RawStream, StagingCalls
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.backend import Backend, matching
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.raw import OperationListener, PinnedBlock, RawEvent, RawKernel, RawStream, StagingCalls
 
 __all__ = [
     "Array",

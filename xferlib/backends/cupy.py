@@ -12,14 +12,14 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from xferlib._array import Array, ArrayInfo
-from xferlib._backend import matching
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device
-from xferlib._interrupts import deferred
-from xferlib._raw import RawStream
-from xferlib.backends._cuda import CudaBackend
-from xferlib.backends._cuda_memory import Guard
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.backend import matching
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device
+from xferlib._core.raw import RawStream
+from xferlib._runtime.interrupts import deferred
+from xferlib.backends.cuda.backend import CudaBackend
+from xferlib.backends.cuda.memory import Guard
 from xferlib.errors import BackendUnavailableError
 
 _LAYOUT = ("__class__", "dtype", "shape", "strides")

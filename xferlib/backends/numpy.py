@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from xferlib import _device
-from xferlib._array import Array, ArrayInfo
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device
-from xferlib._layout import address
-from xferlib._raw import RawStream
-from xferlib.backends._host import WHY_HOST, HostBackend
+from xferlib._core import device as _device
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device
+from xferlib._core.layout import address
+from xferlib._core.raw import RawStream
+from xferlib.backends.host import WHY_HOST, HostBackend
 
 
 class NumpyBackend(HostBackend):

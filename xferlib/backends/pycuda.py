@@ -18,18 +18,18 @@ from cuda import core
 from cuda.bindings import driver
 from pycuda.gpuarray import GPUArray
 
-from xferlib import _exit
-from xferlib._array import Array, ArrayInfo
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device
-from xferlib._fork import reset_in_child
-from xferlib._native import calling
-from xferlib._raw import RawStream
-from xferlib.backends import _cuda_calls as calls
-from xferlib.backends._cuda import CudaBackend
-from xferlib.backends._cuda_errors import check
-from xferlib.backends._cuda_memory import Guard
-from xferlib.backends._cuda_streams import Made
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device
+from xferlib._core.raw import RawStream
+from xferlib._native import driver_calls
+from xferlib._runtime import shutdown
+from xferlib._runtime.fork import reset_in_child
+from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda.backend import CudaBackend
+from xferlib.backends.cuda.errors import check
+from xferlib.backends.cuda.memory import Guard
+from xferlib.backends.cuda.streams import Made
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
 
@@ -67,7 +67,7 @@ class _Pushed:
 
     def __init__(self, index: int, context: Any) -> None:
         self.index = index
-        calling.guard_thread()  # PyCUDA aborts the process if a thread ends with a context
+        driver_calls.guard_thread()  # PyCUDA aborts the process if a thread ends with a context
         context.push()
 
     def __del__(self) -> None:
@@ -158,7 +158,7 @@ class PycudaBackend(CudaBackend):
 
     def _end(self) -> None:
         """PyCUDA aborts the process if anything but its own context is left on the main thread's stack."""
-        _exit.finish()  # threads that use a context while PyCUDA gives it up would fail
+        shutdown.finish()  # threads that use a context while PyCUDA gives it up would fail
         self._has_ended = True
         self._local.pushed = None
         self._shared.clear()

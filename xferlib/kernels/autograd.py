@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import gradients
-from xferlib.kernels.definitions import Definition, Kind, Specialization
+from xferlib.kernels.frontends.definitions import Definition, Kind, Specialization
+from xferlib.kernels.ir import gradients
 
 if TYPE_CHECKING:
-    from xferlib.kernels.ir import Program
+    from xferlib.kernels.ir.nodes import Program
 
 Run = Callable[..., Any]
 Make = Callable[[Definition], Callable[..., Any]]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import arguments as checks
-from xferlib.kernels import autograd, calls
-from xferlib.kernels.definitions import Definition, Specialization
-from xferlib.kernels.host_numbers import OtherNumbersError, Variants
+from xferlib.kernels import autograd
+from xferlib.kernels.calls import arguments as checks
+from xferlib.kernels.calls import calls
+from xferlib.kernels.frontends.definitions import Definition, Specialization
+from xferlib.kernels.frontends.host_numbers import OtherNumbersError, Variants
 
 Run = Callable[[Any, list[Any]], Any]
 

@@ -9,10 +9,10 @@ from typing import Any, overload
 import numpy as np
 
 from xferlib.errors import KernelTypeError, shown
-from xferlib.kernels import signature
-from xferlib.kernels.arguments import SCALARS
-from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition
+from xferlib.kernels.calls.arguments import SCALARS
 from xferlib.kernels.dispatch import Dispatch
+from xferlib.kernels.frontends import signature
+from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, TracedDefinition
 from xferlib.kernels.pickling import check_function, named
 
 

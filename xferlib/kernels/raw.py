@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _defaults, _recording
-from xferlib._opaque import untraced
-from xferlib._recording import Kind
+from xferlib._core import defaults, observe
+from xferlib._core.observe import Kind
+from xferlib._runtime.torch_compile import untraced
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedError
-from xferlib.kernels import arguments as checks
-from xferlib.kernels import autograd, cache
-from xferlib.kernels.backend_engine import engine_of
-from xferlib.kernels.cuda_engine import ParameterBlock
+from xferlib.kernels import autograd
+from xferlib.kernels.calls import arguments as checks
+from xferlib.kernels.calls.backend_engine import engine_of
+from xferlib.kernels.calls.raw import RawCall, codes_of
+from xferlib.kernels.calls.raw_arguments import check_block, check_shared, extents_of, passed
+from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels.engines.cuda.engine import ParameterBlock
+from xferlib.kernels.frontends.raw_signature import find_signature, parse_signature
 from xferlib.kernels.pickling import check_function
-from xferlib.kernels.raw_arguments import check_block, check_shared, extents_of, passed
-from xferlib.kernels.raw_call import RawCall, codes_of
-from xferlib.kernels.raw_signature import find_signature, parse_signature
 
 if TYPE_CHECKING:
-    from xferlib._array import ArrayInfo
-    from xferlib._device import Device
-    from xferlib._raw import RawStream
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
 
 Extents = int | tuple[int, ...]
 
@@ -163,7 +164,7 @@ class RawKernel:
             UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
             KernelCompileError: NVRTC refused the source.
         """
-        if stream is None and _recording.active is None and self._run_again(grid, block, args, shared_nbytes):
+        if stream is None and observe.active is None and self._run_again(grid, block, args, shared_nbytes):
             return
         if len(args) != len(self.parameters):
             raise KernelTypeError(
@@ -173,7 +174,7 @@ class RawKernel:
         autograd.refuse(self.name, args, self._names)
         backend, device, infos = checks.common_device(self.name, self._names, args)
         if backend is None or device is None:
-            backend = _defaults.default_backend()
+            backend = defaults.default_backend()
             device = backend.device_current()
         values = [
             passed(self.name, self.parameters[number], args[number], infos.get(number)) for number in range(len(args))
@@ -218,7 +219,7 @@ class RawKernel:
         return f"{self.name}(): argument {self._names[number]!r}"
 
     def _stream(self, owner: Any, device: Device, stream: Any) -> RawStream:
-        from xferlib._stream import Stream
+        from xferlib._core.stream import Stream
 
         if stream is None:
             current: RawStream = owner.stream_current(device)
@@ -255,7 +256,7 @@ class RawKernel:
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
         function = untraced(self._cpu)
-        if (recorder := _recording.active) is None:
+        if (recorder := observe.active) is None:
             function(*operands)
         else:
             recorder.on_host(Kind.KERNEL, self.name, 0, owner, device, lambda: function(*operands))
@@ -285,7 +286,7 @@ class RawKernel:
             run = functools.partial(
                 owner.launch, kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes
             )
-            if (recorder := _recording.active) is None:
+            if (recorder := observe.active) is None:
                 run()
             else:
                 recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)

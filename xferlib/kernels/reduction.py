@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._array import ArrayInfo
+from xferlib._core.array import ArrayInfo
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import arguments as checks
 from xferlib.kernels import autograd
-from xferlib.kernels.definitions import Kind
+from xferlib.kernels.calls import arguments as checks
+from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
+from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.layout import broadcast_shape
+from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.frontends.reduction_definition import ReductionDefinition, SnippetReduction
+from xferlib.kernels.ir.layout import broadcast_shape
+from xferlib.kernels.ir.reduction import ReductionSpec
 from xferlib.kernels.pickling import named
 from xferlib.kernels.reduction_autograd import DifferentiableReduction
-from xferlib.kernels.reduction_calls import (
-    MOST_PLANS,
-    Axis,
-    CudaReductionCall,
-    ReductionCall,
-    check_axes,
-)
-from xferlib.kernels.reduction_host import HostReductionCall
-from xferlib.kernels.reduction_ir import ReductionSpec
-from xferlib.kernels.reduction_spec import ReductionDefinition, SnippetReduction
 
 if TYPE_CHECKING:
-    from xferlib.kernels.reduction_cuda import CudaReduction
+    from xferlib.kernels.engines.cuda.reduction import CudaReduction
     from xferlib.kernels.reduction_indexed import IndexedCall, IndexedReduction
 
     _Call = HostReductionCall | CudaReductionCall | IndexedCall
@@ -187,7 +181,7 @@ class ReductionKernel:
 
     def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:
         """The plan for ``arrays`` inputs and then outputs that are laid out like these."""
-        from xferlib.kernels.reduction_cuda import CudaReduction
+        from xferlib.kernels.engines.cuda.reduction import CudaReduction
 
         layouts = tuple((info.dtype, info.shape, info.strides, info.pointer % 16) for info in infos)
         key = (id(call.spec), layouts, call.axes, call.device)

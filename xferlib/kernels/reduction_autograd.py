@@ -13,8 +13,8 @@ from typing import Any
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.autograd import Derivative, Make, Pullback, summed, summed_to
-from xferlib.kernels.ir import is_float
-from xferlib.kernels.reduction_ir import ReductionSpec
+from xferlib.kernels.ir.nodes import is_float
+from xferlib.kernels.ir.reduction import ReductionSpec
 
 _COMBINING = frozenset({"add", "mul", "min", "max"})
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.definitions import Kind, Specialization
+from xferlib.kernels.calls.reduction_calls import Axis, check_axes
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.layout import broadcast_shape
-from xferlib.kernels.reduction_calls import Axis, check_axes
-from xferlib.kernels.reduction_ir import Premap, ReductionSpec
-from xferlib.kernels.reduction_spec import ReductionDefinition
+from xferlib.kernels.frontends.definitions import Kind, Specialization
+from xferlib.kernels.frontends.reduction_definition import ReductionDefinition
+from xferlib.kernels.ir.layout import broadcast_shape
+from xferlib.kernels.ir.reduction import Premap, ReductionSpec
 
 if TYPE_CHECKING:
-    from xferlib._backend import Backend
-    from xferlib._device import Device
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
 
 
 class _Mapping:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import autograd, lower, lower_complex
-from xferlib.kernels.definitions import Kind
-from xferlib.kernels.ir import (
+from xferlib.kernels import autograd
+from xferlib.kernels.calls.reduction_calls import Axis
+from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.ir import lower, lower_complex
+from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT16,
     FLOAT32,
@@ -30,9 +32,8 @@ from xferlib.kernels.ir import (
     is_float,
     part_dtype,
 )
+from xferlib.kernels.ir.reduction import ReductionSpec, build
 from xferlib.kernels.reduction import ReductionKernel
-from xferlib.kernels.reduction_calls import Axis
-from xferlib.kernels.reduction_ir import ReductionSpec, build
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "norm", "prod", "sum", "var"]
 

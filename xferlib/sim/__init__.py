@@ -4,13 +4,13 @@
 (``XFERLIB_SIM``); the blocks here narrow that to a part of a program, strike it with faults, and time it.
 """
 
-from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
 from xferlib.sim.control import check, faults, reads, timeline, writes
-from xferlib.sim.injection import Fault, Plan, Point
-from xferlib.sim.lanes import Slice, Timeline
-from xferlib.sim.profile import H200, LAPTOP, Lane, Profile
-from xferlib.sim.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
-from xferlib.sim.schedules import explore
+from xferlib.sim.detect.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
+from xferlib.sim.machine.injection import Fault, Plan, Point
+from xferlib.sim.machine.schedules import explore
+from xferlib.sim.timing.lanes import Slice, Timeline
+from xferlib.sim.timing.profile import H200, LAPTOP, Lane, Profile
 
 __all__ = [
     "H200",

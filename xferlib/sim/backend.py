@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _handover, _hostmem, _staging_hooks
-from xferlib._array import Array, ArrayInfo, c_strides
-from xferlib._backend import Backend
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device, DeviceProperties
-from xferlib._raw import OperationListener, RawEvent, RawKernel, RawStream
+from xferlib._core import staging_hooks
+from xferlib._core.array import Array, ArrayInfo, c_strides
+from xferlib._core.backend import Backend
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
+from xferlib._memory import host
+from xferlib._runtime import happens_before
 from xferlib.errors import StreamError
-from xferlib.sim import copying, current, kernels, memory, operators
-from xferlib.sim.arrays import SimArray
-from xferlib.sim.injection import Point
-from xferlib.sim.machine import Machine
-from xferlib.sim.settings import Settings
-from xferlib.sim.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
+from xferlib.sim import copying
+from xferlib.sim.arrays import kernels, operators
+from xferlib.sim.arrays.array import SimArray
+from xferlib.sim.machine import current
+from xferlib.sim.machine.injection import Point
+from xferlib.sim.machine.machine import Machine
+from xferlib.sim.machine.settings import Settings
+from xferlib.sim.model import memory
+from xferlib.sim.model.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
 
 if TYPE_CHECKING:
-    from xferlib.kernels.backend_engine import BackendEngine
+    from xferlib.kernels.calls.backend_engine import BackendEngine
 
 
 class SimPinned:
@@ -56,7 +61,7 @@ class SimBackend(Backend):
     """Simulated devices: separate memory, real streams, and a detector that watches."""
 
     name = "sim"
-    array_types = ("xferlib.sim.arrays.SimArray",)
+    array_types = ("xferlib.sim.arrays.array.SimArray",)
     pinned_domain = "sim"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
@@ -69,14 +74,14 @@ class SimBackend(Backend):
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
-        _handover.listener = _staging_hooks.listener = self.machine.hosts
+        happens_before.listener = staging_hooks.listener = self.machine.hosts
         current.install(self)
         operators.install()
 
     # --- devices
 
     def namespace(self) -> ModuleType:
-        from xferlib.sim import namespace
+        from xferlib.sim.arrays import namespace
 
         return namespace
 
@@ -143,7 +148,7 @@ class SimBackend(Backend):
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
         self.machine.pass_point(Point.PINNED)
-        self.machine.track_host(_hostmem.bytes_over(pointer, nbytes, None))
+        self.machine.track_host(host.bytes_over(pointer, nbytes, None))
 
     def pinned_unregister(self, pointer: int) -> None:
         self.machine.lifetimes.release_host(pointer)

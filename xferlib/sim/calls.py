@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.backend_engine import BackendEngine
-from xferlib.kernels.prepared import HostCall
-from xferlib.sim import current, kernels
-from xferlib.sim.arrays import SimArray
-from xferlib.sim.blocks import Block
-from xferlib.sim.streams import SimStream
+from xferlib.kernels.calls.backend_engine import BackendEngine
+from xferlib.kernels.calls.prepared import HostCall
+from xferlib.sim.arrays import kernels
+from xferlib.sim.arrays.array import SimArray
+from xferlib.sim.machine import current
+from xferlib.sim.model.blocks import Block
+from xferlib.sim.model.streams import SimStream
 
 
 class Borrowed:

@@ -6,17 +6,17 @@ import random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from xferlib import _pending
-from xferlib.sim import schedules
-from xferlib.sim.current import machine
-from xferlib.sim.detector import Detector, Mode
-from xferlib.sim.guard import PageGuard
-from xferlib.sim.injection import Fault, Plan
-from xferlib.sim.lanes import Timeline
-from xferlib.sim.profile import PROFILES, Profile
+from xferlib._core import pending
+from xferlib.sim.detect.detector import Detector, Mode
+from xferlib.sim.machine import schedules
+from xferlib.sim.machine.current import machine
+from xferlib.sim.machine.guard import PageGuard
+from xferlib.sim.machine.injection import Fault, Plan
+from xferlib.sim.timing.lanes import Timeline
+from xferlib.sim.timing.profile import PROFILES, Profile
 
 if TYPE_CHECKING:
-    from xferlib.sim.reports import Race
+    from xferlib.sim.detect.reports import Race
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
@@ -52,7 +52,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
 
     def __enter__(self) -> Self:
         simulated = machine()
-        _pending.settle_all()  # a block is about its own operations
+        pending.settle_all()  # a block is about its own operations
         simulated.waits.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
@@ -70,7 +70,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     ) -> None:
         simulated = machine()
         try:
-            _pending.settle_all()
+            pending.settle_all()
             if error is None:
                 simulated.settle()
                 simulated.waits.quiesce()
@@ -108,14 +108,14 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
 
     def __enter__(self) -> Plan:
         simulated = machine()
-        _pending.settle_all()
+        pending.settle_all()
         self._before = simulated.faults.plan
         simulated.faults.plan = self._plan
         return self._plan
 
     def __exit__(self, *exc_info: object) -> None:
         simulated = machine()
-        _pending.settle_all()
+        pending.settle_all()
         simulated.faults.plan = self._before
         simulated.faults.lost.clear()
 

@@ -1,4 +1,4 @@
-"""Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._devicecopy`."""
+"""Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.relayout`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from xferlib.errors import UnsupportedError
-from xferlib.sim import addresses, blocks
-from xferlib.sim.blocks import Span
-from xferlib.sim.profile import Lane
+from xferlib.sim.machine import addresses
+from xferlib.sim.model import blocks
+from xferlib.sim.model.blocks import Span
+from xferlib.sim.timing.profile import Lane
 
 if TYPE_CHECKING:
-    from xferlib.sim.machine import Machine
-    from xferlib.sim.streams import SimStream
+    from xferlib.sim.machine.machine import Machine
+    from xferlib.sim.model.streams import SimStream
 
 
 def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -> None:
@@ -64,7 +65,7 @@ class Compiled(NamedTuple):
 
 
 class CopyKernel(NamedTuple):
-    """A kernel of `xferlib._devicecopy`."""
+    """A kernel of `xferlib._transfer.relayout`."""
 
     name: str
     itemsize: int

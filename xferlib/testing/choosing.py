@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _defaults, _registry
+from xferlib._core import defaults, registry
 from xferlib.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
@@ -64,7 +64,7 @@ class Choosing(Harness):
         assert xl.get_backend() is before
 
     def test_a_plain_choice_holds_for_the_process_and_a_scope_for_its_thread(self) -> None:
-        before = _defaults._process_choice
+        before = defaults._process_choice
         seen: dict[str, str] = {}
 
         def look(when: str) -> None:
@@ -80,7 +80,7 @@ class Choosing(Harness):
             xl.use_backend(self.backend)
             look("after a plain call")
         finally:
-            _defaults._process_choice = before
+            defaults._process_choice = before
         assert seen == {"in a scope": "numpy", "after a plain call": self.backend}
 
     def test_a_device_is_one_object_however_it_is_named(self) -> None:
@@ -110,7 +110,7 @@ class Choosing(Harness):
 
     def test_every_device_of_the_backend_holds_arrays(self) -> None:
         source = np.arange(1000.0)
-        for device in _registry.get(self.backend).devices():
+        for device in registry.get(self.backend).devices():
             d = xl.to_device(source, device=device)
             assert xl.device_of(d) is device
             assert_same_bits(xl.to_host(d), source)
@@ -144,7 +144,7 @@ class Choosing(Harness):
         if self.backend != "numpy":
             with pytest.raises(MixedBackendsError, match="backend="):
                 xl.to_device(np.ones(3), backend="numpy", out=out)
-        others = [each for each in _registry.get(self.backend).devices() if each is not self.place]
+        others = [each for each in registry.get(self.backend).devices() if each is not self.place]
         for other in others:
             with pytest.raises(MixedDevicesError, match="but out is on"):
                 xl.to_device(np.ones(3), device=other, out=out)

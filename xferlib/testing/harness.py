@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 import xferlib as xl
-from xferlib import _pieces, _plan, _registry
-from xferlib._backend import Backend
-from xferlib._plan import Path
+from xferlib._core import registry
+from xferlib._core.backend import Backend
+from xferlib._transfer import partition, plan
+from xferlib._transfer.plan import Path
 
 HostArray = np.ndarray[Any, Any]
 
@@ -25,20 +26,20 @@ def forced(path: Path | None, *, chunk_nbytes: int | None = None) -> Iterator[No
     """Make transfers of this thread take ``path`` where the array allows it, in chunks of that size.
 
     Args:
-        path: A path of `xferlib._plan.Path`; None: the library's own choice.
+        path: A path of `xferlib._transfer.plan.Path`; None: the library's own choice.
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
     """
-    _pieces.chunk_nbytes = _chunk_nbytes
-    tokens = _plan._forced.set(path), _chunk.set(chunk_nbytes)
+    partition.chunk_nbytes = _chunk_nbytes
+    tokens = plan._forced.set(path), _chunk.set(chunk_nbytes)
     try:
         yield
     finally:
-        _plan._forced.reset(tokens[0])
+        plan._forced.reset(tokens[0])
         _chunk.reset(tokens[1])
 
 
 _chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None)
-_chunk_nbytes_of_the_library = _pieces.chunk_nbytes
+_chunk_nbytes_of_the_library = partition.chunk_nbytes
 
 
 def _chunk_nbytes(nbytes: int) -> int:
@@ -70,7 +71,7 @@ class Harness:
     @property
     def raw(self) -> Backend:
         """The part of the backend that serves the device."""
-        return _registry.get(self.backend).at(self.place)
+        return registry.get(self.backend).at(self.place)
 
     @property
     def is_async(self) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _pinned
-from xferlib._pinned import PinnedPool
+from xferlib._memory import pinned as _pinned
+from xferlib._memory.pinned import PinnedPool
 from xferlib.errors import LayoutError, PinnedMemoryError
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits

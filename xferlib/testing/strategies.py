@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from xferlib import _array
+from xferlib._core import array as _array
 
 HostArray = np.ndarray[Any, Any]
 

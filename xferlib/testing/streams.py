@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _registry
+from xferlib._core import registry
 from xferlib.errors import StreamError
 from xferlib.testing.asserts import assert_same_bits, scribble
 from xferlib.testing.harness import Harness
@@ -287,7 +287,7 @@ class Streams(Harness):
         assert_same_bits(self.down(out), np.zeros(3))
 
     def _another_device(self) -> xl.Device:
-        here = [each for each in _registry.get(self.backend).devices() if each is not self.place]
+        here = [each for each in registry.get(self.backend).devices() if each is not self.place]
         if not here and self.backend == "numpy":
             pytest.skip("numpy has one device, and no other backend is needed to run this suite")
         return here[0] if here else xl.Device("numpy:cpu")

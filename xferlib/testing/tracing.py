@@ -14,8 +14,8 @@ import pytest
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _pending, _recording
-from xferlib._plan import Path
+from xferlib._core import observe, pending
+from xferlib._transfer.plan import Path
 from xferlib.testing.asserts import assert_same_bits
 from xferlib.testing.harness import Harness, forced
 from xferlib.testing.strategies import bits_of
@@ -36,7 +36,7 @@ class Tracing(Harness):
     @contextmanager
     def traced(self) -> Iterator[xl.trace]:
         """A trace of a block, at whose beginning and end nothing is in flight."""
-        _pending.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
+        pending.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
         with xl.trace() as t:
             yield t
             self.settle()
@@ -165,11 +165,11 @@ class Tracing(Harness):
             self.up(bits_of(1000, np.uint8, seed=0))
         self.up(bits_of(1000, np.uint8, seed=0))
         self.settle()
-        assert _recording.active is None
+        assert observe.active is None
         assert t.nbytes["h2d"] == 1000
 
     def test_an_exception_leaves_what_was_recorded_before_it(self) -> None:
-        _pending.settle_all()
+        pending.settle_all()
         t = xl.trace()
 
         def stop() -> None:
@@ -180,7 +180,7 @@ class Tracing(Harness):
         with pytest.raises(InterruptedError):
             stop()
         assert t.nbytes["h2d"] == 1000
-        assert _recording.active is None
+        assert observe.active is None
 
     def test_more_operations_than_there_are_events(self) -> None:
         """Events are used again; what they told is not lost."""

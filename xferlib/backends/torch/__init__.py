@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from xferlib._backend import Backend
+from xferlib._core.backend import Backend
 from xferlib.backends.torch.cpu import TorchCpu
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from xferlib import _immortal
-from xferlib._array import Array, ArrayInfo
-from xferlib._backend import Backend
-from xferlib._capabilities import Capabilities
-from xferlib._device import Device
-from xferlib._raw import RawStream
-from xferlib.backends._cuda import CudaBackend
-from xferlib.backends._cuda_errors import refuse_fork
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.backend import Backend
+from xferlib._core.capabilities import Capabilities
+from xferlib._core.device import Device
+from xferlib._core.raw import RawStream
+from xferlib._runtime import leak
+from xferlib.backends.cuda.backend import CudaBackend
+from xferlib.backends.cuda.errors import refuse_fork
 from xferlib.backends.torch import autograd, tensors
 from xferlib.backends.torch.cpu import TorchCpu
 
@@ -38,7 +38,7 @@ def _hold() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=lambda: _immortal.keep(_held))
+    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=lambda: leak.keep(_held))
 
 
 class TorchCuda(CudaBackend):

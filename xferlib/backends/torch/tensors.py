@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from xferlib._array import ArrayInfo
-from xferlib._device import Device
+from xferlib._core.array import ArrayInfo
+from xferlib._core.device import Device
 from xferlib.backends.torch import autograd
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
 

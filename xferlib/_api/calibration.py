@@ -1,0 +1,152 @@
+"""How fast this machine moves data: measured on request, kept on disk, one entry a device and core count."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xferlib._api import creation, transfers
+from xferlib._core import device as _device
+from xferlib._core import devices, registry
+from xferlib._runtime import config, thread_budget
+
+_NBYTES = 64 << 20
+_REPEATS = 5
+_SOURCES = 4
+"""Arrays in turn, which no processor's cache holds together: a program's data come from memory, too."""
+_KERNELS = 8
+_WARM_S = 0.3
+"""An idle GPU runs at a fraction of its clocks; after this long it does no more."""
+_FILE = "calibration.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Speeds in 1e9 bytes a second, and the time of the smallest copy.
+
+    ``memory_gb_per_s`` is that of device memory, read and written by a kernel; 0 where xferlib makes no kernels.
+    """
+
+    pinned_up_gb_per_s: float
+    pinned_down_gb_per_s: float
+    staged_up_gb_per_s: float
+    staged_down_gb_per_s: float
+    latency_up_us: float
+    latency_down_us: float
+    memory_gb_per_s: float = 0.0
+
+    def expected_s(self, nbytes: int, path: str, *, is_upload: bool) -> float:
+        """Seconds that a copy of ``nbytes`` over ``path`` should take."""
+        direction = "up" if is_upload else "down"
+        kind = "pinned" if path == "pinned" else "staged"
+        speed: float = getattr(self, f"{kind}_{direction}_gb_per_s")
+        latency: float = getattr(self, f"latency_{direction}_us")
+        return latency * 1e-6 + nbytes / (speed * 1e9)
+
+
+def calibrate(device: Any = None) -> Calibration:
+    """Measure a device's link and memory, in about a second, and keep the result for `explain`.
+
+    Args:
+        device: An accelerator; the current device if omitted.
+    """
+    place = devices.get_device(device)
+    source = np.random.default_rng(0).integers(0, 256, _NBYTES, dtype=np.uint8)
+    pinned = creation.pinned_array(source, backend=place.backend)
+    target = creation.empty(_NBYTES, np.uint8, device=place)
+    memory = itertools.cycle([source + number for number in range(_SOURCES)])
+    tiny, tiny_target = source[:64], creation.empty(64, np.uint8, device=place)
+
+    def seconds(copy: Any) -> float:
+        times = []
+        for _ in range(_REPEATS + 1):
+            start = time.perf_counter()
+            copy()
+            place.synchronize()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times[1:])
+
+    def speed(copy: Any) -> float:
+        return _NBYTES / seconds(copy) / 1e9
+
+    device_memory = _memory_gb_per_s(place, seconds)
+    found = Calibration(
+        pinned_up_gb_per_s=speed(lambda: transfers.to_device(pinned, out=target)),
+        pinned_down_gb_per_s=speed(lambda: transfers.to_host(target, out=pinned)),
+        staged_up_gb_per_s=speed(lambda: transfers.to_device(next(memory), out=target)),
+        staged_down_gb_per_s=speed(lambda: transfers.to_host(target, out=next(memory))),
+        latency_up_us=seconds(lambda: transfers.to_device(tiny, out=tiny_target)) * 1e6,
+        latency_down_us=seconds(lambda: transfers.to_host(tiny_target)) * 1e6,
+        memory_gb_per_s=device_memory,
+    )
+    _save(_key(place), found)
+    return found
+
+
+def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None]], float]) -> float:
+    """What a kernel reads and writes a second; measured first, for it warms the device up."""
+    if not registry.get(place.backend).at(place).capabilities.kernels:
+        return 0.0
+    from xferlib.kernels import elementwise
+
+    halved = elementwise("float32 x", "float32 y", "y = x * 0.5f", name="calibrate")
+    array = creation.zeros(_NBYTES // 4, np.float32, device=place)
+
+    def kernels() -> None:
+        for _ in range(_KERNELS):
+            halved(array, array)
+
+    warm_from = time.perf_counter()
+    while time.perf_counter() - warm_from < _WARM_S:
+        kernels()
+        place.synchronize()
+    return 2 * _KERNELS * _NBYTES / seconds(kernels) / 1e9
+
+
+def known(device: _device.Device) -> Calibration | None:
+    """The calibration kept for a device; None if there is none."""
+    entry = _read().get(_key(device))
+    names = {each.name for each in fields(Calibration)}
+    if not isinstance(entry, dict) or set(entry) != names:
+        return None
+    return Calibration(**{name: float(entry[name]) for name in names})
+
+
+def _key(device: _device.Device) -> str:
+    return f"{device.properties.name} | {device.kind} {device.index} | {thread_budget.usable_cores()} cores"
+
+
+def _path() -> Path:
+    return Path(config.get().cache_dir).expanduser() / _FILE
+
+
+def _read() -> dict[str, Any]:
+    try:
+        entries = json.loads(_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def _save(key: str, found: Calibration) -> None:
+    """Replace the file in one step, so that no reader sees half of it; a cache that cannot be written is none."""
+    path = _path()
+    entries = {**_read(), key: asdict(found)}
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_FILE)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(entries, file, indent=1)
+        os.replace(name, path)
+    except OSError:
+        return

@@ -1,0 +1,197 @@
+"""Making arrays: on devices, and in pinned memory; and giving kept memory back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._core import array as _array
+from xferlib._core import convert, defaults, devices, registry
+from xferlib._core.array import Array
+from xferlib._memory import host, pinned, registration, staging
+from xferlib._transfer import routes
+from xferlib.errors import LayoutError, UnsupportedArrayError, shown
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.layout import HostArray
+
+Shape = int | Sequence[int]
+_MOST_DIMENSIONS = 64
+_MOST_ELEMENTS = (1 << 63) // 16 - 1
+"""NumPy's limits, at 16 bytes an element."""
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    try:
+        extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
+    except Exception:  # a foreign object may raise anything; it is no shape
+        raise LayoutError(f"shape={shown(shape)} is no shape; give an int or a sequence of ints") from None
+    if any(extent < 0 for extent in extents):
+        raise LayoutError(f"shape={shown(extents)} has a negative extent; extents are 0 or more")
+    if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
+        raise LayoutError(
+            f"shape={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
+            "and no more bytes than can be addressed"
+        )
+    return extents
+
+
+def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+    """An uninitialised C-contiguous array on a device, from the library's memory pool.
+
+    Args:
+        shape: An int or a sequence of ints.
+        dtype: A supported dtype.
+        device: The device; the current one if omitted.
+
+    Raises:
+        LayoutError: ``shape`` is no shape.
+        DeviceMemoryError: The device has too little memory.
+    """
+    place = devices.resolve(device)
+    backend = registry.get(place.backend).at(place)
+    backend.attach(place)
+    return backend.empty(
+        shape_of(shape), _array.check_dtype(dtype, what="dtype"), device=place, stream=backend.stream_current(place)
+    )
+
+
+def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
+    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
+    value = _array.as_host_array(fill_value, what="fill_value")
+    wanted = transfers.wanted_dtype(dtype, value.dtype)
+    convert.check_conversion(value.dtype, wanted)
+    if value.ndim:
+        raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")
+    array = empty(shape, wanted, device=device)
+    owner = registry.backend_of(array)
+    assert owner is not None
+    place = owner.view(array).device
+    if place.kind == "cpu":
+        convert.copy_into(owner.host_view(array), np.broadcast_to(value, owner.host_view(array).shape))
+    else:
+        routes.fill(array, value, owner.at(place))
+    return array
+
+
+def zeros(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+    """An array of zeros. Arguments as for `empty`."""
+    return full(shape, 0, dtype, device=device)
+
+
+def ones(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+    """An array of ones. Arguments as for `empty`."""
+    return full(shape, 1, dtype, device=device)
+
+
+def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]:
+    backend = registry.backend_of(x)
+    if backend is None:
+        raise UnsupportedArrayError(f"{type(x).__name__} is not an array of any backend; pass an array")
+    info = backend.view(x)
+    return info.shape, info.dtype if dtype is None else dtype, info.device if device is None else device
+
+
+def empty_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+    """An uninitialised array with the shape, dtype and device of another."""
+    shape, dtype, device = _like(x, dtype, device)
+    return empty(shape, dtype, device=device)
+
+
+def zeros_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+    """Zeros with the shape, dtype and device of another array."""
+    shape, dtype, device = _like(x, dtype, device)
+    return zeros(shape, dtype, device=device)
+
+
+def ones_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+    """Ones with the shape, dtype and device of another array."""
+    shape, dtype, device = _like(x, dtype, device)
+    return ones(shape, dtype, device=device)
+
+
+def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
+    """One value with the shape, dtype and device of another array."""
+    shape, dtype, device = _like(x, dtype, device)
+    return full(shape, fill_value, dtype, device=device)
+
+
+# --- pinned memory
+
+
+def _pinning_backend(backend: str | None) -> Backend:
+    chosen = registry.get(backend) if backend is not None else defaults.default_backend()
+    place = devices.current_device(chosen)
+    chosen = chosen.at(place)
+    chosen.attach(place)
+    return chosen
+
+
+def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
+    """An uninitialised NumPy array in page-locked memory, from a pool.
+
+    Copies from and to it run at the speed of the link, and asynchronously. On a CPU backend it is
+    ordinary memory.
+
+    Args:
+        shape: An int or a sequence of ints.
+        dtype: A supported dtype.
+        backend: The backend that will copy it; the default one if omitted.
+
+    Raises:
+        PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
+    """
+    chosen = _pinning_backend(backend)
+    return pinned.pool_of(chosen).empty(shape_of(shape), _array.check_dtype(dtype, what="dtype"))
+
+
+def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
+    """Zeros in page-locked memory. Arguments as for `pinned_empty`."""
+    array = pinned_empty(shape, dtype, backend=backend)
+    array.fill(0)
+    return array
+
+
+def pinned_empty_like(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
+    """An uninitialised pinned array with the shape and dtype of any array."""
+    owner = registry.backend_of(x)
+    like = owner.view(x) if owner is not None else _array.as_host_array(x)
+    return pinned_empty(like.shape, like.dtype if dtype is None else dtype, backend=backend)
+
+
+def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
+    """A pinned copy of any array: same shape, dtype and contents, C-contiguous."""
+    owner = registry.backend_of(x)
+    source = x if owner is not None else _array.as_host_array(x)
+    out = pinned_empty_like(source, dtype, backend=backend)
+    return transfers.to_host(source, dtype=out.dtype, out=out)
+
+
+def pin(array: HostArray, *, backend: str | None = None) -> registration.pin:
+    """Page-lock an existing array in place: ``with pin(x): ...``; see `_memory.registration.pin` for the cost."""
+    return registration.pin(array, _pinning_backend(backend))
+
+
+def pinned_pool(backend: str | None = None) -> pinned.PinnedPool:
+    """The pool of page-locked memory: ``stats()``, ``trim()``, ``max_bytes``, ``when_full``."""
+    return pinned.pool_of(_pinning_backend(backend))
+
+
+def trim() -> int:
+    """Give back all memory that xferlib keeps for speed: pinned blocks, staging chunks, recycled results.
+
+    Returns:
+        Bytes given back to the system.
+    """
+    pooled = sum(pool.trim() for pool in pinned.pools())
+    return pooled + staging.trim() + host.host_cache.trim()
+
+
+def synchronize(device: Any = None) -> None:
+    """Block until all work on a device is done; the current device if omitted."""
+    devices.get_device(device).synchronize()

@@ -1,0 +1,121 @@
+"""Why a transfer is or is not asynchronous, and what it will cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xferlib._api import calibration as _calibration
+from xferlib._api import transfers
+from xferlib._core import array, registry
+from xferlib._core.device import Device
+from xferlib._memory import staging
+from xferlib._transfer import plan
+from xferlib._transfer.plan import Path
+
+_REASONS = {
+    Path.EMPTY: "there is nothing to copy",
+    Path.SMALL: "up to 64 KiB is copied at once into pinned memory: the source is free when the call returns",
+    Path.PINNED: "the memory is page-locked: the device reads it by itself while the host goes on",
+    Path.STAGED: "the memory is pageable, or its layout or dtype differs: threads gather it into pinned chunks",
+    Path.PERMUTED: "the array is dense in another axis order: it is sent as it lies and put in C order on the device",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What a transfer does. Printing it gives the sentences.
+
+    Attributes:
+        direction: ``"to device"`` or ``"to host"``.
+        path: ``"pinned"``, ``"staged"``, ``"small"``, ``"permuted"``, ``"host"`` or ``"empty"``.
+        is_async: Whether ``to_device(x, stream=s)`` or ``to_host(x, stream=s)`` returns before the copy is done.
+        nbytes: Bytes that cross the link.
+        expected_ms: From this machine's calibration; None before `xferlib.calibrate`.
+        reason: Why this path.
+        advice: What would make it faster or asynchronous; empty if nothing would.
+    """
+
+    direction: str
+    path: str
+    is_async: bool
+    nbytes: int
+    expected_ms: float | None
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        cost = "unknown: run xferlib.calibrate()" if self.expected_ms is None else f"{self.expected_ms:.3g} ms"
+        lines = [
+            f"{self.direction}: {self.nbytes} bytes, path {self.path!r}, expected time {cost}",
+            f"{'asynchronous' if self.is_async else 'not asynchronous'}: {self.reason}",
+        ]
+        return "\n".join([*lines, f"advice: {self.advice}"] if self.advice else lines)
+
+
+def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: Any = None) -> Explanation:
+    """Say which path a transfer takes, whether it is asynchronous and why, and what it should cost.
+
+    Nothing is copied. A host array is explained as `to_device` would send it, a device array as
+    `to_host` would bring it into a new array.
+
+    Args:
+        x: A host or device array.
+        backend, device, dtype: As for `to_device`.
+    """
+    owner = registry.backend_of(x)
+    if owner is not None and owner.view(x).device.kind != "cpu":
+        return _download(x, owner)
+    host = owner.host_view(x) if owner is not None else array.as_host_array(x)
+    target, place, *_ = transfers.target_of(backend, device, None, None)
+    wanted = array.check_dtype(host.dtype if dtype is None else dtype)
+    if place.kind == "cpu":
+        return Explanation(
+            direction="to device", path="host", is_async=False, nbytes=host.nbytes, expected_ms=None, advice="",
+            reason=f"{place} is a CPU: the array is copied in host memory",
+        )  # fmt: skip
+    target.attach(place)
+    found = plan.plan(host, wanted, target, may_permute=True)
+    is_pinned = found.path is Path.PINNED
+    return Explanation(
+        direction="to device",
+        path=found.path.value,
+        is_async=is_pinned,
+        nbytes=host.size * min(wanted.itemsize, host.dtype.itemsize),
+        expected_ms=_expected_ms(place, host.size * wanted.itemsize, found.path, is_upload=True),
+        reason=_REASONS[found.path],
+        advice=_advice(host, wanted, found.path),
+    )
+
+
+def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], path: Path) -> str:
+    if path not in (Path.STAGED, Path.PERMUTED):
+        return ""
+    if host.dtype != wanted or not host.flags.c_contiguous:
+        return "if it is sent often, keep pinned_array(x, dtype); to_device_async(x) returns at once as it is"
+    return "allocate it with pinned_empty(), or use to_device_async(x), which returns at once"
+
+
+def _download(x: Any, owner: Any) -> Explanation:
+    info = owner.view(x)
+    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= staging.SMALL_NBYTES else Path.STAGED
+    return Explanation(
+        direction="to host",
+        path=path.value,
+        is_async=False,
+        nbytes=info.nbytes,
+        expected_ms=_expected_ms(info.device, info.nbytes, path, is_upload=False),
+        reason="to_host returns complete data; threads empty the pinned chunks that the device fills",
+        advice=""
+        if path is Path.EMPTY
+        else "to_host_async(x) returns at once; out=pinned_empty(...) skips the staging",
+    )
+
+
+def _expected_ms(place: Device, nbytes: int, path: Path, *, is_upload: bool) -> float | None:
+    calibration = _calibration.known(place)
+    if calibration is None or not nbytes:
+        return None
+    return calibration.expected_s(nbytes, path.value, is_upload=is_upload) * 1e3

@@ -1,0 +1,1 @@
+"""The ``xferlib`` command, a module a subcommand."""

@@ -1,0 +1,109 @@
+"""Tables, progress and pictures of benchmarks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from xferlib._cli.bench.transfer_result import Result, size_text
+
+_COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda": "#5b6c9d", "numpy": "#777777"}
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, where somebody is watching."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+
+    def report(text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{what}: {text}")
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        sys.stderr.write("\r\x1b[K")
+
+
+def transfer_table(results: list[Result], machine: dict[str, Any], absent: dict[str, str]) -> None:
+    """Print GB/s of every case and library, microseconds where that says more, and the ratio to the best peer."""
+    libraries = list(dict.fromkeys(name for result in results for name in result.seconds))
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    for name, reason in absent.items():
+        print(f"{name}: absent ({reason})")
+    header = ["case", "size", *libraries, "xferlib / best peer", "first transfer"]
+    rows = [_row(result, libraries) for result in results]
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    previous = ""
+    for row in [header, *rows]:
+        shown = ["" if row[0] == previous else row[0], *row[1:]]
+        numbers = (cell.rjust(width) for cell, width in zip(shown[1:], widths[1:], strict=True))
+        cells = [shown[0].ljust(widths[0]), *numbers]
+        print("  ".join(cells).rstrip())
+        previous = row[0]
+
+
+def _row(result: Result, libraries: list[str]) -> list[str]:
+    def cell(name: str) -> str:
+        if name not in result.seconds:
+            return "-"
+        if result.nbytes < 1 << 18:
+            return f"{result.seconds[name] * 1e6:.1f} us"
+        return f"{result.gb_per_s(name):.2f} GB/s"
+
+    subject = next(name for name in result.seconds if name.startswith("xferlib"))
+
+    def ratio(seconds: dict[str, float]) -> str:
+        peers = [value for name, value in seconds.items() if name != subject]
+        return f"{min(peers) / seconds[subject]:.2f}" if peers else "-"
+
+    ratios = [ratio(result.seconds), ratio(result.first_seconds)]
+    return [result.case, size_text(result.nbytes), *(cell(name) for name in libraries), *ratios]
+
+
+def transfer_plot(results: list[Result], machine: dict[str, Any], path: Path) -> None:
+    """GB/s against size, one panel a kind of transfer, log axes, the link as a line."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    cases = list(dict.fromkeys(result.case for result in results))
+    curves = [case for case in cases if sum(result.case == case for result in results) > 2]
+    pinned = [result for result in results if "pinned" in result.case]
+    link = max((result.gb_per_s(name) for result in pinned for name in result.seconds), default=None)
+    columns = 2
+    lines = -(-len(curves) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(11, 3.4 * lines), sharex=True, sharey=True, squeeze=False)
+    for axis, case in zip(axes.flat, curves, strict=False):
+        members = [result for result in results if result.case == case]
+        for name in dict.fromkeys(name for result in members for name in result.seconds):
+            points = [(result.nbytes, result.gb_per_s(name)) for result in members if name in result.seconds]
+            is_subject = name.startswith("xferlib")
+            axis.plot(
+                *zip(*points, strict=True), label=name, color=_COLOURS.get(name.split(" ")[0]),
+                marker="o", markersize=3,
+                linewidth=2.2 if is_subject else 1.2, zorder=3 if is_subject else 2,
+            )  # fmt: skip
+        if link is not None:
+            axis.axhline(link, color="#222222", linewidth=0.8, linestyle="--")
+            axis.annotate(f"link {link:.1f} GB/s", (members[0].nbytes, link), fontsize=8, va="bottom")
+        axis.set(xscale="log", yscale="log", title=case)
+        axis.set_xscale("log", base=2)
+        axis.grid(visible=True, which="major", linewidth=0.3)
+    ticks = [1 << power for power in range(10, 31, 4)]
+    for axis in axes[-1]:
+        axis.set_xticks(ticks, [size_text(tick) for tick in ticks])
+        axis.set_xlabel("bytes")
+    for row in axes:
+        row[0].set_ylabel("GB/s")
+    axes[0][0].legend(fontsize=8)
+    figure.suptitle(f"{machine['device']}, {machine['cores']} cores: transfers", fontsize=12)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

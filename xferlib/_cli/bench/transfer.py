@@ -1,0 +1,201 @@
+"""`xferlib bench transfer`: xferlib beside CuPy, PyTorch and PyCUDA, in one run, on the same data."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+from xferlib._cli.bench.transfer_peers import HostArray, Peer, Run, Xferlib, present
+from xferlib._cli.bench.transfer_result import Result, size_text
+
+_GIB = 1 << 30
+_SEED = 20260501
+_PARTS = 4
+
+
+Maker = Callable[[Peer], Run | None]
+
+
+def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int, Maker]]:
+    """Name, bytes, and what makes a library's run; built one by one, because each holds up to 1 GiB."""
+    rng = np.random.default_rng(_SEED)
+    big = rng.integers(0, 1 << 32, largest // 4, dtype=np.uint32).view(np.float32)
+    np.nan_to_num(big, copy=False, nan=1.0, posinf=2.0, neginf=-2.0)
+    out = np.zeros_like(big)
+    sizes = [size for size in (1 << power for power in range(10, 31, 2)) if size <= largest]
+    for case, kind in (
+        ("pageable to new device array", _up_new),
+        ("pageable to existing device array", _up_into),
+        ("device to new host array", _down_new),
+        ("device to existing host array", _down_into),
+    ):
+        for size in sizes:
+            yield case, size, _in_turn(kind, size, big, out)
+    if is_gpu:
+        yield (
+            "device to new host array, nothing recycled",
+            big.nbytes,
+            lambda peer: peer.down_unrecycled(big) if isinstance(peer, Xferlib) else peer.down_new(big),
+        )
+        pinned = xl.pinned_array(big, backend=backend)
+        for size in sizes:
+            yield "pinned to existing device array", size, _in_turn(_up_into, size, pinned, pinned)
+        for size in sizes:
+            yield "device to pinned host array", size, _in_turn(_down_into, size, big, pinned)
+        del pinned
+        xl.trim()
+    side = int((largest // 4) ** 0.5)
+    square = big[: side * side].reshape(side, side)
+    yield "transposed", square.nbytes, lambda peer: peer.up_new(square.T)
+    yield "every second row", square.nbytes // 2, lambda peer: peer.up_new(square[::2])
+    yield "every second column", square.nbytes // 2, lambda peer: peer.up_new(square[:, ::2])
+    wide = big[: largest // 8].astype(np.float64)
+    yield "float64 to float32, of source", wide.nbytes, lambda peer: peer.up_converted(wide, "float32")
+    leaves = [big[start : start + 1024].copy() for start in range(0, 1024 * min(1000, big.size // 1024), 1024)]
+    yield f"tree of {len(leaves)} arrays of 4 KiB", 4096 * len(leaves), lambda peer: peer.up_tree(leaves)
+    if is_gpu:
+        half = largest // 8
+        both = big[:half], out[:half]
+        yield (
+            "both ways at once, each way",
+            both[0].nbytes,
+            lambda peer: peer.both_ways(*both) if isinstance(peer, Xferlib) else None,
+        )
+
+
+def _in_turn(kind: Callable[[HostArray, HostArray], Maker], nbytes: int, source: HostArray, out: HostArray) -> Maker:
+    """Transfers of one part of ``source`` after the other: four of them, or one that no cache holds anyway."""
+    size = nbytes // 4
+    starts = range(0, min(_PARTS * size, source.size - size + 1), size)
+    makes = [kind(source[start : start + size], out[start : start + size]) for start in starts]
+
+    def make(peer: Peer) -> Run | None:
+        runs = [run for each in makes if (run := each(peer)) is not None]
+        turn = itertools.cycle(runs)
+
+        def next_run() -> Any:
+            return next(turn)()
+
+        return next_run if runs else None
+
+    return make
+
+
+def _up_new(source: HostArray, _: HostArray) -> Maker:
+    return lambda peer: peer.up_new(source)
+
+
+def _up_into(source: HostArray, _: HostArray) -> Maker:
+    return lambda peer: peer.up_into(source)
+
+
+def _down_new(source: HostArray, _: HostArray) -> Maker:
+    return lambda peer: peer.down_new(source)
+
+
+def _down_into(source: HostArray, out: HostArray) -> Maker:
+    return lambda peer: peer.down_into(source, out)
+
+
+def _measure(runs: dict[str, Run], nbytes: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Median seconds of each library, in a loop and for the first transfer after the others' turns.
+
+    In every round each library has one turn: a first run, a few uncounted ones, then the counted ones.
+    """
+    rounds, warm, inner = (2, 3, 4) if nbytes >= 64 << 20 else (5, 3, 5) if nbytes >= 1 << 20 else (7, 5, 30)
+    loops: dict[str, list[float]] = {name: [] for name in runs}
+    firsts: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            kept = None
+            for count in range(1 + warm + inner):
+                start = time.perf_counter()
+                kept = run()
+                elapsed = time.perf_counter() - start
+                if not count:
+                    firsts[name].append(elapsed)
+                elif count > warm:
+                    loops[name].append(elapsed)
+            del kept
+    return {k: statistics.median(v) for k, v in loops.items()}, {k: statistics.median(v) for k, v in firsts.items()}
+
+
+def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[list[Result], dict[str, str]]:
+    """Every case on every library here."""
+    peers, absent = present()
+    subject: Any = Xferlib(backend)
+    is_gpu = xl.get_device(backend).kind == "cuda"
+    results = []
+    for case, nbytes, make in _cases(largest, is_gpu, backend):
+        report(f"{case}, {size_text(nbytes)}")
+        runs = {peer.name: run for peer in (subject, *peers) if (run := make(peer)) is not None}
+        results.append(Result(case, nbytes, *_measure(runs, nbytes)))
+        del runs
+    return results, absent
+
+
+def machine(backend: str) -> dict[str, Any]:
+    """What figures are of."""
+    import importlib.metadata as metadata
+
+    versions = {}
+    for name in ("numpy", "torch", "pycuda", "cuda-core", "cuda-bindings"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    if "cupy" in sys.modules:
+        versions["cupy"] = sys.modules["cupy"].__version__
+    place = xl.get_device(backend)
+    from xferlib._runtime import thread_budget
+
+    return {
+        "device": place.properties.name,
+        "cores": thread_budget.usable_cores(),
+        "staging threads": thread_budget.crew().each_way,
+        "python": platform.python_version(),
+        "xferlib": xl.__version__,
+        **versions,
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print a table, write JSON and a picture."""
+    parser = argparse.ArgumentParser(prog="xferlib bench transfer", description=__doc__)
+    parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
+    parser.add_argument("--largest", default=None, help="largest transfer, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--plot", type=Path, help="draw GB/s against size to this file (needs matplotlib)")
+    parser.add_argument("--out", type=Path, help="a folder for transfer.json and transfer.png")
+    options = parser.parse_args(argv)
+    from xferlib._cli.bench import show
+    from xferlib._runtime import config
+
+    backend = options.backend or xl.get_backend().name
+    is_gpu = xl.get_device(backend).kind == "cuda"
+    largest = config.parse_nbytes(options.largest) if options.largest else _GIB if is_gpu else 64 << 20
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        options.json, options.plot = options.out / "transfer.json", options.out / "transfer.png"
+    with show.progress("measuring transfers") as report:
+        results, absent = measure(backend, largest, report)
+    here = machine(backend)
+    show.transfer_table(results, here, absent)
+    if options.json is not None:
+        figures = {"machine": here, "absent": absent, "results": [asdict(result) for result in results]}
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    if options.plot is not None:
+        show.transfer_plot(results, here, options.plot)
+    return 0

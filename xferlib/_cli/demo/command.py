@@ -1,0 +1,159 @@
+"""Which devices the demo runs on, and what it found on each."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._cli.demo import program, report
+from xferlib._cli.demo.row import Row
+from xferlib._cli.demo.timeline import LastEpoch, path_for
+from xferlib._core import devices, registry
+from xferlib._runtime import config as _config
+from xferlib._trace.trace import PICTURES
+from xferlib.errors import XferError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+
+REFERENCE = "numpy:cpu"
+
+
+def main(argv: list[str]) -> int:
+    """``xferlib demo``: 0 if every backend that can run did."""
+    options = _parser().parse_args(argv)
+    if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
+        report.require_matplotlib()
+    digits = program.load()
+    places = list(_places())
+    runnable = [place for place in places if not isinstance(place, Row)]
+    with report.Progress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
+        rows = list(_rows(digits, places, options, progress))
+    report.show(rows, epochs=options.epochs)
+    if options.json is not None:
+        report.write_json(options.json, rows, epochs=options.epochs, seed=options.seed)
+    if options.plot is not None:
+        report.write_plot(options.plot, rows)
+    return 1 if any(row.has_failed for row in rows) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xferlib demo",
+        description="Train a classifier on handwritten digits on every usable backend, or on the one that "
+        "XFERLIB_BACKEND or XFERLIB_DEVICE names.",
+    )
+    parser.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
+    parser.add_argument("--plot", type=_picture, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
+    parser.add_argument(
+        "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
+    )
+    parser.add_argument("--json", type=_file, metavar="FILE", help="write the table and the losses as JSON")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def _file(text: str) -> Path:
+    """A path that can be written to, known before the work is done."""
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {path.absolute().parent} must be a directory")
+    return path
+
+
+def _picture(text: str) -> Path:
+    path = _file(text)
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
+    return path
+
+
+def _timeline(text: str) -> Path:
+    path = _file(text)
+    if path.suffix not in (".json", *PICTURES):
+        raise argparse.ArgumentTypeError(f"{text!r} is no timeline: give a name that ends in .json, .png, .svg or .pdf")
+    return path
+
+
+def _places() -> Iterator[Device | Row]:
+    """The devices to run on, one of each kind a backend has, and a row for each backend without any."""
+    config = _config.get()
+    if config.device is not None:
+        yield devices.get_device()
+        return
+    if config.backend is not None:
+        yield from _places_of(registry.get(config.backend))
+        return
+    statuses = sorted(registry.available_backends().values(), key=lambda status: status.name != "numpy")
+    for status in statuses:  # the reference first
+        if status.is_available:
+            yield from _places_of(registry.get(status.name))
+        else:
+            yield Row(backend=status.name, reason=f"{status.reason}; {status.install}")
+
+
+def _places_of(backend: Backend) -> Iterator[Device | Row]:
+    if backend.capabilities.namespace:
+        yield from {device.kind: device for device in reversed(backend.devices())}.values()
+    else:
+        yield Row(backend=backend.name, reason=backend.capabilities.reason("namespace"))
+
+
+def _needs_reference(places: list[Device]) -> bool:
+    return all(str(place) != REFERENCE for place in places)
+
+
+def _rows(
+    digits: program.Program, places: list[Device | Row], options: argparse.Namespace, progress: report.Progress
+) -> Iterator[Row]:
+    runnable = [place for place in places if not isinstance(place, Row)]
+
+    def train(place: Device) -> program.Result:
+        progress.start(str(place))
+        file = path_for(options.trace, place, is_only=len(runnable) == 1) if place in runnable else None
+        with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {place}") as last:
+            return digits.train(place, options.epochs, options.seed, last.after_each(progress.advance))
+
+    reference: dict[str, Any] | None = None
+    if _needs_reference(runnable):
+        reference = train(devices.resolve(REFERENCE)).weights
+    for place in places:
+        if isinstance(place, Row):
+            yield place
+            continue
+        row, weights = _run(place, train, reference, digits.TRAIN)
+        if str(place) == REFERENCE:
+            reference = weights
+        yield row
+
+
+def _run(
+    place: Device, train: Callable[[Device], program.Result], reference: dict[str, Any] | None, images: int
+) -> tuple[Row, dict[str, Any] | None]:
+    row = Row(backend=place.backend, device=str(place), device_name=place.properties.name)
+    try:
+        result = train(place)
+    except Exception as error:  # one backend's failure must not hide the others' rows
+        row.has_failed = True
+        row.reason = str(error) if isinstance(error, XferError) else f"{type(error).__name__}: {error}"
+        return row, None
+    weights = result.weights
+    row.accuracy, row.nbytes, row.losses = result.accuracy, result.nbytes, result.losses
+    # The first epoch pays for the library's start: compiled kernels, memory pools, handles.
+    row.images_per_s = images / statistics.median(result.epoch_s[1:] or result.epoch_s)
+    if reference is not None:
+        row.difference = max(float(np.abs(weights[name] - reference[name]).max()) for name in weights)
+    return row, weights

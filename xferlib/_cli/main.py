@@ -1,0 +1,98 @@
+"""The ``xferlib`` command. Each subcommand's module is imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from xferlib.errors import XferError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class _Command(NamedTuple):
+    path: str
+    """``module:function``, called with the remaining arguments; returns the exit status."""
+    help: str
+
+
+_COMMANDS: dict[str, _Command] = {
+    "info": _Command("xferlib._cli.info:main", "backends, devices, configuration and versions"),
+    "demo": _Command("xferlib._cli.demo.command:main", "train on handwritten digits on every backend"),
+    "trace": _Command("xferlib._cli.trace:main", "run a script and draw what it copies and computes, and when"),
+    "bench transfer": _Command("xferlib._cli.bench.transfer:main", "GB/s of transfers, beside the other libraries"),
+    "bench overlap": _Command(
+        "xferlib._cli.bench.overlap:main", "loops with prefetch, and stream_map, beside the others"
+    ),
+    "bench kernels": _Command("xferlib._cli.bench.kernels:main", "speed of kernels, beside the other libraries"),
+    "cache info": _Command("xferlib._cli.cache:info", "where compiled kernels are kept, and how many"),
+    "cache clear": _Command("xferlib._cli.cache:clear", "delete the compiled kernels"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; an error of xferlib's is one line on standard error, and status 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        name, rest = _split(arguments)
+        status = _load(_COMMANDS[name].path)(rest)
+        sys.stdout.flush()
+    except XferError as error:
+        print(f"xferlib: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("xferlib: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `xferlib info | head`: Python would complain again when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _split(arguments: list[str]) -> tuple[str, list[str]]:
+    """The subcommand, of one word or two, and its own arguments."""
+    for words in (2, 1):
+        name = " ".join(arguments[:words])
+        if name in _COMMANDS:
+            return name, arguments[words:]
+    parser = _parser()
+    parser.parse_args(arguments[:1])  # answers --help and --version
+    word = arguments[0]
+    choices = [name for name in _COMMANDS if name.startswith(f"{word} ")] or list(_COMMANDS)
+    return parser.error(f"there is no command {' '.join(arguments[:2])!r}; the commands are {', '.join(choices)}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, _COMMANDS)) + 2
+    commands = "\n".join(f"  {name:{width}}{command.help}" for name, command in _COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="xferlib",
+        usage="xferlib [--version] command [arguments]",
+        description="Move arrays to accelerators, compute, and move them back.",
+        epilog=f"commands:\n{commands}\n\n`xferlib command --help` explains a command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version)
+    parser.add_argument("command", help="one of those below")
+    return parser
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from xferlib import __version__
+
+        print(f"xferlib {__version__}")
+        parser.exit()
+
+
+def _load(path: str) -> Callable[[list[str]], int]:
+    module, _, function = path.partition(":")
+    found: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
+    return found

@@ -1,0 +1,100 @@
+"""``xferlib trace``: run a script, and show what it copied and computed."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+from xferlib._trace.trace import PICTURES, checked_path, trace
+from xferlib.errors import ArgumentError
+
+
+def main(argv: list[str]) -> int:
+    """Run the script as Python would, then print a summary and write what was asked for.
+
+    Returns:
+        The script's exit status; 1 after an exception, whose traceback is shown.
+    """
+    options, arguments = _parsed(argv)
+    with trace(keep=options.keep) as t:
+        status = _run(options.script, arguments)
+    print(t.summary(), file=sys.stderr)
+    if options.json is not None:
+        t.write(options.json)
+    if options.plot is not None:
+        t.plot(options.plot, title=options.title if options.title is not None else options.script.name)
+    return status
+
+
+def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our options, wherever they stand, and the script's arguments; everything after ``--`` is the script's."""
+    ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    parser = argparse.ArgumentParser(
+        prog="xferlib trace",
+        usage="xferlib trace [options] script.py [arguments]",
+        description="Run a script and record every copy, staging step and kernel that xferlib enqueues in it. "
+        "A summary goes to standard error.",
+        epilog="Options may stand before or after the script; what follows -- is the script's alone.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("script", type=_script, help="a Python file, run as __main__")
+    parser.add_argument("--plot", type=_picture, metavar="FILE", help="draw the timeline: .png, .svg or .pdf")
+    parser.add_argument("--json", type=_json, metavar="FILE", help="write the timeline for https://ui.perfetto.dev")
+    parser.add_argument("--title", help="of the picture; the script's name if omitted")
+    parser.add_argument("--keep", type=int, default=100_000, help="operations to remember (100000)")
+    options, arguments = parser.parse_known_args(ours)
+    return options, arguments + after
+
+
+def _script(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text!r}")
+    return path
+
+
+def _picture(text: str) -> Path:
+    return _checked(text, PICTURES)
+
+
+def _json(text: str) -> Path:
+    return _checked(text, (".json",))
+
+
+def _checked(text: str, endings: tuple[str, ...]) -> Path:
+    try:
+        return checked_path(text, endings)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _run(script: Path, arguments: list[str]) -> int:
+    before = sys.argv, sys.path[:]
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.resolve().parent))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as error:
+        return _status(error.code)
+    except KeyboardInterrupt:
+        print("xferlib: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        lines = traceback.TracebackException.from_exception(error)
+        while lines.stack and lines.stack[0].filename != str(script):  # our own frames say nothing to the user
+            lines.stack.pop(0)
+        print("".join(lines.format()), end="", file=sys.stderr)
+        return 1
+    finally:
+        sys.argv, sys.path[:] = before
+    return 0
+
+
+def _status(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    print(code, file=sys.stderr)
+    return 1

@@ -1,0 +1,149 @@
+"""What shared code knows of an array, whichever library made it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError, shown
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+
+Array = Any
+"""An array of some backend: ``numpy.ndarray``, ``cupy.ndarray``, ``torch.Tensor``, ``GPUArray``."""
+
+DTYPES: tuple[str, ...] = (
+    "bool",
+    "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64",
+    "complex64", "complex128",
+)  # fmt: skip
+"""The dtypes that every backend holds, by NumPy name."""
+
+_SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
+
+
+class ArrayInfo(NamedTuple):
+    """Where an array lies and how it is laid out.
+
+    ``strides`` are in bytes; ``pointer`` is the address of element ``(0, ..., 0)``.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: Device
+    is_writable: bool
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_c_contiguous(self) -> bool:
+        return is_c_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+
+def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Byte strides of a C-contiguous array."""
+    strides = []
+    step = itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not count."""
+    if len(shape) == 1:
+        return strides[0] == itemsize or shape[0] <= 1
+    if 0 in shape:
+        return True
+    step = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1:
+            if stride != step:
+                return False
+            step *= extent
+    return True
+
+
+def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
+    """The native-byte-order NumPy dtype, or an error that names the supported ones.
+
+    Raises:
+        UnsupportedDTypeError: No device holds ``dtype``.
+    """
+    resolved = dtype if isinstance(dtype, np.dtype) else _resolve(dtype, what)
+    if resolved in _SUPPORTED:
+        return resolved
+    native: np.dtype[Any] = resolved.newbyteorder("=")
+    if native in _SUPPORTED:
+        return native
+    raise UnsupportedDTypeError(
+        f"{what} has dtype {str(resolved)!r}, which no device holds; "
+        f"convert it first, e.g. x.astype('float64') (supported: {', '.join(DTYPES)})"
+    )
+
+
+def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
+    """A dtype from a NumPy spelling or from ``torch.float32`` and its kin."""
+    resolved: np.dtype[Any]
+    with contextlib.suppress(Exception):  # NumPy asks a stranger's object, which may raise anything
+        resolved = np.dtype(dtype)
+        return resolved
+    if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype).rpartition(".")[2]) in DTYPES:
+        return np.dtype(name)
+    raise UnsupportedDTypeError(
+        f"{what}: {shown(dtype)} is not a dtype; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
+    )
+
+
+def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
+    """``x`` as a NumPy array of a supported dtype, without a copy where it already is one.
+
+    Byte-swapped arrays pass: they are swapped while staging. Sequences and scalars are converted
+    as NumPy does.
+
+    Raises:
+        UnsupportedArrayError: ``x`` is no array, sequence or scalar.
+        UnsupportedDTypeError: Its dtype is held by no device.
+    """
+    if isinstance(x, np.ndarray):
+        array = x
+        if isinstance(x, np.ma.MaskedArray):
+            raise UnsupportedArrayError(
+                f"{what} is a masked array, whose mask a device cannot hold; pass x.filled(value) or x.data"
+            )
+    elif x is None or isinstance(x, (str, bytes, dict, set)):
+        raise UnsupportedArrayError(
+            f"{what} is {type(x).__name__}, not an array; pass a NumPy array, a sequence of numbers, "
+            "or an array of a backend (xferlib.available_backends())"
+        )
+    else:
+        try:
+            array = np.asarray(x)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UnsupportedArrayError(
+                f"{what} is {type(x).__name__}, which does not convert to an array ({error}); "
+                "pass a NumPy array or an array of a backend"
+            ) from error
+        if array.dtype == object:
+            raise UnsupportedArrayError(
+                f"{what} is {type(x).__name__}, which is not an array of numbers; pass a NumPy array "
+                "or an array of a backend (xferlib.available_backends())"
+            )
+    if array.dtype not in _SUPPORTED:
+        check_dtype(array.dtype, what=what)
+    return array

@@ -1,0 +1,124 @@
+"""Devices as values: ``cupy:cuda:0``. What they can do they ask of `directory`, which `_core.devices` fills in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+_interned: dict[tuple[str, str, int], Device] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProperties:
+    """What is known of a device; 0 where a CPU has no such thing."""
+
+    name: str
+    total_nbytes: int
+    compute_capability: tuple[int, int] = (0, 0)
+    multiprocessor_count: int = 0
+
+
+class Directory(Protocol):
+    """Knows which devices exist, and their backends."""
+
+    def resolve(self, spec: str | int | Device | None) -> Device:
+        """Return the device of a specification; raises DeviceNotFoundError."""
+
+    def properties(self, device: Device) -> DeviceProperties: ...
+
+    def synchronize(self, device: Device) -> None: ...
+
+    def use(self, device: Device) -> None: ...
+
+    def enter(self, device: Device) -> None: ...
+
+    def leave(self) -> None:
+        """End what the innermost `enter` of this thread began."""
+
+
+directory = cast("Directory", None)
+"""Set by `_core.devices` when it is imported, which importing xferlib does."""
+
+
+class Device:
+    """A device of a backend: ``cupy:cuda:0``, ``torch:cpu``, ``numpy:cpu``.
+
+    Equal devices are the same object. As a context manager it makes an accelerator, and its
+    backend, current for this thread: in xferlib and in the native library. A CPU device does
+    nothing there, so that the same code runs on both.
+
+    Args:
+        spec: ``"cupy:cuda:0"``; ``"cuda:1"``, ``"cpu"`` or an ``int`` for the current backend;
+            None for the current device. NumPy integers are refused: ``a[0]`` is not a device.
+
+    Raises:
+        DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.
+    """
+
+    __slots__ = ("backend", "index", "kind")
+
+    backend: str
+    kind: str
+    index: int
+
+    def __new__(cls, spec: str | int | Device | None = None) -> Device:
+        return directory.resolve(spec)
+
+    @classmethod
+    def _of(cls, backend: str, kind: str, index: int) -> Device:
+        key = (backend, kind, index)
+        device = _interned.get(key)
+        if device is None:
+            device = object.__new__(cls)
+            object.__setattr__(device, "backend", backend)
+            object.__setattr__(device, "kind", kind)
+            object.__setattr__(device, "index", index)
+            device = _interned.setdefault(key, device)
+        return device
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Device is a value: {name!r} cannot be set; make another with xferlib.Device(...)")
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str, int]]:
+        return (Device._of, (self.backend, self.kind, self.index))
+
+    def __copy__(self) -> Device:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Device:
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.backend}:{self.kind}" if self.kind == "cpu" else f"{self.backend}:{self.kind}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"Device({str(self)!r})"
+
+    @property
+    def properties(self) -> DeviceProperties:
+        """Name, memory in bytes, compute capability."""
+        return directory.properties(self)
+
+    def synchronize(self) -> None:
+        """Block until all work on the device is done."""
+        directory.synchronize(self)
+
+    def use(self) -> Device:
+        """Make this device, and its backend, current for this thread from now on."""
+        directory.use(self)
+        return self
+
+    def __enter__(self) -> Device:
+        directory.enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        directory.leave()
+
+
+def make(backend: str, kind: str, index: int = 0) -> Device:
+    """The device object, for backends: not checked against what exists."""
+    return Device._of(backend, kind, index)

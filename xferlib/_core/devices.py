@@ -1,0 +1,208 @@
+"""Which devices exist, how a specification becomes one, and which device is current."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core import defaults, registry
+from xferlib._core import device as _device
+from xferlib._core.device import Device
+from xferlib._runtime import config
+from xferlib.errors import DeviceNotFoundError, UnsupportedArrayError, shown
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import DeviceProperties
+
+    _Entered = tuple[Backend, Device, Token[str | None]]
+
+_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
+_INDEX = re.compile(r"\d{1,4}")
+_HOMES = {"cpu": "numpy", "sim": "sim"}
+"""Where a kind of device belongs that the default backend has none of."""
+_KINDS = frozenset({"cpu", "cuda", "sim"})
+
+_local = threading.local()
+
+
+class _Directory:
+    """The registry, as devices see it."""
+
+    def resolve(self, spec: str | int | Device | None) -> Device:
+        return resolve(spec)
+
+    def properties(self, device: Device) -> DeviceProperties:
+        return registry.get(device.backend).at(device).device_properties(device)
+
+    def synchronize(self, device: Device) -> None:
+        registry.get(device.backend).at(device).device_synchronize(device)
+
+    def use(self, device: Device) -> None:
+        backend = registry.get(device.backend)
+        current_device(backend)  # so that a later first look does not undo this with XFERLIB_DEVICE
+        backend.device_use(device)
+        defaults.use_backend(device.backend)
+
+    def enter(self, device: Device) -> None:
+        stack: list[_Entered | None] = _local.__dict__.setdefault("stack", [])
+        if device.kind == "cpu":
+            stack.append(None)
+            return
+        backend = registry.get(device.backend)
+        before = current_device(backend)
+        backend.device_use(device)
+        stack.append((backend, before, defaults.scoped_default(device.backend)))
+
+    def leave(self) -> None:
+        entered: _Entered | None = _local.stack.pop()
+        if entered is not None:
+            backend, before, token = entered
+            defaults.reset_default(token)
+            backend.device_use(before)
+
+
+_device.directory = _Directory()
+
+
+def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, source: str = "device") -> Device:
+    """A device that exists, from any specification.
+
+    Args:
+        spec: As for `Device`.
+        backend: The backend that the call has settled on, if it has.
+        source: What the specification came from, for messages.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
+    """
+    if spec is None:
+        return current_device(backend if backend is not None else defaults.default_backend())
+    name: str | None
+    kind: str | None
+    index: int | None
+    if isinstance(spec, Device):
+        if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
+            return spec
+        name, kind, index = spec.backend, spec.kind, spec.index
+    elif isinstance(spec, str):
+        name, kind, index = _parse(spec, source)
+    elif type(spec) is int:
+        name, kind, index = None, None, spec
+        if index < 0:
+            raise DeviceNotFoundError(
+                f"{source}={shown(index)} is no device: their numbers begin at 0; give None for the current one"
+            )
+    else:
+        raise DeviceNotFoundError(
+            f"{source}={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
+            "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
+        )
+    if name is not None and backend is not None and name != backend.name:
+        raise DeviceNotFoundError(
+            f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+            f"leave one of the two out"
+        )
+    owner = backend if backend is not None else _owner(name, kind, text(spec))
+    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
+
+
+def text(spec: str | int | Device) -> str:
+    """A specification that has been read, for a message."""
+    return shown(spec) if type(spec) is int else str(spec)
+
+
+def backend_of(device: Device) -> Backend | None:
+    """The backend's part that serves a device; None where that does not exist."""
+    owner = registry.get(device.backend)
+    return owner.at(device) if device in owner.devices() else None
+
+
+def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
+    if _INDEX.fullmatch(spec):
+        return None, None, int(spec)
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise DeviceNotFoundError(
+            f"{source}={shown(spec)} cannot be read; write 'cpu', 'cuda:0' or "
+            "'backend:cuda:0', for instance 'torch:cuda:0'"
+        )
+    if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
+        return match["kind"], None, int(match["index"]) if match["index"] else None
+    return match["backend"], match["kind"], int(match["index"] or 0)
+
+
+def _owner(name: str | None, kind: str | None, text: str) -> Backend:
+    owner = defaults.device_backend(name, device_text=text)
+    if name is None and kind in _HOMES and not any(device.kind == kind for device in owner.devices()):
+        return registry.get(_HOMES[kind])
+    return owner
+
+
+def _existing(backend: Backend, kind: str | None, index: int | None, what: str) -> Device:
+    devices = backend.devices()
+    if index is None:
+        return current_device(backend)
+    kind = devices[0].kind if kind is None else kind
+    device = next((each for each in devices if (each.kind, each.index) == (kind, index)), None)
+    if device is None:
+        names = ", ".join(str(each) for each in devices)
+        raise DeviceNotFoundError(f"{what} does not exist: {backend.name} sees {names}; `xferlib info` lists all")
+    return device
+
+
+def current_device(backend: Backend) -> Device:
+    """The backend's current device for this thread; ``XFERLIB_DEVICE`` at the thread's first look."""
+    try:
+        is_seen = backend.name in _local.seen
+    except AttributeError:
+        _local.seen = set()
+        is_seen = False
+    if not is_seen:
+        _apply_default(backend)
+        _local.seen.add(backend.name)
+    return backend.device_current()
+
+
+def _apply_default(backend: Backend) -> None:
+    spec = config.get().device
+    if spec is None or (backend.name == "numpy" and defaults.environment_choice() != "numpy"):
+        return  # NumPy is the host side of every backend: the variable is meant for the other one
+    try:
+        name, kind, index = _parse(spec, "XFERLIB_DEVICE")
+        if name in (None, backend.name):
+            defaults.device_backend(name, device_text=spec)
+            backend.device_use(_existing(backend, kind, index, f"XFERLIB_DEVICE={spec!r}"))
+    except DeviceNotFoundError as error:
+        raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
+
+
+def device_of(x: Any) -> Device:
+    """The device that holds an array.
+
+    Raises:
+        UnsupportedArrayError: ``x`` is no array of any backend.
+    """
+    backend = registry.backend_of(x)
+    if backend is None:
+        raise UnsupportedArrayError(
+            f"device_of: {type(x).__name__} is not an array of any backend; "
+            "xferlib.get_device(spec) takes specifications"
+        )
+    return backend.view(x).device
+
+
+def get_device(spec: Any = None) -> Device:
+    """A device from a specification or an array; None is the current device.
+
+    ``with get_device(x): y = x + 1`` works for arrays of every backend: a CPU device is a no-op. A NumPy integer is
+    neither: it is refused, as by `Device`.
+    """
+    if isinstance(spec, (str, int, Device, np.generic)) or registry.backend_of(spec) is None:
+        return resolve(spec)
+    return device_of(spec)

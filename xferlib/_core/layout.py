@@ -1,0 +1,128 @@
+"""How a host array is cut into chunks whose destination is contiguous."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from ctypes import addressof, c_char
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+HostArray = np.ndarray[Any, Any]
+
+
+@functools.cache
+def _addresser() -> Callable[[Any], int] | None:
+    """See `xferlib._native.driver_calls.addresser`; what that imports is for the first array."""
+    from xferlib._native import driver_calls
+
+    return driver_calls.addresser()
+
+
+def address_in_order(array: HostArray) -> int:
+    """`address` of an array that lies in C order and is not empty; 0 of any other."""
+    find = _addresser()
+    if find is not None:
+        return find(array)
+    return address(array) if array.flags.c_contiguous and array.nbytes else 0
+
+
+def address(array: HostArray) -> int:
+    """``array.ctypes.data`` at a fraction of its cost, where the array lies in C order."""
+    find = _addresser()
+    if find is not None and (found := find(array)):
+        return found
+    if array.flags.carray and array.nbytes:
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+    return int(array.ctypes.data)
+
+
+def merged(array: HostArray) -> HostArray:
+    """The same elements in the same C order with the fewest dimensions, never copied."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    shape: list[int] = []
+    stride = 0
+    for extent, step in zip(array.shape, array.strides, strict=True):
+        if extent == 1:
+            continue
+        if shape and stride == extent * step:
+            shape[-1] *= extent
+        else:
+            shape.append(extent)
+        stride = step
+    return array if len(shape) == array.ndim else array.reshape(shape or (1,))
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A C-order partition of an array along one axis, leading axes taken one index at a time.
+
+    Chunk ``i`` covers ``rows`` rows (fewer at the end of the axis) of the axis ``axis``.
+    """
+
+    array: HostArray
+    axis: int
+    rows: int
+    blocks: int
+    """Chunks along ``axis`` for each index of the leading axes."""
+    count: int
+    inner: int
+    """Destination bytes of one row."""
+
+    def __getitem__(self, index: int) -> tuple[int, HostArray]:
+        """Chunk ``index``: its destination offset in bytes, and its elements."""
+        lead, block = divmod(index, self.blocks)
+        start = block * self.rows
+        stop = min(start + self.rows, self.array.shape[self.axis])
+        offset = (lead * self.array.shape[self.axis] + start) * self.inner
+        leading = []
+        for extent in reversed(self.array.shape[: self.axis]):
+            lead, position = divmod(lead, extent)
+            leading.append(position)
+        return offset, self.array[(*reversed(leading), slice(start, stop))]
+
+
+def chunked(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
+    """Cut an array into chunks of at most ``chunk_nbytes`` at the destination.
+
+    Args:
+        array: At least one element.
+        itemsize: Bytes of an element at the destination, at most ``chunk_nbytes``.
+    """
+    flat = merged(array)
+    axis, inner = 0, itemsize * math.prod(flat.shape[1:])
+    while inner > chunk_nbytes:
+        axis += 1
+        inner //= flat.shape[axis]
+    extent = flat.shape[axis]
+    blocks = -(-extent // max(chunk_nbytes // inner, 1))
+    rows = -(-extent // blocks)
+    blocks = -(-extent // rows)
+    return Chunks(flat, axis, rows, blocks, blocks * math.prod(flat.shape[:axis]), inner)
+
+
+def dense_order(array: HostArray) -> tuple[int, ...] | None:
+    """The axis order in which a dense array lies in memory C-contiguously; None if it has gaps.
+
+    ``array.transpose(order)`` is then C-contiguous: a transposed or Fortran array is one.
+    """
+    order = tuple(sorted(range(array.ndim), key=lambda axis: (-array.strides[axis], -array.shape[axis])))
+    return order if array.transpose(order).flags.c_contiguous else None
+
+
+_SHARED_MEMORY_WORK = 100_000
+"""Steps of NumPy's exact search, of some nanoseconds each; it may need exponentially many."""
+
+
+def share_memory(one: HostArray, two: HostArray) -> bool:
+    """Whether some byte belongs to both; columns beside each other share none. True where that is too hard to say."""
+    if not np.may_share_memory(one, two):
+        return False
+    try:
+        return np.shares_memory(one, two, max_work=_SHARED_MEMORY_WORK)  # type: ignore[arg-type]  # any int
+    except np.exceptions.TooHardError:
+        return True

@@ -1,0 +1,137 @@
+"""What shared code gives to devices, to threads and to the host, for whoever records it.
+
+Every copy, staging step and launch passes here, or looks at `active` first: where nobody records, that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from xferlib._runtime import callsite
+from xferlib._runtime.fork import reset_in_child
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
+
+
+class Kind(StrEnum):
+    """What an operation is, and so the lane it is drawn in."""
+
+    CALL = "call"
+    STAGING = "staging"
+    H2D = "h2d"
+    KERNEL = "kernel"
+    D2H = "d2h"
+    D2D = "d2d"
+    PEER = "peer"
+    RANGE = "range"
+
+
+Step = tuple[int, float, float, str]
+"""Bytes that a thread has staged, when it began and ended by `time.perf_counter`, and the thread's name."""
+
+
+class Counted(Protocol):
+    """Something that is cut into pieces."""
+
+    @property
+    def count(self) -> int: ...
+
+
+class Moving(Protocol):
+    """Is told of a staged copy, by all the threads that do it."""
+
+    def send(self) -> None:
+        """A piece is about to be enqueued."""
+
+    def sent(self) -> None:
+        """A piece has been enqueued."""
+
+    def staged(self, begun_s: float, nbytes: int) -> None:
+        """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
+
+    def events(self) -> tuple[Any, Any]:
+        """To be recorded before the first piece and after the last one, by code that says `finished` and no more."""
+
+    def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
+        """Everything has been enqueued, with `events` around it; ``steps`` are asked for when somebody reads them."""
+
+
+class Recorder(Protocol):
+    """Notes what happens, and when; must not wait for a device."""
+
+    def enqueue(
+        self, kind: Kind, name: str, nbytes: int, backend: Backend, stream: RawStream, run: Callable[[], Any]
+    ) -> Any:
+        """Do ``run``, which enqueues one operation on ``stream``."""
+
+    def on_host(
+        self, kind: Kind, name: str, nbytes: int, backend: Backend, device: Device, run: Callable[[], None]
+    ) -> None:
+        """Do ``run``, which is an operation of a CPU device and complete when it returns."""
+
+    def begin(self, backend: Backend) -> Any:
+        """Something on the host begins; what is returned goes to `called`."""
+
+    def called(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
+        """A call of the user's is about to return."""
+
+    def moving(self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+        """A copy is about to be staged in so many pieces; None if the backend tells of them by itself."""
+
+    def met(self, backend: Backend) -> None:
+        """A backend has been loaded."""
+
+
+active: Recorder | None = None
+"""Whoever records; None where nobody does."""
+
+
+def activate(recorder: Recorder | None) -> None:
+    """Tell ``recorder`` of everything from now on; None: nothing is recorded."""
+    global active
+    active = recorder
+    callsite.is_recorded = recorder is not None
+
+
+def copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
+    """Enqueue a copy."""
+    recorder = active
+    if recorder is None:
+        backend.copy(dst, src, nbytes, stream=stream)
+    else:
+        recorder.enqueue(kind, "copy", nbytes, backend, stream, lambda: backend.copy(dst, src, nbytes, stream=stream))
+
+
+class DriverCopy(Protocol):
+    """``copy_to_device`` or ``copy_to_host`` of a backend."""
+
+    def __call__(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool: ...
+
+
+def driver_copy(
+    kind: Kind, copy: DriverCopy, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream
+) -> bool:
+    """Let the driver copy from or to ordinary memory; False if it does not take it."""
+    recorder = active
+    if recorder is None:
+        return copy(dst, src, nbytes, stream=stream)
+    run = lambda: copy(dst, src, nbytes, stream=stream)
+    return bool(recorder.enqueue(kind, "driver copy", nbytes, backend, stream, run))
+
+
+def moving(kind: Kind, nbytes: int, pieces: Counted, backend: Backend, stream: RawStream) -> Moving | None:
+    """Whoever is to be told of the pieces of a staged copy; None where nobody records."""
+    return None if active is None else active.moving(kind, nbytes, pieces.count, backend, stream)
+
+
+def _after_fork_in_child() -> None:
+    """The parent's trace is not this process's."""
+    activate(None)
+
+
+reset_in_child(_after_fork_in_child)

@@ -1,0 +1,87 @@
+"""The native objects of a backend as shared code sees them: streams, events, pinned memory, kernels, C functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib._runtime.callsite import Place
+
+
+class RawStream:
+    """A stream as a backend sees it: the handle, and the objects that own it.
+
+    ``native`` is the array library's stream object, ``core`` the ``cuda.core.Stream``; both are
+    None on a CPU. The raw stream keeps them, and so the CUDA stream, alive.
+    """
+
+    __slots__ = ("__weakref__", "core", "device", "handle", "native")
+
+    def __init__(self, handle: int, device: Device, *, native: Any = None, core: Any = None) -> None:
+        self.handle = handle
+        self.device = device
+        self.native = native
+        self.core = core
+
+    def __repr__(self) -> str:
+        return f"<RawStream {self.handle:#x} on {self.device}>"
+
+
+class RawEvent(Protocol):
+    """A point in a stream's work. Opaque to shared code."""
+
+
+class PinnedBlock(Protocol):
+    """Page-locked host memory; released when the object dies."""
+
+    pointer: int
+    nbytes: int
+
+
+class RawKernel(Protocol):
+    """A compiled kernel, loaded on one device. Opaque to shared code."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagingCalls:
+    """Addresses of C functions that return 0 for success, for staging that does not need the interpreter."""
+
+    copy: int
+    """``int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``: enqueue, from or to pinned memory."""
+    record: int
+    """``int record(void *event, void *stream)``; events and streams are what ``handle`` says of them."""
+    wait: int
+    """``int wait(void *event)``: block until the event has passed."""
+    enter: int = 0
+    """``int enter(void *context)``: what a thread calls before it calls the others; 0: nothing."""
+    context: int = 0
+    """What `enter` is given."""
+
+
+class OperationListener(Protocol):
+    """Is told what a backend's devices do, by a backend that knows without asking events."""
+
+    def __call__(
+        self,
+        kind: str,
+        name: str,
+        nbytes: int,
+        device: str,
+        stream: int | str,
+        start_s: float,
+        end_s: float,
+        place: Place,
+    ) -> None:
+        """One operation.
+
+        Args:
+            kind: A value of `xferlib._core.observe.Kind`.
+            name: What it is.
+            nbytes: Bytes moved; for a kernel those of its arrays.
+            device: Where, such as ``"sim:0"``.
+            stream: The stream's handle; for a staging step the name of the thread.
+            start_s, end_s: On the clock of `Backend.host_s`.
+            place: The line of the program that asked for it.
+        """

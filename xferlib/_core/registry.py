@@ -1,0 +1,256 @@
+"""Which backends exist, which can run, and which one a call uses.
+
+Names map to dotted paths, loaded at first use. Array types are matched by dotted name along the
+MRO, so that looking at a ``torch.Tensor`` never imports CuPy. Third parties register under the
+entry-point group ``xferlib.backends``; an environment variable only ever selects a registered name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core import observe
+from xferlib._runtime import leak, shutdown
+from xferlib._runtime.fork import reset_in_child
+from xferlib.errors import (
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ForkError,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+
+ENTRY_POINT_GROUP = "xferlib.backends"
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    path: str
+    install: str
+    array_types: tuple[str, ...] = ()
+
+
+_BUILTIN: dict[str, _Spec] = {
+    "cupy": _Spec("xferlib.backends.cupy:CupyBackend", "pip install 'xferlib[cupy]'", ("cupy.ndarray",)),
+    "torch": _Spec("xferlib.backends.torch:TorchBackend", "pip install 'xferlib[torch]'", ("torch.Tensor",)),
+    "pycuda": _Spec(
+        "xferlib.backends.pycuda:PycudaBackend", "pip install 'xferlib[pycuda]'", ("pycuda.gpuarray.GPUArray",)
+    ),
+    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.arrays.array.SimArray",)),
+    "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
+}
+
+_SCALARS = (bool, int, float, complex)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendStatus:
+    """What `available_backends` says of one backend."""
+
+    name: str
+    is_available: bool
+    reason: str
+    """Why it cannot run; empty when it can."""
+    install: str
+    """The command that installs it."""
+    devices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"available on {', '.join(self.devices)}" if self.is_available else f"unavailable: {self.reason}"
+
+
+_lock = threading.RLock()
+_loaded: dict[str, Backend] = {}
+_failed: dict[str, BackendUnavailableError | ForkError] = {}
+_by_type: dict[type, Backend | None] = {}
+_plugins: dict[str, Any] | None = None
+
+
+def names() -> tuple[str, ...]:
+    """Every registered backend, built in or by entry point."""
+    return (*_BUILTIN, *(name for name in _entry_points() if name not in _BUILTIN))
+
+
+def get(name: str) -> Backend:
+    """The backend of that name, loaded at the first call.
+
+    Raises:
+        BackendNotFoundError: Nothing is registered under ``name``.
+        BackendUnavailableError: It cannot run here; the message says why and how to install it.
+        ForkError: It was initialised before this process was forked.
+    """
+    try:
+        backend = _loaded.get(name)
+    except TypeError:  # nothing that could be a name
+        backend = None
+    return backend if backend is not None else _load(name)
+
+
+def _load(name: str) -> Backend:
+    if not isinstance(name, str):
+        raise BackendNotFoundError(f"{shown(name)} names no backend; the registered ones are {', '.join(names())}")
+    with _lock:
+        if name in _loaded:
+            return _loaded[name]
+        if name in _failed:
+            raise _failed[name]
+        factory = _factory(name)
+        try:
+            backend: Backend = factory()
+        except ForkError:
+            raise
+        except (ImportError, OSError, RuntimeError) as error:
+            failure = _unavailable(name, error)
+            _failed[name] = failure
+            raise failure from error
+        _loaded[name] = backend
+    if (recorder := observe.active) is not None:
+        recorder.met(backend)
+    return backend
+
+
+def loaded() -> tuple[Backend, ...]:
+    """The backends that this process has used."""
+    return tuple(_loaded.values())
+
+
+def _factory(name: str) -> Any:
+    spec = _BUILTIN.get(name)
+    if spec is None:
+        point = _entry_points().get(name)
+        if point is None:
+            raise BackendNotFoundError(
+                f"there is no backend {shown(name)}; the registered ones are {', '.join(names())}"
+            )
+        try:
+            return point.load()
+        except (ImportError, AttributeError) as error:
+            raise _unavailable(name, error) from error
+    module, _, attribute = spec.path.partition(":")
+
+    def build() -> Backend:
+        backend: Backend = getattr(importlib.import_module(module), attribute)()
+        return backend
+
+    return build
+
+
+def _unavailable(name: str, error: Exception) -> BackendUnavailableError:
+    return BackendUnavailableError(f"backend {name!r} cannot run here: {error}; install it with {_install(name)}")
+
+
+def _install(name: str) -> str:
+    spec = _BUILTIN.get(name)
+    if spec is not None:
+        return spec.install
+    distribution = getattr(_entry_points()[name], "dist", None)
+    return f"pip install {distribution.name}" if distribution is not None else f"the package that provides {name!r}"
+
+
+def _entry_points() -> dict[str, Any]:
+    global _plugins
+    if _plugins is None:
+        from importlib.metadata import entry_points  # 34 ms: only when a name or type is not built in
+
+        _plugins = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    return _plugins
+
+
+def available_backends() -> dict[str, BackendStatus]:
+    """Every registered backend by name: whether it can run here, and if not, why and how to install it.
+
+    Loads each backend, and so imports its library.
+    """
+    return {name: _status(name) for name in names()}
+
+
+def _status(name: str) -> BackendStatus:
+    try:
+        backend = get(name)
+    except (BackendUnavailableError, ForkError) as error:
+        reason = str(error.__cause__ or error)
+        return BackendStatus(name, False, reason, _install(name))
+    return BackendStatus(name, True, "", _install(name), tuple(str(device) for device in backend.devices()))
+
+
+# --- from arrays
+
+
+def backend_of(array: Any) -> Backend | None:
+    """The backend whose array type this is; None for anything else, scalars and sequences included."""
+    cls = type(array)
+    try:
+        return _by_type[cls]
+    except KeyError:
+        return _match(cls)
+
+
+def is_array_type(cls: type) -> bool:
+    """Whether objects of this class are arrays of some backend."""
+    return (_by_type[cls] if cls in _by_type else _match(cls)) is not None
+
+
+def _match(cls: type) -> Backend | None:
+    found: Backend | None = None
+    if cls not in _SCALARS:
+        dotted = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
+        name = next((n for n, spec in _BUILTIN.items() if not dotted.isdisjoint(spec.array_types)), None)
+        if name is not None:
+            found = get(name)
+        elif cls.__module__ != "builtins":
+            found = next((b for b in _plugin_backends() if not dotted.isdisjoint(b.array_types)), None)
+    _by_type[cls] = found
+    return found
+
+
+def _plugin_backends() -> Iterable[Backend]:
+    for name in _entry_points():
+        if name not in _BUILTIN:
+            try:
+                yield get(name)
+            except BackendUnavailableError:
+                continue
+
+
+# --- fork
+
+
+def _after_fork_in_child() -> None:
+    """CUDA cannot be used in a forked child: every backend that was live now says so, or its CUDA part does."""
+    global _lock
+    _lock = threading.RLock()
+    for name, backend in list(_loaded.items()):
+        if backend.capabilities.streams and not backend.survives_fork:
+            leak.keep(_loaded.pop(name))  # and what its driver owns
+            _failed[name] = ForkError(
+                f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
+                "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"
+            )
+    for cls, found in list(_by_type.items()):
+        if found is not None and found.capabilities.streams and not found.survives_fork:
+            del _by_type[cls]
+
+
+reset_in_child(_after_fork_in_child)
+
+
+def _parts() -> list[Backend]:
+    """The loaded backends, and the parts of them that serve a device."""
+    return [part for backend in loaded() for part in (backend, *(backend.at(device) for device in backend.devices()))]
+
+
+def _end_threads() -> None:
+    from xferlib._native import driver_calls  # here: most programs end without threads, and need none of it
+
+    driver_calls.end_threads()
+
+
+shutdown.close_at_end(_parts)
+shutdown.call_first(_end_threads)

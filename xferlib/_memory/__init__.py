@@ -1,0 +1,1 @@
+"""Memory that transfers use: pinned, registered, recycled, staging buffers, and what copies in flight keep alive."""

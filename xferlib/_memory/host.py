@@ -1,0 +1,183 @@
+"""Host memory: arrays over raw blocks, and the recycled memory that results of ``to_host`` live in.
+
+A fresh page costs a fault and a clearing, which halves the speed of a copy. A block that a result
+no longer uses is kept for the next one *if that size was asked for before*: so a loop recycles, and
+a single transfer leaves nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes
+them whenever it runs short.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import threading
+from collections import OrderedDict, deque
+from typing import Any
+
+import numpy as np
+
+from xferlib._runtime import config
+from xferlib._runtime.fork import reset_in_child
+from xferlib.errors import OutOfMemoryError
+
+HUGE = 2 << 20
+"""Bytes of a huge page."""
+RECYCLED_FROM = 32 << 20
+"""Smaller results are ordinary ``numpy.empty``: glibc's malloc recycles up to 32 MiB (mallopt(3)) itself."""
+_SIZES_REMEMBERED = 64
+
+
+class _Bytes:
+    """Exposes memory to NumPy; the array's ``base`` keeps ``owner``, and so the memory, alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (pointer, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def bytes_over(pointer: int, nbytes: int, owner: Any) -> np.ndarray[Any, Any]:
+    """A uint8 array over raw host memory that keeps ``owner`` alive."""
+    return np.asarray(_Bytes(pointer, nbytes, owner))
+
+
+def array_over(
+    pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, owner: Any
+) -> np.ndarray[Any, Any]:
+    """An array of that shape and dtype over raw host memory, keeping ``owner`` alive."""
+    return bytes_over(pointer, nbytes, owner).view(dtype).reshape(shape)
+
+
+class _Lease:
+    """A block while an array uses it; gives it back when the last view of the array dies."""
+
+    __slots__ = ("block", "cache", "is_fresh", "pid")
+
+    def __init__(self, block: mmap.mmap, cache: HostCache, *, is_fresh: bool) -> None:
+        self.block = block
+        self.cache = cache
+        self.is_fresh = is_fresh
+        """Whether its pages were not there when it was taken."""
+        self.pid = os.getpid()
+
+    def __del__(self) -> None:
+        try:
+            if self.pid == os.getpid():  # a forked child shares the pages: it must not hand them out
+                self.cache.give_back(self.block)
+        except Exception:  # the interpreter is going away
+            return
+
+
+def is_fresh(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array of `HostCache.empty` lies on pages that nobody has touched, unless it has been filled since."""
+    owner = getattr(getattr(array.base, "base", None), "owner", None)
+    return isinstance(owner, _Lease) and owner.is_fresh
+
+
+class HostCache:
+    """Released result memory, by size, least recently used first."""
+
+    def __init__(self) -> None:
+        # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
+        self._lock = threading.RLock()
+        self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()
+        self._asked: deque[int] = deque(maxlen=_SIZES_REMEMBERED)
+        self.nbytes_free = 0
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """An uninitialised array; over recycled pages where a block of that size is free."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes < RECYCLED_FROM:
+            return np.empty(shape, dtype)
+        block, is_fresh = self._take(nbytes)
+        pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
+        aligned = -(-pointer // HUGE) * HUGE
+        return array_over(aligned, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
+
+    def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
+        """Pages for so many bytes, and whether they are to be faulted in first."""
+        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
+        with self._lock:
+            self._asked.append(size)
+            blocks = self._free.get(size)
+            if blocks:  # from here on nothing is called: Ctrl-C cannot come between
+                block = blocks[-1]
+                del blocks[-1]
+                self.nbytes_free -= size
+                if not blocks:
+                    del self._free[size]
+                return block, False
+        try:
+            fresh = _map(size)
+        except (OSError, ValueError, OverflowError) as error:
+            raise OutOfMemoryError(
+                f"{nbytes} bytes of host memory for the result cannot be mapped ({error}); "
+                "free arrays, or move less at a time"
+            ) from error
+        _advise(fresh, "MADV_HUGEPAGE")
+        return fresh, True
+
+    def give_back(self, block: mmap.mmap) -> None:
+        """Keep a block for the next array of its size, or unmap it."""
+        size = len(block)
+        limit = config.get().host_cache
+        with self._lock:
+            is_loop = self._asked.count(size) >= 2
+            if not is_loop or size > limit:
+                return  # the last reference dies with the caller's: unmapped
+            _advise(block, "MADV_FREE")
+            blocks = self._free.setdefault(size, [])
+            self._free.move_to_end(size)
+            self.nbytes_free += size
+            blocks += [block]
+            while self.nbytes_free > limit:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        size = next(iter(self._free))
+        blocks = self._free[size]
+        if blocks:
+            self.nbytes_free -= size
+            del blocks[-1]
+        if not blocks:
+            del self._free[size]
+
+    def trim(self) -> int:
+        """Unmap every kept block; returns the bytes given up."""
+        with self._lock:
+            nbytes, self.nbytes_free = self.nbytes_free, 0
+            self._free.clear()
+            self._asked.clear()
+            return nbytes
+
+
+def _map(size: int) -> mmap.mmap:
+    if hasattr(mmap, "MAP_PRIVATE"):  # shared pages, Python's default, have no MADV_FREE
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, size)
+
+
+def _advise(block: mmap.mmap, advice: str) -> None:
+    option = getattr(mmap, advice, None)
+    if option is not None:
+        try:
+            block.madvise(option)
+        except OSError:  # advice: a kernel without it loses speed, nothing else
+            return
+
+
+host_cache = HostCache()
+
+
+def _after_fork_in_child() -> None:
+    host_cache.__init__()  # type: ignore[misc]
+
+
+reset_in_child(_after_fork_in_child)

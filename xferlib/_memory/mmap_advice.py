@@ -1,0 +1,71 @@
+"""What the system is told about the pages of a memory map."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.layout import HostArray
+
+_ADVISED_NBYTES = 512 << 10
+"""Of what it is told that it will need, Linux reads no more than the disk's largest request or its read-ahead."""
+
+
+class Pages:
+    """Of an array whose rows lie together in a memory map; of any other nothing is said."""
+
+    def __init__(self, array: HostArray) -> None:
+        self._array = array  # its memory is mapped as long as it lives
+        self._address = array.ctypes.data
+        self._row_nbytes = array.strides[0] if array.flags.c_contiguous and len(array) else 0
+
+    @classmethod
+    def of(cls, array: Any) -> Pages | None:
+        """Of a ``numpy.memmap`` whose pages may be let go of: private ones hold what was written to them."""
+        memory = getattr(array, "_mmap", None)
+        if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
+            return None
+        return cls(array) if np.may_share_memory(np.frombuffer(memory, np.uint8), array) else None
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Read these rows from the disk, in order."""
+        low, high = self._bounds(start, stop)
+        if high > low:
+            for first in range(low // mmap.PAGESIZE * mmap.PAGESIZE, high, _ADVISED_NBYTES):
+                _advise("MADV_WILLNEED", first, min(_ADVISED_NBYTES, high - first))
+
+    def let_go(self, start: int, stop: int) -> None:
+        """Unmap these rows; the kernel has them, as long as it has room."""
+        low, high = self._bounds(start, stop)
+        page = mmap.PAGESIZE
+        low, high = -(-low // page) * page, high // page * page
+        if high > low:
+            _advise("MADV_DONTNEED", low, high - low)
+
+    def _bounds(self, start: int, stop: int) -> tuple[int, int]:
+        """Addresses of the first byte and behind the last."""
+        return self._address + start * self._row_nbytes, self._address + stop * self._row_nbytes
+
+
+def _advise(name: str, address: int, nbytes: int) -> None:
+    """Tell the system about pages; where it will not hear there is less speed, nothing else."""
+    option, madvise = getattr(mmap, name, None), _madvise()
+    if option is not None and madvise is not None:
+        madvise(address, nbytes, option)
+
+
+@functools.cache
+def _madvise() -> Callable[[Any, Any, int], int] | None:
+    """The system's function, which unlike that of `mmap` does not keep other threads of Python from running."""
+    function = None if os.name == "nt" else getattr(ctypes.CDLL(None), "madvise", None)
+    if function is not None:
+        function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
+    return function

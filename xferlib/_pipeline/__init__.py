@@ -1,0 +1,1 @@
+"""Copies beside computation: `prefetch` and `stream_map`."""

@@ -1,0 +1,265 @@
+"""One batch of a pipeline: copied, transformed, handed out; what failed can be tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib import tree
+from xferlib._api import transfers
+from xferlib._core import registry
+from xferlib._core.containers import flatten
+from xferlib._core.stream import Stream
+from xferlib._memory import in_flight
+from xferlib._pipeline.routing import Lane, Way
+from xferlib._pipeline.tree_upload import Arriving
+from xferlib._runtime.interrupts import deferred
+from xferlib.errors import OutOfMemoryError, XferError
+
+if TYPE_CHECKING:
+    from xferlib._core.array import Array
+    from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._pipeline.side_stream import Ahead
+
+
+class AnyBatch(Protocol):
+    """One item of the source on its way: what a feed asks of it.
+
+    Attributes:
+        handover: See `xferlib._runtime.happens_before`.
+        has_slot: It comes in memory of its slot's stream, and not of the consumer's.
+        is_sent: Nothing is left to `push`.
+        is_sent_by_consumer: The thread that reads stages it, and the consumer's thread sends it.
+        is_stalled: It could not be begun when there was room for it.
+        is_waiting: It is to be copied on the consumer's stream, and may travel with others.
+    """
+
+    handover: object
+
+    @property
+    def has_slot(self) -> bool: ...
+    @property
+    def is_sent(self) -> bool: ...
+    @property
+    def is_sent_by_consumer(self) -> bool: ...
+    @property
+    def is_stalled(self) -> bool: ...
+    @property
+    def is_waiting(self) -> bool: ...
+
+    def push(self) -> None:
+        """Let threads begin what they found no room for, and send what they have staged."""
+
+    def is_settled(self, wait_s: float, /) -> bool:
+        """Whether nobody need wait until its copies are enqueued; waits so long at most."""
+
+    def precede(self, stream: RawStream, /) -> None:
+        """Let ``stream`` wait for the copies that are enqueued."""
+
+    def hand_over(self) -> Any:
+        """The batch, ordered on the calling thread's current stream; may be called again after an error."""
+
+    def cancel(self) -> None:
+        """Nobody wants it."""
+
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+
+    def await_end(self) -> None:
+        """After `cancel`: wait until no copy reads the source."""
+
+
+class Batch:
+    """An item that may fail, and be tried again, until it has been handed out: see `AnyBatch`."""
+
+    __slots__ = (
+        "_arriving",
+        "_error",
+        "_event",
+        "_host",
+        "_lane",
+        "_made",
+        "_sent_on",
+        "_stream",
+        "_value",
+        "_way",
+        "handover",
+        "is_sent",
+        "is_stalled",
+    )
+
+    is_sent_by_consumer = False
+
+    def __init__(self, host: Any, lane: Lane, stream: RawStream, way: Way = Way.OWN) -> None:
+        self._way = way
+        self._host = host
+        self._lane = lane
+        self._stream = stream
+        self._arriving: Arriving | Ahead | None = None
+        self._error: BaseException | None = None
+        self._value: Any = None
+        self._made: list[Array] | None = None
+        """Arrays that the transform made; None before it ran."""
+        self._event: RawEvent | None = None
+        self._sent_on: RawStream | None = None
+        """The stream that carried a small batch, with others, before its turn came."""
+        self.handover: object = None
+        self.is_sent = True
+        self.is_stalled = False
+
+    @property
+    def has_slot(self) -> bool:
+        return self._way is Way.OWN
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._way is Way.TOGETHER and self._sent_on is None
+
+    def try_begin(self, before: AnyBatch | None) -> bool:
+        """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
+        if self._way is Way.TOGETHER or self._way is Way.DIRECT:
+            return True
+        try:
+            if self._way is Way.OWN and before is not None:
+                before.precede(self._stream)
+            self._begin()
+        except BaseException as error:
+            return self._stall(error)
+        return True
+
+    def try_prepare(self) -> None:
+        """Begin, wait until the source may be changed, and transform; an error is kept."""
+        try:
+            self._begin()
+            self._transform_ahead()
+            assert self._arriving is not None
+            self._arriving.release()
+        except BaseException as error:
+            self._stall(error)
+
+    def _stall(self, error: BaseException) -> bool:
+        if isinstance(error, KeyboardInterrupt) and deferred.is_mine():
+            raise error  # Ctrl-C, which is not about this batch
+        self._error, self.is_stalled = error, True
+        return False
+
+    def _begin(self) -> None:
+        lane = self._lane
+        if self._arriving is not None:
+            return
+        if self._way is Way.AHEAD:
+            assert lane.conveyor is not None
+            self._arriving = lane.conveyor.send(self._host)
+        else:
+            self._arriving = Arriving(self._host, lane.backend, lane.place, self._stream)
+        self.is_sent = self._arriving.is_sent
+
+    def _transform_ahead(self) -> None:
+        lane = self._lane
+        if self._made is not None or lane.transform is None or not lane.transforms_ahead:
+            return
+        assert self._arriving is not None
+        with Stream._of(self._stream, lane.backend):
+            value = lane.transform(self._arriving.result())
+        leaves, rebuild = flatten(value)
+        made = []
+        for number, leaf in enumerate(leaves):
+            owner = registry.backend_of(leaf)
+            if owner is not None and owner.view(leaf).device is lane.place:
+                leaves[number] = lane.backend.guarded(leaf, self._stream)
+                made.append(leaves[number])
+        self._value = rebuild(leaves)
+        self._event = in_flight.record(lane.backend, self._stream)
+        self._made = made
+
+    def push(self) -> None:
+        if self._arriving is not None and self._error is None:
+            try:  # at half the cost of contextlib's way, twice for each batch
+                self._arriving.push()
+            except Exception:  # noqa: S110  whoever wants the batch meets the same, and is told
+                pass
+
+    def is_settled(self, wait_s: float) -> bool:
+        return self._error is not None or self._arriving is None or self._arriving.is_settled(wait_s)
+
+    def precede(self, stream: RawStream) -> None:
+        if self._arriving is not None:
+            self._arriving.precede(stream)
+
+    def hand_over(self) -> Any:
+        if self._way is Way.TOGETHER or self._way is Way.DIRECT:
+            return self._sent_directly()
+        if self._error is not None:
+            error, self._error = self._error, None
+            self._restart()
+            if not isinstance(error, (OutOfMemoryError, KeyboardInterrupt)):  # those may have passed meanwhile
+                raise error
+        try:
+            if self._arriving is None:
+                self._begin()
+            return self._ordered()
+        except BaseException:  # Ctrl-C too: it may have struck in the middle of a copy
+            # Only then is there something to repeat; and only then does the source still have it: see `try_prepare`.
+            if self._arriving is not None and self._arriving.has_failed:
+                self._restart()
+            raise
+
+    def _sent_directly(self) -> Any:
+        backend, place = self._lane.backend, self._lane.place
+        current = backend.stream_current(place)
+        if self._sent_on is not None and self._sent_on.handle == current.handle:
+            return self._value
+        if type(self._host) is np.ndarray:
+            return transfers.send(self._host, backend, place)
+        # On a stream that is named the host does not wait for what is pinned.
+        order = Stream._of(current, backend) if self._way is Way.DIRECT and backend.capabilities.streams else None
+        return tree.to_device(self._host, device=place, stream=order)
+
+    def _ordered(self) -> Any:
+        lane = self._lane
+        assert self._arriving is not None
+        if lane.transform is None:
+            return self._arriving.result()
+        if not lane.transforms_ahead:
+            return lane.transform(self._arriving.result())
+        self._transform_ahead()
+        assert self._made is not None
+        current = lane.backend.stream_current(lane.place)
+        if current.handle != self._stream.handle:
+            lane.backend.event_wait(current, self._event)
+            for array in self._made:
+                lane.backend.consumed(array, current)
+        return self._value
+
+    def _restart(self) -> None:
+        self.cancel()
+        self._arriving = self._made = self._value = None
+
+    def cancel(self) -> None:
+        if self._arriving is not None:
+            self._arriving.cancel()
+
+    def release(self) -> None:
+        if self._arriving is not None:
+            self._arriving.release()
+
+    def await_end(self) -> None:  # how a copy ended is nobody's concern any more
+        if self._arriving is not None:
+            self._arriving.await_end()
+
+
+def send_together(batches: Sequence[Any]) -> None:
+    """Copy small batches at once, on the calling thread's current stream, for as long as that is current.
+
+    Where it fails nothing has happened: each is then copied alone, when its turn comes, or says why it cannot be.
+    """
+    lane = batches[0]._lane
+    stream = lane.backend.stream_current(lane.place)
+    try:
+        values = lane.send_together([each._host for each in batches], stream)
+    except XferError:
+        return
+    for each, value in zip(batches, values, strict=True):
+        each._value, each._sent_on = value, stream

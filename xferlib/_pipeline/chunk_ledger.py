@@ -1,0 +1,169 @@
+"""What a `stream_map` has read and stored: which chunks are done, in which order, and what went wrong."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xferlib import tree
+from xferlib._api import transfers
+from xferlib._core import registry
+from xferlib._core.containers import flatten
+from xferlib._runtime import happens_before
+from xferlib.errors import MixedDevicesError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.stream import Stream
+    from xferlib._pipeline.progress import Progress
+    from xferlib._pipeline.row_io import Sink, Source
+
+
+_BEGUN_FROM = 8 << 20
+"""Less is copied in the time that it takes to begin it."""
+
+
+class Results:
+    """Reads chunks, stores results, and knows how far it has come.
+
+    Args:
+        source: Where chunks come from.
+        sink: Where results go.
+        spans: First row and the row after the last of each chunk.
+        progress: Is told in the calling thread.
+    """
+
+    def __init__(self, source: Source, sink: Sink, spans: list[tuple[int, int]], progress: Progress) -> None:
+        self.spans = spans
+        self.progress = progress
+        self.error: BaseException | None = None
+        self.on_stop: Callable[[], Any] = lambda: None
+        self._source = source
+        self._sink = sink
+        self._done: set[int] = set()
+        self._next = 0
+        """The first chunk whose result is not stored."""
+        self._is_broken = False
+        self._changed = threading.Condition()
+        self.handover: object = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more is to be begun."""
+        return self.error is not None
+
+    @property
+    def value(self) -> Any:
+        """What the call returns."""
+        return self._sink.value
+
+    @property
+    def rows_done(self) -> int:
+        """Rows from the beginning whose results are stored."""
+        number = self._next  # which another thread counts up
+        return self.spans[number][0] if number < len(self.spans) else self._source.rows
+
+    def read(self, number: int) -> Any:
+        """A chunk of the source."""
+        return self._source.read(*self.spans[number])
+
+    def begin(self, number: int, value: Any, stream: Stream) -> Callable[[], Any]:
+        """Begin to take a result, which is computed, to the host; what is returned ends that and gives what arrived."""
+        start, stop = self.spans[number]
+        if self._sink.is_reduction:
+            for leaf in flatten(value)[0]:
+                _refuse_elsewhere(leaf, stream)
+            return functools.partial(_tree_to_host, value, stream)
+        info = _refuse_elsewhere(value, stream)
+        if info is None:
+            raise UnsupportedArrayError(
+                f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
+            )
+        out = self._sink.target(start, stop, info.shape, info.dtype)
+        if info.device.kind == "cpu" or info.nbytes < _BEGUN_FROM:
+            order = stream if info.device is stream.device else None
+            return functools.partial(transfers.to_host, value, stream=order, out=out)
+        return transfers.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
+
+    def store(self, number: int, host: Any) -> None:
+        """Put what has arrived where it belongs."""
+        start, stop = self.spans[number]
+        if self._sink.is_ordered:
+            self._await_turn(number)
+        if not self._sink.is_ordered or self._next == number:
+            self._sink.put(start, stop, host)
+            self._source.done(start, stop)
+            self._note(number)
+
+    def _await_turn(self, number: int) -> None:
+        """Wait until every chunk before is stored, or will never be."""
+        with self._changed:
+            while self._next < number and not self._is_broken:
+                self._changed.wait()
+            happens_before.taken(self)
+
+    def _note(self, number: int) -> None:
+        with self._changed:
+            happens_before.given(self)
+            self._done.add(number)
+            while self._next in self._done:
+                self._done.remove(self._next)
+                self._next += 1
+            self._changed.notify_all()
+
+    def report(self) -> None:
+        """Tell how far it has come."""
+        self.progress.report(self.rows_done)
+
+    def stop(self, error: BaseException) -> None:
+        """Begin nothing more; what is on its way out will be stored."""
+        with self._changed:
+            self.error = self.error or error
+        self.on_stop()
+
+    def fail(self, error: BaseException) -> None:
+        """As `stop`, where a result cannot be stored: nobody is to wait for it."""
+        with self._changed:
+            self._is_broken = True
+            self._changed.notify_all()
+        self.stop(error)
+
+    def end(self) -> None:
+        """Every thread that stored results has ended: the calling one comes after them."""
+        happens_before.taken(self)
+
+    def explain(self, error: BaseException) -> None:
+        """Say in an error how far it has come."""
+        found: Any = error
+        is_reduction, value = self._sink.is_reduction, self._sink.value
+        found.rows_done, found.out, found.reduced = self.rows_done, None, None
+        if is_reduction:
+            found.reduced = value
+        else:
+            found.out = value
+        rest = "initial=error.reduced" if is_reduction else "out=error.out"
+        error.add_note(
+            f"stream_map: {self.rows_done} of {self._source.rows} rows are done; to go on, call it again with "
+            f"start=error.rows_done, {rest}"
+        )
+
+
+def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
+    """What an array is, None for what is none; one that another device may still be computing is refused."""
+    owner = registry.backend_of(value)
+    if owner is None:
+        return None
+    info = owner.view(value)
+    if info.device is not stream.device and info.device.kind != "cpu":
+        raise MixedDevicesError(
+            f"stream_map: the function gave an array on {info.device} for a chunk on {stream.device}; give back one of "
+            "the chunk's device, or of the host"
+        )
+    return info
+
+
+def _tree_to_host(value: Any, stream: Stream) -> Any:
+    with stream:  # what of the tree is on the host already has no use for it
+        return tree.to_host(value)

@@ -1,0 +1,181 @@
+"""One device of a `stream_map`: chunks come to it, and results leave.
+
+A feed brings chunks; two threads take results to the host in turn. While one receives a result, the other waits for the
+next to be computed and begins its copy, so that nothing is waited for between the two.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xferlib._core import registry
+from xferlib._core.stream import Stream
+from xferlib._pipeline.reader_feed import ThreadedFeed
+from xferlib._pipeline.routing import Lane
+from xferlib._runtime import callsite, happens_before, shutdown
+from xferlib.errors import ClosedError, OutOfMemoryError
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
+    from xferlib._pipeline.chunk_ledger import Results
+
+_DRAINS = 2
+
+
+class _Outgoing(NamedTuple):
+    """A result on its way out."""
+
+    turn: int
+    """How many left the device before it."""
+    number: int
+    """Of the chunk."""
+    value: Any
+    event: Any
+    """After which it is computed."""
+
+
+_END_S = 1.0
+"""How long the end of the interpreter waits for a thread that takes results away."""
+
+_stations: weakref.WeakValueDictionary[int, Station] = weakref.WeakValueDictionary()
+"""By ``id``."""
+
+
+class Station:
+    """One device: what brings chunks to it, and the threads that take results away.
+
+    Args:
+        place: The device.
+        numbers: Of the chunks that are computed there.
+        results: Reads chunks, and stores results.
+        depth: Chunks that may be on the device.
+    """
+
+    def __init__(self, place: Device, numbers: range, results: Results, depth: int) -> None:
+        self.place = place
+        self._backend: Backend = registry.get(place.backend).at(place)
+        self._backend.attach(place)
+        self._results = results
+        self._numbers = numbers
+        self._room = threading.Semaphore(depth)
+        self._waiting: list[_Outgoing | None] = []
+        self._given = self._received = self._stored = 0
+        """Results on their way out, on the host, and where they belong."""
+        self._changed = threading.Condition()
+        self.handover: object = None
+        streams = [self._stream() for _ in range(depth)]
+        lane = Lane(self._backend, place, None)
+        downs = [self._stream() for _ in range(min(depth, _DRAINS))]
+        self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
+        self._site = callsite.user_site()
+        self._threads = [
+            threading.Thread(target=self._run, args=(down,), name=f"xferlib-drain-{number}", daemon=True)
+            for number, down in enumerate(downs)
+        ]
+        for thread in self._threads:
+            thread.start()
+        _stations[id(self)] = self
+
+    def _stream(self) -> RawStream:
+        return self._backend.stream_create(self.place, non_blocking=True, priority=0)
+
+    def _chunks(self) -> Iterator[Any]:
+        for number in self._numbers:
+            self._room.acquire()
+            if self._results.is_stopped:
+                return
+            yield self._results.read(number)
+
+    def next(self) -> Any:
+        """The next chunk on the device; where that is full, after everything before has left it."""
+        try:
+            return self.feed.next()
+        except OutOfMemoryError:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stored == self._given or self._results.is_stopped)
+            return self.feed.next()
+
+    def give(self, number: int, value: Any) -> None:
+        """A result, to be taken to the host when it is computed."""
+        backend = self._backend
+        event = backend.event_record(backend.stream_current(self.place), timing=False)
+        with self._changed:
+            happens_before.given(self)
+            self._waiting.append(_Outgoing(self._given, number, value, event))
+            self._given += 1
+            self._changed.notify_all()
+
+    def _run(self, down: RawStream) -> None:
+        """What a thread does that takes results away."""
+        happens_before.began()
+        callsite.inherited.site = self._site
+        try:
+            stream = Stream._of(down, self._backend)
+            while (outgoing := self._next()) is not None:
+                self._take_away(outgoing, stream)
+                del outgoing  # the device's memory, before the next chunk comes for it
+                self._room.release()
+                with self._changed:
+                    self._stored += 1
+                    self._changed.notify_all()
+        except BaseException as error:
+            self._results.fail(error)
+            with self._changed:
+                self._changed.notify_all()
+        finally:
+            happens_before.ended()
+
+    def _take_away(self, outgoing: _Outgoing, stream: Stream) -> None:
+        turn, number, value, event = outgoing
+        self._backend.attach(self.place)
+        self._backend.event_synchronize(event)
+        receive = self._results.begin(number, value, stream)  # threads of the library's own may go on with it
+        with self._changed:
+            self._changed.wait_for(lambda: self._received == turn or self._results.is_stopped)
+        host = receive()
+        with self._changed:
+            self._received += 1
+            self._changed.notify_all()
+        self._results.store(number, host)
+
+    def _next(self) -> _Outgoing | None:
+        with self._changed:
+            while not self._waiting:
+                self._changed.wait()
+            happens_before.taken(self)
+            return self._waiting.pop(0)
+
+    def release(self) -> None:
+        """The source is not to be read any more: whoever waits for room to read finds that out."""
+        self._room.release()
+
+    def abandon(self) -> None:
+        """End the threads that take results away, whatever is on its way out: the interpreter ends."""
+        self._results.fail(ClosedError("the interpreter ends: stream_map stops; end its thread before"))
+        with self._changed:
+            self._waiting[:] = [None] * len(self._threads)
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_END_S)
+
+    def close(self) -> None:
+        """End every thread, after what is on its way out."""
+        with self._changed:
+            self._waiting += [None] * len(self._threads)
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._room.release()
+        self.feed.close(waits=True)
+
+
+@shutdown.register
+def _abandon_all() -> None:
+    """A thread that the interpreter's end finds in a library's C++ frames would abort the process."""
+    for station in shutdown.living(_stations):
+        station.abandon()

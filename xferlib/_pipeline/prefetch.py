@@ -1,0 +1,173 @@
+"""`prefetch`: the next batches are copied while the consumer works on the one before."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._core import devices, registry
+from xferlib._core.containers import flatten
+from xferlib._core.stream import Stream
+from xferlib._pipeline.reader_feed import ThreadedFeed
+from xferlib._pipeline.routing import Lane
+from xferlib._pipeline.sequence_feed import ListFeed
+from xferlib._pipeline.side_stream import Conveyor
+from xferlib._pipeline.tree_upload import THREADS_FROM
+from xferlib._runtime.checks import MOST_AHEAD, whole
+from xferlib._transfer import plan, staged
+from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
+    from xferlib._pipeline.feed import Feed
+
+
+def prefetch(
+    batches: Iterable[Any],
+    *,
+    depth: int = 2,
+    device: Any = None,
+    transform: Callable[[Any], Any] | None = None,
+    stream: Any = None,
+) -> Prefetcher:
+    """Iterate over batches as device arrays; the next ones are copied while you work on this one.
+
+    Each batch is ordered on the stream that is current where it is asked for: that stream waits for the
+    copy, the host does not. The order is the source's. An error of the source is raised after every batch
+    that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
+    or because no device holds its dtype) is tried again then, so that none is lost. Ctrl-C is raised at once;
+    asked for more after it, the prefetcher goes on where it was.
+
+    The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
+    their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
+    other: each has been copied before the next is asked for, so that a generator may fill the same array again
+    and again. Of a list, batches of up to 128 KiB travel on your own stream, since copying them takes less than
+    ordering two streams, and those that are ready travel together: they share an allocation, which lives as long
+    as any of them. Single arrays of up to 2 MiB, 4 MiB on a host with eight cores and more, are copied on another
+    stream into memory of yours.
+
+    Args:
+        batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
+            in any host memory, of any shapes and dtypes; what is no array stays as it is. A torch
+            ``DataLoader`` is one. ``iter`` is called once.
+        depth: Batches ahead of the one that you work on; at least 1. The device holds ``depth + 1``
+            batches, and one more while a loop variable still holds the one before.
+        device: Where they go; the current device if omitted.
+        transform: Called with each batch *on the device*, and gives what is handed out: for instance
+            ``uint8`` to ``float32``, so that the link carries the smaller type. It runs ahead as well, on
+            the stream of the copies and in the thread that reads, where the library's operations follow a
+            stream; on PyCUDA it runs when the batch is handed out. For work on the host give
+            ``map(function, batches)``.
+        stream: Carries the copies; streams of the prefetcher's own if omitted.
+
+    Returns:
+        An iterator that is also a context manager: `Prefetcher.close` ends it early.
+
+    Raises:
+        ArgumentError: ``depth`` is no whole number from 1, or ``transform`` no function.
+        UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several.
+        DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
+    """
+    ahead = whole(depth, least=1)
+    if ahead is None or ahead > MOST_AHEAD:
+        raise ArgumentError(
+            f"prefetch: depth={shown(depth)} is not a whole number from 1 to {MOST_AHEAD}; 2 suits most loops"
+        )
+    if transform is not None and not callable(transform):
+        raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
+    _refuse_single(batches)
+    place = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
+    backend = registry.get(place.backend).at(place)
+    backend.attach(place)
+    given = transfers.raw_stream(stream, place) if stream is not None else None
+    streams = [given if given is not None else _copy_stream(backend, place) for _ in range(ahead + 1)]
+    conveyor = Conveyor(backend, place, streams[0], ahead + 1) if given is None else None
+    lane = Lane(backend, place, transform, conveyor)
+    items = batches if type(batches) is list or type(batches) is tuple else None
+    if items is not None and not _needs_thread(items, backend, place):
+        return Prefetcher(ListFeed(items, lane, streams))
+    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=items is not None))
+
+
+def _refuse_single(batches: Any) -> None:
+    if isinstance(batches, (str, bytes, Mapping)):
+        raise UnsupportedArrayError(
+            f"prefetch: batches is {type(batches).__name__}, which is one batch at most; give an iterable of batches, "
+            "for instance [batch]"
+        )
+    is_scalar = isinstance(batches, (np.ndarray, np.generic)) and not batches.ndim
+    if is_scalar or not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise UnsupportedArrayError(
+            f"prefetch: batches is {type(batches).__name__}, not an iterable of batches; a list, a generator or a "
+            "DataLoader is one"
+        )
+
+
+def _needs_thread(batches: Any, backend: Backend, place: Device) -> bool:
+    """Whether a batch keeps Python busy for so long that a thread which begins the next one meanwhile pays."""
+    with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
+        return any(_takes_long(leaf, backend, place) for leaf in flatten(batches[0])[0])
+    return False
+
+
+def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
+    """Whether Python copies it, and it is large: it is not pinned, and no threads without Python's lock stage it."""
+    if getattr(leaf, "nbytes", 0) < THREADS_FROM:
+        return False
+    if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
+        return True
+    dtype = transfers.wanted_dtype(None, leaf.dtype)
+    if plan.plan(leaf, dtype, backend, may_permute=False).path is plan.Path.PINNED:
+        return False
+    return not staged.stages_alone(leaf, dtype, backend, place)
+
+
+def _copy_stream(backend: Backend, place: Device) -> RawStream:
+    return backend.stream_create(place, non_blocking=True, priority=0)
+
+
+class Prefetcher(Iterator[Any]):
+    """Batches on a device, made by `prefetch`: an iterator, to be used once, and a context manager.
+
+    Dropping it ends it, too.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._finalizer = weakref.finalize(self, feed.close, waits=False)
+        self._finalizer.atexit = False
+
+    def __iter__(self) -> Prefetcher:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self._feed.next()
+        except BaseException:
+            if self._feed.has_ended:  # nothing is left to close, and an error that is kept would keep everything
+                self._finalizer.detach()
+            raise
+
+    def close(self) -> None:
+        """Take nothing more from the source, and drop what is on its way.
+
+        When it returns no copy reads the source's arrays, and the thread that read ahead has ended. Where
+        that waits inside the source, or for the device to finish your work, it ends as soon as it comes back.
+        """
+        self._feed.close(waits=True)
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

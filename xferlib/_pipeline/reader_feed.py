@@ -1,0 +1,230 @@
+"""A thread that reads a source ahead of its consumer, and begins the copies."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core import devices
+from xferlib._pipeline.batch import Batch
+from xferlib._pipeline.feed import Feed
+from xferlib._pipeline.routing import Lane, Way
+from xferlib._runtime import callsite, happens_before
+
+if TYPE_CHECKING:
+    from xferlib._core.raw import RawStream
+    from xferlib._pipeline.batch import AnyBatch
+
+_EXIT_S = 10.0
+_GRACE_S = 0.1
+"""How long `ThreadedFeed.close` waits for a thread that is in the source, or waits for the device."""
+
+
+class _Phase(Enum):
+    """What the thread that reads is doing."""
+
+    IDLE = "waits for room"
+    GATE = "waits for the consumer's work"
+    SOURCE = "is in the source"
+    COPYING = "copies"
+    ENDED = "has ended"
+
+
+class _Credit:
+    """What the consumer hands to the thread that reads: room."""
+
+    __slots__ = ("handover",)
+
+    def __init__(self) -> None:
+        self.handover: object = None
+
+
+class ThreadedFeed(Feed):
+    """The batches of any source, read ahead.
+
+    Args:
+        source: Asked for its items one by one, by this feed's thread.
+        lane, streams: As for `Feed`.
+        is_stable: The items stay as they are while more are read; else each is copied before the next is asked for.
+    """
+
+    def __init__(self, source: Iterator[Any], lane: Lane, streams: list[RawStream], *, is_stable: bool) -> None:
+        super().__init__(lane, streams)
+        self._source: Iterator[Any] | None = source
+        self._is_stable = is_stable
+        self._trouble: BaseException | None = None
+        """What the thread met while it waited for the device; it tries again when somebody has been told."""
+        self._phase = _Phase.IDLE
+        self._credit = _Credit()
+        self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
+        self._site = callsite.user_site()
+        self._here = devices.current_device(lane.backend)
+        context = contextvars.copy_context()  # the source sees the defaults of whoever made it
+        self.thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
+        happens_before.given(self._credit)
+        self.thread.start()
+
+    # --- the consumer
+
+    def _give_back(self) -> None:
+        super()._give_back()
+        with self._changed:
+            happens_before.given(self._credit)
+            self._changed.notify_all()
+
+    def _front(self) -> AnyBatch:
+        front = self._oldest()
+        for batch in tuple(self._ready):
+            if batch.is_sent_by_consumer:  # any other begins when the thread that reads has room for it, or in its turn
+                happens_before.taken(batch)
+                batch.push()
+        return front
+
+    def _oldest(self) -> AnyBatch:
+        """The oldest batch that has not been handed out."""
+        with self._changed:
+            while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
+                self._changed.wait()
+            if self._is_closed:
+                self._refuse_closed()
+            if self._ready:
+                happens_before.taken(self._ready[0])
+                return self._ready[0]
+            if self._end is not None:
+                raise self._the_end()
+            trouble, self._trouble = self._trouble, None
+            self._changed.notify_all()
+            assert trouble is not None
+            raise trouble
+
+    def _release(self, batch: AnyBatch) -> None:
+        if not self._is_stable:
+            batch.release()  # the source goes on after this
+
+    def _pop(self, batch: AnyBatch) -> None:
+        with self._changed:
+            super()._pop(batch)
+            self._changed.notify_all()
+
+    # --- the thread
+
+    def _run(self) -> None:
+        """What the thread does."""
+        happens_before.began()
+        callsite.inherited.site = self._site
+        try:
+            devices.current_device(self._lane.backend)  # a first look later would undo the next line
+            self._lane.backend.device_use(self._here)
+            while self._await_room() and self._read_one():
+                pass
+        except BaseException as error:
+            self._end = self._end or error
+        finally:
+            self._source = None
+            happens_before.ended()
+            with self._changed:
+                self._phase = _Phase.ENDED
+                self._changed.notify_all()
+
+    def _await_room(self) -> bool:
+        with self._changed:
+            self._phase = _Phase.IDLE
+            while not (self._has_room or self._is_closed or self._end is not None):
+                self._changed.wait()
+            if self._is_closed or self._end is not None:
+                return False
+            happens_before.taken(self._credit)
+            gate = self._next_slot.gate
+            self._phase = _Phase.GATE
+        while True:
+            try:
+                if gate is not None:
+                    self._lane.backend.event_synchronize(gate)
+                if self._lane.conveyor is not None:
+                    self._lane.conveyor.await_buffer()
+                break
+            except BaseException as error:
+                self._tell(error)
+        with self._changed:
+            self._phase = _Phase.SOURCE
+            return not self._is_closed
+
+    def _read_one(self) -> bool:
+        """Take one item from the source and begin it; whether there was one."""
+        source = self._source
+        try:
+            host = next(source or iter(()))
+        except BaseException as error:
+            with self._changed:
+                self._note_end(error)
+                self._changed.notify_all()
+            return False
+        with self._changed:
+            if self._is_closed:
+                return False
+            self._phase = _Phase.COPYING
+            before = self._ready[-1] if self._ready else None
+        batch = self._begun(host, before)
+        with self._changed:
+            if self._is_closed:
+                batch.cancel()
+                return False
+            self._started += 1
+            happens_before.given(batch)
+            self._ready.append(batch)
+            self._changed.notify_all()
+        return True
+
+    def _begun(self, host: Any, before: AnyBatch | None) -> AnyBatch:
+        """The batch of an item, which the source may change from now on."""
+        stream = self._next_slot.stream
+        if not self._is_stable:
+            with contextlib.suppress(BaseException):  # what is not copied on the host is tried on the device
+                copied = self._copied(host, stream)
+                if copied is not None:
+                    return copied
+        batch = Batch(host, self._lane, stream)
+        if batch.try_begin(before) and not self._is_stable:
+            batch.try_prepare()
+        return batch
+
+    def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
+        """The batch of an item that is not so large, copied on the host; None of any other."""
+        kept = self._lane.kept(host)
+        if kept is not None:
+            return Batch(kept, self._lane, stream, Way.TOGETHER)
+        array, conveyor = self._lane.stageable(host), self._lane.conveyor
+        return conveyor.stage(array) if array is not None and conveyor is not None else None
+
+    def _tell(self, error: BaseException) -> None:
+        """Let the consumer know, and wait until it does."""
+        with self._changed:
+            self._trouble = error
+            self._changed.notify_all()
+            while self._trouble is not None and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                raise error
+
+    # --- the end
+
+    def _drop(self) -> list[AnyBatch]:
+        with self._changed:
+            batches = super()._drop()  # the thread may be in the source, and lets go of it when it ends
+            self._changed.notify_all()
+            return batches
+
+    def _await_end(self) -> None:
+        """Let the thread end; one that waits for somebody else ends when that has come."""
+        if threading.current_thread() is self.thread:
+            return
+        with self._changed:
+            is_ours = self._changed.wait_for(lambda: self._phase not in (_Phase.SOURCE, _Phase.GATE), _GRACE_S)
+            if is_ours:
+                self._changed.wait_for(lambda: self._phase is _Phase.ENDED, _EXIT_S)
+        if self._phase is _Phase.ENDED:
+            self.thread.join(_EXIT_S)

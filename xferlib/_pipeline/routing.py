@@ -1,0 +1,172 @@
+"""How the batches of a loop travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _native, tree
+from xferlib._core import registry
+from xferlib._core.containers import flatten
+from xferlib._memory.staging import MEDIUM_NBYTES, SMALL_NBYTES
+from xferlib._runtime import thread_budget
+from xferlib._transfer import plan
+from xferlib._transfer.packing import Alike
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+    from xferlib._core.raw import RawStream
+    from xferlib._pipeline.side_stream import Ahead, Conveyor
+
+_TOGETHER_MOST = 128 << 10
+"""To copy so much takes less than to order two streams by events."""
+_DIRECT_MOST_PINNED = 1 << 20
+"""The device needs 20 us for so much."""
+AHEAD_MOST = 4 << 20
+"""What lies together is staged as a whole up to here, by threads that are awake: to begin a transfer of several loads
+takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""
+WAITING_MOST = 24 << 20
+"""What is cut into no more loads than a transfer has chunks: see `xferlib._transfer.cutting`."""
+
+
+class Way(Enum):
+    """How one batch travels."""
+
+    TOGETHER = "on the consumer's stream, when it is handed out, with the small ones that are ready behind it"
+    DIRECT = "on the consumer's stream, when it is handed out"
+    AHEAD = "on a stream beside the consumer's, whose memory it is"
+    OWN = "on its slot's stream, filled by threads where it is ordinary memory"
+
+
+class Lane:
+    """Where batches go: a device, and what is done to them there.
+
+    Args:
+        backend: Serves ``place``.
+        place: The device.
+        transform: What each batch is passed through on the device.
+        conveyor: Carries medium arrays; None where somebody has said which stream carries all of them.
+    """
+
+    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "place", "transform")
+
+    def __init__(
+        self,
+        backend: Backend,
+        place: Device,
+        transform: Callable[[Any], Any] | None,
+        conveyor: Conveyor | None = None,
+    ) -> None:
+        self.backend = backend
+        self.place = place
+        self.transform = transform
+        self.conveyor = conveyor
+        self._may_choose = conveyor is not None and transform is None
+        self._is_host = not backend.capabilities.streams
+        self.again = conveyor.again if conveyor is not None and transform is None else _in_another_way
+        """Begins a batch like the one before, if it is and that pays: see `side_stream.Conveyor.again`."""
+        self._alike: Alike | None = None
+        """What small batches have in common, as a rule."""
+
+    def way(self, host: Any) -> Way:
+        """How a batch travels that is read where it is consumed.
+
+        Where there are no streams a copy is complete when it returns: the time for it is when it is wanted.
+        """
+        if not self._may_choose:
+            return Way.OWN
+        if self._is_host:
+            return Way.DIRECT
+        if type(host) is np.ndarray:
+            return self._way_alone(host)
+        leaves = flatten(host)[0]
+        nbytes = _nbytes(leaves)
+        if nbytes is None or nbytes > MEDIUM_NBYTES:
+            return Way.OWN
+        if nbytes > _DIRECT_MOST_PINNED and self._has_pinned(leaves):
+            return Way.OWN
+        return Way.DIRECT if nbytes > _TOGETHER_MOST else Way.TOGETHER
+
+    def _way_alone(self, host: HostArray) -> Way:
+        nbytes = host.nbytes
+        if nbytes <= _TOGETHER_MOST:
+            return Way.TOGETHER
+        return Way.AHEAD if nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Way.OWN
+
+    def _is_staged_whole(self, host: HostArray) -> bool:
+        """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
+        is_plain = host.flags.c_contiguous and host.dtype.isnative
+        return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and thread_budget.crew().fillers > 0
+
+    def may_wait(self, host: Any) -> bool:
+        """Whether a batch may be begun whose copy waits for the consumer's work: each load has a chunk.
+
+        Threads that fill more would wait for the device, and so would whoever else needs them.
+        """
+        return type(host) is np.ndarray and host.nbytes <= WAITING_MOST and host.flags.c_contiguous
+
+    def _has_pinned(self, leaves: list[HostArray]) -> bool:
+        """Whether the device reads some of a batch by itself."""
+        return any(leaf.flags.c_contiguous and plan.pinned_spans(leaf, self.backend) for leaf in leaves)
+
+    def send_together(self, hosts: list[Any], stream: RawStream) -> list[Any]:
+        """Small batches on the device, copied as one on ``stream``, the current one.
+
+        Raises:
+            As `xferlib.tree.to_device`, before anything is copied.
+        """
+        if self._alike is not None and (values := self._alike.send(hosts, self.backend, stream)) is not None:
+            return values
+        found: list[Any] = tree.to_device(hosts, device=self.place)
+        self._alike = Alike.of(hosts[0], self.place)
+        return found
+
+    def kept(self, host: Any) -> Any:
+        """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
+
+        For a source that may fill the same memory again: less work than sending it and waiting for that.
+        """
+        if self._is_host or not self._may_choose:
+            return None
+        leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
+        nbytes = _nbytes(leaves)
+        is_small = nbytes is not None and nbytes <= SMALL_NBYTES
+        return rebuild([leaf.copy() for leaf in leaves]) if is_small else None
+
+    def stageable(self, host: Any) -> HostArray | None:
+        """A batch that a thread may copy into pinned memory, for the consumer to send: a medium array of the host."""
+        if self._is_host or not self._may_choose:
+            return None
+        if type(host) is not np.ndarray:
+            owner = registry.backend_of(host)
+            if owner is None or owner.view(host).device.kind != "cpu":
+                return None
+            host = owner.host_view(host)
+        array: HostArray = host
+        if array.nbytes <= SMALL_NBYTES or plan.forced() is not None:
+            return None
+        return array if array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array) else None
+
+    @property
+    def transforms_ahead(self) -> bool:
+        """Whether the library's operations follow the stream of the copies, so that they need not wait."""
+        abilities = self.backend.capabilities
+        return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+def _in_another_way(_: Any) -> Ahead | None:
+    return None
+
+
+def _nbytes(leaves: list[Any]) -> int | None:
+    """Of NumPy arrays together; None where one is something else."""
+    if any(type(leaf) is not np.ndarray for leaf in leaves):
+        return None
+    nbytes: int = sum(leaf.nbytes for leaf in leaves)
+    return nbytes

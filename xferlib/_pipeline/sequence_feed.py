@@ -1,0 +1,103 @@
+"""The batches of a list, begun by whoever consumes them: no other thread, and nothing to hand between threads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core import staging_hooks
+from xferlib._core.containers import flatten
+from xferlib._pipeline.batch import Batch
+from xferlib._pipeline.feed import Feed, Slot
+from xferlib._pipeline.routing import Lane, Way
+
+if TYPE_CHECKING:
+    from xferlib._core.raw import RawStream
+    from xferlib._pipeline.batch import AnyBatch
+
+_POLL_S = 200e-6
+
+
+class ListFeed(Feed):
+    """The batches of a sequence whose items stay as they are.
+
+    Args:
+        items: Read by their numbers, so that one whose turn was interrupted is read again.
+        lane, streams: As for `Feed`.
+    """
+
+    def __init__(self, items: Sequence[Any], lane: Lane, streams: list[RawStream]) -> None:
+        super().__init__(lane, streams)
+        self._items = items
+        self._watched: dict[AnyBatch, staging_hooks.ReadAhead] = {}
+
+    def _front(self) -> AnyBatch:
+        self._read()
+        ready = self._ready
+        while ready and not (ready[0].is_sent or ready[0].is_settled(_POLL_S)):
+            self._read()  # the consumer's work may have passed another gate meanwhile
+        if self._is_closed:
+            self._refuse_closed()
+        if not ready:
+            raise self._the_end()
+        return ready[0]
+
+    def _read(self) -> None:
+        """Begin what there is room for without waiting; wait where nothing is on its way."""
+        ready, lane = self._ready, self._lane
+        for batch in ready:
+            if not batch.is_sent:
+                batch.push()
+        while self._started - self._count < self._returned and self._has_room:
+            try:
+                host = self._items[self._started]
+            except IndexError:
+                self._note_end(StopIteration())
+                return
+            begun = lane.again(host) or self._begun(host)
+            if begun is None:
+                return
+            self._started += 1
+            ready.append(begun)
+            if staging_hooks.listener is not None:
+                self._watch(begun, host)
+
+    def _begun(self, host: Any) -> AnyBatch | None:
+        """The batch of an item; None where its slot is in use."""
+        way, slot = self._lane.way(host), self._next_slot
+        if way is Way.OWN and slot.gate is not None and not self._passes(slot, host):
+            return None
+        batch = Batch(host, self._lane, slot.stream, way)
+        batch.try_begin(self._ready[-1] if self._ready else None)
+        return batch
+
+    def _watch(self, batch: AnyBatch, host: Any) -> None:
+        """Let a simulator see to it that an item stays as it is until it is handed out."""
+        with contextlib.suppress(Exception):  # an item that is no tree says so when its turn comes
+            leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
+            if watched := staging_hooks.read_ahead(leaves, self._lane.backend.pinned_domain):
+                self._watched[batch] = watched
+
+    def _pop(self, batch: AnyBatch) -> None:
+        super()._pop(batch)
+        if self._watched and (watched := self._watched.pop(batch, None)):
+            watched.handed_out()
+
+    def _passes(self, slot: Slot, host: Any) -> bool:
+        """Whether a batch may be begun in this slot: its stream waits for the consumer's work on the batch before."""
+        backend, gate = self._lane.backend, slot.gate
+        if self._lane.may_wait(host):
+            backend.event_wait(slot.stream, gate)
+        elif not backend.event_done(gate):
+            if self._ready:
+                return False
+            backend.event_synchronize(gate)
+        return True
+
+    def _drop(self) -> list[AnyBatch]:
+        self._items = ()
+        self._watched.clear()
+        return super()._drop()

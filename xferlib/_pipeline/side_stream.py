@@ -1,0 +1,373 @@
+"""Medium arrays, sent ahead into memory of the stream that will use them.
+
+The copy runs on a stream beside it, so the consumer's work on the array before goes on meanwhile. Since the
+memory comes from the consumer's own stream, nobody has to be told when it is free again: what that takes with
+streams of their own (an event after the consumer's work, a guard on every array) costs more than the copy.
+Ordinary memory is staged by other threads while the consumer works, and sent when it asks for the next array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._api import transfers
+from xferlib._core import array as _array
+from xferlib._core import observe
+from xferlib._core.convert import copy_into
+from xferlib._core.layout import address, address_in_order
+from xferlib._core.observe import Kind
+from xferlib._memory import in_flight, pinned
+from xferlib._transfer import plan
+from xferlib._transfer import staged as _staged
+from xferlib._transfer.filling import Filling, fill
+from xferlib._transfer.plan import Path
+from xferlib.errors import PinnedMemoryError
+
+if TYPE_CHECKING:
+    from xferlib._core.array import Array
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+    from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._memory.pinned import Lease
+    from xferlib._transfer.plan import Plan
+
+
+class _Buffer:
+    """Pinned memory for one array after the other, which goes back to the pool when the last copy has left it."""
+
+    __slots__ = ("_copied", "_lease", "memory", "nbytes", "pointer")
+
+    def __init__(self, memory: HostArray, lease: Lease) -> None:
+        self.memory = memory
+        self._lease = lease
+        self._copied: RawEvent | None = None
+        self.pointer = address(memory)
+        self.nbytes = memory.nbytes
+
+    def note(self, copied: RawEvent) -> None:
+        """The last copy is over at this event."""
+        self._copied = copied
+        self._lease.events[:] = [copied]
+
+    def settle(self, backend: Backend) -> None:
+        """Wait until no copy uses it."""
+        if self._copied is not None:
+            backend.event_synchronize(self._copied)
+
+
+class _Staged(NamedTuple):
+    """An array whose bytes lie in pinned memory, or are about to."""
+
+    buffer: _Buffer
+    filling: Filling | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def end(self) -> None:
+        """The source is not read any more."""
+        if self.filling is not None:
+            self.filling.end()
+
+
+class _Form(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
+
+
+class Conveyor:
+    """Copies of one consumer's arrays, one after the other.
+
+    Args:
+        backend: Serves ``place``.
+        place: The target device.
+        carrier: The stream for the copies.
+        count: How many arrays may be under way.
+    """
+
+    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "backend", "spare")
+
+    def __init__(self, backend: Backend, place: Device, carrier: RawStream, count: int) -> None:
+        self.backend = backend
+        self._place = place
+        self._carrier = carrier
+        self._free: RawEvent | None = None
+        """After the consumer's work that may still use an array's memory; recorded anew for each."""
+        self._count = count
+        self._made = 0
+        self._idle: deque[_Buffer] = deque()
+        """Buffers, in the order of their last copies."""
+        self._pool = pinned.pool_of(backend)
+        self._last: _Form | None = None
+        """Of the pinned array that was sent last."""
+        self.spare: deque[RawEvent] = deque(maxlen=count + 1)
+        """Events after copies that have been waited for. Whoever keeps one waits for a later copy on its stream."""
+
+    def send(self, host: HostArray) -> Ahead:
+        """Begin to copy an array into memory of the calling thread's current stream.
+
+        Raises:
+            As `xferlib.to_device`: nothing has been begun.
+        """
+        backend = self.backend
+        recorder = observe.active
+        begun = recorder.begin(backend) if recorder is not None else None
+        host = _array.as_host_array(host)
+        dtype = transfers.wanted_dtype(None, host.dtype)
+        found = plan.plan(host, dtype, backend, may_permute=False)
+        plan.refuse_slow(found, host, "prefetch")
+        backend.attach(self._place)
+        ahead = self._staging(host, dtype) if plan.is_plain(found, host, dtype) and _native.is_on() else None
+        if ahead is None:
+            ahead = Ahead(self)
+            try:
+                self._begin(ahead, host, dtype, found)
+            except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
+                in_flight.abandon(backend, self._carrier)
+                raise
+        if recorder is not None:
+            recorder.called(begun, backend, host.nbytes)
+        return ahead
+
+    def again(self, host: Any) -> Ahead | None:
+        """`send` for an array that is pinned as the last one was, of its dtype and shape.
+
+        None, and nothing done, where it is not, or where that failed: `send` then says why.
+        """
+        last = self._last
+        if last is None or type(host) is not np.ndarray or host.dtype is not last.dtype or host.shape != last.shape:
+            return None
+        pointer = address_in_order(host)
+        lease = self._pool.find(pointer) if pointer else None
+        if lease is None or observe.active is not None or plan.forced() is not None:
+            return None
+        ahead, backend, spare = Ahead(self), self.backend, self.spare
+        try:
+            backend.attach(self._place)
+            ahead.owner = owner = backend.stream_current(self._place)
+            ahead.array = backend.empty(last.shape, last.dtype, device=self._place, stream=owner)
+            self._free, ahead.copied = backend.copy_behind(
+                backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
+                event=self._free, copied=spare.popleft() if spare else None,
+            )  # fmt: skip
+            lease.hold(ahead.copied)
+        except BaseException as error:
+            in_flight.abandon(backend, self._carrier)
+            if isinstance(error, Exception):
+                return None
+            raise
+        return ahead
+
+    def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
+        """Plain bytes that threads begin to stage; None where pinned memory is short."""
+        buffer = self._buffer(host.nbytes)
+        if buffer is None:
+            return None
+        filling = Filling(buffer.pointer, address(host), host.nbytes, host)
+        return Ahead(self, _Staged(buffer, filling, host.shape, dtype))
+
+    def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
+        """Enqueue the copy of an array that lies in pinned memory, or is staged by this thread."""
+        backend = self.backend
+        source = _staged.readable(host, dtype, backend, self._carrier, found)
+        if source is None:
+            copied = self._upload(ahead, host, dtype, found)
+        else:
+            copied = self._enqueue(ahead, host.shape, dtype, source, host.nbytes)
+        if found.path is Path.PINNED:
+            in_flight.hold_pinned(host, found.lease, backend, copied)
+            self._last = _Form(host.shape, host.dtype, host.nbytes) if found.lease is not None else None
+
+    def stage(self, host: HostArray) -> Ahead | None:
+        """Copy an array of any layout into pinned memory, from which the consumer's thread sends it; any thread may.
+
+        The source may be changed on return. None, and nothing done, where pinned memory is short.
+
+        Raises:
+            UnsupportedDTypeError: No device holds it.
+        """
+        host = _array.as_host_array(host)
+        dtype = transfers.wanted_dtype(None, host.dtype)
+        self.backend.attach(self._place)
+        buffer = self._buffer(host.size * dtype.itemsize)
+        if buffer is None:
+            return None
+        if host.dtype == dtype and host.flags.c_contiguous and _native.is_on():
+            fill(buffer.pointer, address(host), host.nbytes)
+        else:
+            copy_into(np.ndarray(host.shape, dtype, buffer.memory), host)
+        return Ahead(self, _Staged(buffer, None, host.shape, dtype))
+
+    def await_buffer(self) -> None:
+        """Wait until `stage` need not wait for the device."""
+        if self._idle and self._made >= self._count:
+            self._idle[0].settle(self.backend)
+
+    def dispatch(self, ahead: Ahead, staged: _Staged) -> None:
+        """Enqueue the copy of what has been staged, into memory of the calling thread's current stream."""
+        try:
+            copied = self._enqueue(ahead, staged.shape, staged.dtype, staged.buffer.pointer, staged.nbytes)
+            staged.buffer.note(copied)
+        except BaseException:  # Ctrl-C too: it may have struck behind the copy
+            in_flight.abandon(self.backend, self._carrier)
+            raise
+
+    def _buffer(self, nbytes: int) -> _Buffer | None:
+        """Memory that no copy uses any more; None where pinned memory is short."""
+        if self._idle and self._made >= self._count:
+            buffer = self._idle.popleft()
+            buffer.settle(self.backend)
+            if buffer.nbytes >= nbytes:
+                return buffer
+            self._made -= 1
+        try:
+            memory = self._pool.empty((nbytes,), np.dtype(np.uint8))
+        except PinnedMemoryError:
+            return None
+        lease = self._pool.find(address(memory))
+        if lease is None:
+            return None
+        self._made += 1
+        return _Buffer(memory, lease)
+
+    def give_back(self, buffer: _Buffer) -> None:
+        """It may be filled again when its last copy is over."""
+        self._idle.append(buffer)
+
+    def _allocate(self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, RawStream]:
+        """Memory of the calling thread's current stream, unless there is some since an earlier attempt."""
+        owner, array = ahead.owner, ahead.array
+        if owner is None or array is None:
+            owner = ahead.owner = self.backend.stream_current(self._place)
+            array = ahead.array = self.backend.empty(shape, dtype, device=self._place, stream=owner)
+        return array, owner
+
+    def _enqueue(
+        self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int
+    ) -> RawEvent:
+        """Allocate, and enqueue one copy from pinned memory behind all that the owner has been given; its event."""
+        array, owner = self._allocate(ahead, shape, dtype)
+        backend, carrier = self.backend, self._carrier
+        target = backend.operands((array,))[0]
+        if observe.active is not None:
+            self._follow(owner)
+            observe.copy(Kind.H2D, target, source, nbytes, backend, carrier)
+            copied = backend.event_record(carrier, timing=False)
+        else:
+            self._free, copied = backend.copy_behind(
+                target, source, nbytes, behind=owner, stream=carrier, event=self._free
+            )
+        ahead.copied = copied
+        return copied
+
+    def _follow(self, owner: RawStream) -> None:
+        """Let the copies wait for what the owner of the memory has been given so far."""
+        self._free = self.backend.event_record(owner, timing=False, event=self._free)
+        self.backend.event_wait(self._carrier, self._free)
+
+    def _upload(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> RawEvent:
+        """The same in any other way."""
+        array, owner = self._allocate(ahead, host.shape, dtype)
+        backend, carrier = self.backend, self._carrier
+        self._follow(owner)
+        _staged.upload(host, backend.view(array), backend, carrier, found)
+        ahead.copied = copied = backend.event_record(carrier, timing=False)
+        return copied
+
+
+class Ahead:
+    """One array on its way: a batch, see `xferlib._pipeline.batch.AnyBatch`, or what carries one.
+
+    Attributes:
+        array: On the device; None while it is being staged.
+        owner: The stream whose memory it is.
+        copied: The event after its copy, when that is enqueued.
+    """
+
+    __slots__ = ("_conveyor", "_staged", "array", "copied", "handover", "is_sent", "owner")
+
+    has_failed = has_slot = is_stalled = is_waiting = False
+    is_sent_by_consumer = True
+
+    def __init__(self, conveyor: Conveyor, staged: _Staged | None = None) -> None:
+        self._conveyor = conveyor
+        self._staged = staged
+        self.is_sent = staged is None
+        self.array: Array | None = None
+        self.owner: RawStream | None = None
+        self.copied: RawEvent | None = None
+        self.handover: object = None
+
+    def push(self) -> None:
+        """Send what has been staged, in the thread that will use it, if that succeeds."""
+        try:  # at half the cost of contextlib's way
+            self._send()
+        except Exception:  # noqa: S110  whoever wants the batch meets the same, and is told
+            pass
+
+    def _send(self) -> None:
+        staged = self._staged
+        if staged is not None:
+            staged.end()
+            self._conveyor.dispatch(self, staged)
+            self._give_back(staged)
+
+    def _give_back(self, staged: _Staged) -> None:
+        self._staged, self.is_sent = None, True
+        self._conveyor.give_back(staged.buffer)
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Nobody need wait long."""
+        return True
+
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+        if self._staged is not None:
+            self._staged.end()
+        elif self.copied is not None:
+            self._conveyor.backend.event_synchronize(self.copied)
+
+    await_end = release
+
+    def precede(self, stream: RawStream) -> None:
+        """Let ``stream`` wait for the copy, if that is enqueued."""
+        if self.copied is not None:
+            self._conveyor.backend.event_wait(stream, self.copied)
+
+    def result(self) -> Array:
+        """The array, ordered on the calling thread's current stream."""
+        if not self.is_sent:
+            self._send()
+        backend, owner = self._conveyor.backend, self.owner
+        assert owner is not None
+        current = backend.stream_current(owner.device)
+        backend.event_wait(current, self.copied)
+        if current.handle != owner.handle:  # whose memory it is, and which would hand it out again
+            self.array = backend.guarded(self.array, owner)
+            backend.consumed(self.array, current)
+        return self.array
+
+    def hand_over(self) -> Array:
+        """`result`, the last time."""
+        array = self.result()
+        self._conveyor.spare.append(self.copied)  # who waits for it has been told to: it may be recorded for another
+        return array
+
+    def cancel(self) -> None:
+        """Nobody wants it: what has been enqueued keeps its memory until it is done."""
+        staged = self._staged
+        if staged is not None:
+            staged.end()
+            self._give_back(staged)
+        elif self.copied is not None:
+            in_flight.in_flight.hold(self._conveyor.backend, self.copied, self.array)

@@ -1,0 +1,189 @@
+"""`stream_map`: a function over data of any size, chunk by chunk, copying in, computing and copying out at once.
+
+On each device a station brings chunks and takes results to the host; the caller's thread gives the chunks to the
+function. A chunk holds a place on its device from before it is read until its result is stored: that bounds the memory
+on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core import devices as _devices
+from xferlib._pipeline import row_io
+from xferlib._pipeline.chunk_ledger import Results
+from xferlib._pipeline.device_worker import Station
+from xferlib._pipeline.progress import Progress
+from xferlib._runtime.checks import MOST_AHEAD, whole
+from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+
+
+def stream_map(
+    fn: Callable[[Any], Any],
+    source: Any,
+    *,
+    chunk_rows: int,
+    out: Any = None,
+    devices: Any = None,
+    depth: int = 3,
+    reduce: Callable[[Any, Any], Any] | None = None,
+    initial: Any = None,
+    start: int = 0,
+    progress: bool | Callable[[int, int], Any] = False,
+) -> Any:
+    """Apply a function on devices to data of any size, in chunks of rows.
+
+    Three chunks are under way at once on each device: one is copied in, one computed, one copied out. No
+    more than ``depth`` chunks and their results are on a device, and as much of the source on the host,
+    whatever its size. Chunk k goes to device k modulo their number; what comes out does not depend on it.
+
+    Whatever ends the call early, Ctrl-C among it, finishes what is on its way out, and then leaves as it
+    came, with three attributes more: ``rows_done``, the rows from the beginning whose results are stored,
+    ``out``, and with ``reduce`` ``reduced``, the value so far. To go on, call again with
+    ``start=error.rows_done``, ``out=error.out``, ``initial=error.reduced``: the result has the same bits.
+
+    Args:
+        fn: Called with each chunk, shape (rows, ...) on its device, in order, in the calling thread, with
+            that device current; gives an array with as many rows, or with ``reduce`` anything. It may
+            leave its work on the current stream.
+        source: Rows on the host: an array, a ``numpy.memmap``, whatever has shape, dtype and slices (zarr,
+            h5py), or shape, dtype and ``read_into(out, start)``, which fills a pinned array with the rows
+            from ``start`` and is the fastest way from a file.
+        chunk_rows: Rows of a chunk; chunks of 16 to 256 MiB keep the link busy.
+        out: Where results go: an array, a memory map, or whatever takes slices (zarr, h5py), with as many
+            rows as the source; a new NumPy array if omitted. The source's array itself: each row is
+            replaced by its result. Memory of the source in any other way is refused.
+        devices: Specifications of devices; the current one if omitted.
+        depth: Chunks on each device, from 1; 3 lets all three steps run at once.
+        reduce: ``reduce(value, result)`` folds each result, on the host, into one value, in the order of
+            the chunks, one call at a time, in threads of xferlib's. The first result is the first value.
+        initial: The value to begin with instead.
+        start: The row to begin at, where a chunk begins.
+        progress: True for a bar on standard error; or a function of the rows done and all rows, called in
+            the calling thread.
+
+    Returns:
+        ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
+
+    Raises:
+        ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
+        UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
+        LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``.
+        DeviceNotFoundError: A device does not exist.
+    """
+    chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
+    if depth > MOST_AHEAD:
+        raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
+    for name, function in (("fn", fn), ("reduce", reduce)):
+        if not callable(function) and (name == "fn" or function is not None):
+            raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
+    if reduce is not None and out is not None:
+        raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
+    if reduce is None and initial is not None:
+        raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
+    places = _places(devices)
+    rows = row_io.source_of(source, chunk_rows, places[0])
+    first = whole(start, least=0)
+    if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):
+        raise ArgumentError(
+            f"stream_map: start={shown(start)} is no row at which a chunk begins; give a multiple of {chunk_rows} "
+            f"up to {rows.rows}, such as error.rows_done"
+        )
+    sink = row_io.sink_of(out, rows.rows, source) if reduce is None else row_io.Reduced(reduce, initial)
+    spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
+    results = Results(rows, sink, spans, Progress(progress, rows.rows, first))
+    return _Map(fn, results, places, depth).run()
+
+
+def _from_one(name: str, number: int) -> int:
+    found = whole(number, least=1)
+    if found is None:
+        raise ArgumentError(f"stream_map: {name}={shown(number)} is not a whole number from 1")
+    return found
+
+
+def _places(devices: Any) -> list[Device]:
+    if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
+        return [_devices.resolve(devices)]
+    if not isinstance(devices, Iterable):
+        raise ArgumentError(
+            f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
+        )
+    try:
+        given = list(devices)
+    except Exception as error:  # of a stranger's object
+        raise ArgumentError(
+            f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
+        ) from error
+    places = [_devices.resolve(each) for each in given]
+    if not places or len(set(places)) < len(places):
+        raise ArgumentError(f"stream_map: devices={[str(each) for each in places]!r}; name at least one, and each once")
+    return places
+
+
+class _Map:
+    """One call."""
+
+    def __init__(self, fn: Callable[[Any], Any], results: Results, places: list[Device], depth: int) -> None:
+        self._fn = fn
+        self._results = results
+        self._places = places
+        self._depth = depth
+        self._stations: list[Station] = []
+
+    def run(self) -> Any:
+        """The result, or the error with how far it has come."""
+        results = self._results
+        results.on_stop = self._release
+        try:
+            self._work()
+        except BaseException as error:
+            results.explain(error)
+            raise
+        finally:
+            results.progress.close()
+        return results.value
+
+    def _work(self) -> None:
+        results, count = self._results, len(self._places)
+        try:
+            for index, place in enumerate(self._places):
+                numbers = range(index, len(results.spans), count)
+                self._stations.append(Station(place, numbers, results, self._depth))
+            for number in range(len(results.spans)):
+                if results.is_stopped:
+                    break
+                self._compute(number, self._stations[number % count])
+                results.report()
+        except BaseException as error:
+            results.stop(error)
+            raise
+        finally:
+            for station in self._stations:
+                station.close()
+            results.end()
+        if results.error is not None:
+            raise results.error
+        results.report()
+
+    def _release(self) -> None:
+        for station in self._stations:
+            station.release()
+
+    def _compute(self, number: int, station: Station) -> None:
+        try:
+            chunk = station.next()
+        except StopIteration:
+            return  # something has gone wrong in another thread, and says so at the end
+        with station.place:
+            value = self._fn(chunk)
+            del chunk
+            if value is None:
+                raise UnsupportedArrayError(
+                    "stream_map: the function gave None; let it return an array of as many rows, or give reduce"
+                )
+            station.give(number, value)

@@ -1,0 +1,166 @@
+"""A tree of arrays on its way to a device: every copy under way at once, and handed out when it is wanted."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._core import registry
+from xferlib._core.containers import flatten
+from xferlib._core.stream import Stream
+from xferlib._memory import in_flight
+from xferlib._transfer import packing, staged
+from xferlib._transfer.handle import Transfer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.array import Array
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawEvent, RawStream
+
+THREADS_FROM = 4 << 20
+"""A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
+_ALONE_FROM = 512 << 10
+"""The same where the threads need no lock of Python's."""
+
+
+class Arriving:
+    """The copies of one tree.
+
+    Args:
+        tree: Arrays in nested containers; leaves that are no arrays stay as they are.
+        backend: Serves ``place``.
+        place: The target device.
+        stream: Carries the copies, and owns the device arrays.
+
+    Raises:
+        As `xferlib.to_device`: nothing that was begun is left behind.
+    """
+
+    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_transfers")
+
+    def __init__(self, tree: Any, backend: Backend, place: Device, stream: RawStream) -> None:
+        self._backend = backend
+        self._stream = stream
+        self._rebuild: Callable[[list[Any]], Any] | None
+        if type(tree) is np.ndarray:
+            leaves, self._rebuild = [tree], None
+        else:
+            leaves, self._rebuild = flatten(tree)
+        self._results: list[Any] = list(leaves)
+        self._transfers: list[tuple[Transfer, int]] = []
+        """Of leaves that other threads stage, with the numbers of the leaves."""
+        self._owned: list[Array] = []
+        """Arrays whose copies are enqueued, each for an allocation of its own."""
+        self._event: RawEvent | None = None
+        """After the copies of those."""
+        packed, alone = packing.chosen(leaves, None, place)
+        backend.attach(place)
+        try:
+            self._begin(leaves, packed, alone, place)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def _begin(self, leaves: list[Any], packed: list[packing.Kind], alone: list[int], place: Device) -> None:
+        order = Stream._of(self._stream, self._backend)
+        for number in alone:
+            leaf = leaves[number]
+            if self._is_left_to_threads(leaf, place):
+                self._transfers.append(
+                    (transfers.begin(leaf, self._backend, place, self._stream, is_awaited=True), number)
+                )
+            else:
+                self._results[number] = transfers.to_device(leaf, device=place, stream=order)
+                self._owned.append(self._results[number])
+        if packed:
+            self._owned.append(packing.send(leaves, self._results, packed, self._backend, self._stream))
+        if self._owned:
+            self._event = in_flight.record(self._backend, self._stream)
+
+    def _is_left_to_threads(self, leaf: Any, place: Device) -> bool:
+        nbytes = _nbytes(leaf)
+        if nbytes >= THREADS_FROM or nbytes < _ALONE_FROM:
+            return nbytes >= THREADS_FROM
+        if not isinstance(leaf, np.ndarray):
+            return False
+        return staged.stages_alone(leaf, transfers.wanted_dtype(None, leaf.dtype), self._backend, place)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether every copy is enqueued, and no thread has part in one."""
+        return not self._transfers
+
+    def push(self) -> None:
+        """Let threads begin what there was no room for."""
+        for transfer, _ in self._transfers:
+            transfer.try_start()
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether every copy is enqueued; helps, and waits so long at most."""
+        until_s = time.monotonic() + wait_s
+        return all(transfer.is_settled(max(until_s - time.monotonic(), 0.0)) for transfer, _ in self._transfers)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a copy can no longer succeed."""
+        return any(transfer.has_failed for transfer, _ in self._transfers)
+
+    def release(self) -> None:
+        """Wait until the sources may be changed: every copy has been made, or raises why not.
+
+        Raises:
+            TransferError: A copy failed; the sources still have what it was to bring.
+        """
+        self.await_end()
+        for transfer, _ in self._transfers:
+            transfer.check()
+
+    def await_end(self) -> None:
+        """Wait until no copy reads the sources, whether it succeeded or not."""
+        for transfer, _ in self._transfers:
+            transfer.release()
+        if self._event is not None:
+            self._backend.event_synchronize(self._event)  # a small source may be pinned
+
+    def precede(self, stream: RawStream) -> None:
+        """Let ``stream`` wait for the copies that are enqueued: one after the other fills the link as well."""
+        for transfer, _ in self._transfers:
+            transfer.precede(stream)
+        if self._event is not None:
+            self._backend.event_wait(stream, self._event)
+
+    def result(self) -> Any:
+        """The tree on the device, ordered on the calling thread's current stream.
+
+        Raises:
+            TransferError: A copy failed.
+        """
+        results = list(self._results)
+        for transfer, number in self._transfers:
+            results[number] = transfer.result()
+        if self._event is not None:
+            current = self._backend.stream_current(self._stream.device)
+            if current.handle != self._stream.handle:
+                self._backend.event_wait(current, self._event)
+                for array in self._owned:
+                    self._backend.consumed(array, current)
+        return results[0] if self._rebuild is None else self._rebuild(results)
+
+    def cancel(self) -> None:
+        """Nobody wants the tree any more: copy no more than has been begun."""
+        for transfer, _ in self._transfers:
+            transfer.cancel()
+
+
+def _nbytes(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return array.nbytes
+    owner = registry.backend_of(array)
+    assert owner is not None
+    return owner.view(array).nbytes

@@ -1,0 +1,80 @@
+"""Lines of the user's program: where what xferlib does was asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import numpy as np
+
+_PACKAGE = os.path.realpath(__file__).rsplit(os.sep, 2)[0] + os.sep
+_TESTING = _PACKAGE + "testing" + os.sep
+_OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, "<frozen")
+_is_ours: dict[str, bool] = {}
+is_recorded = False
+"""Whether a trace is open, which wants to know the line that each job was begun for."""
+
+
+class Site(NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+Place = Site | tuple[CodeType, int]
+"""A line not yet looked up: a code object and an offset in its instructions."""
+
+NOWHERE = Site("<outside the program>", 0, "?")
+inherited = threading.local()
+"""``inherited.site``: for a thread of xferlib's own, the line whose work it does."""
+
+
+def user_site() -> Site:
+    """The innermost line outside xferlib and NumPy; in a thread of xferlib's own, the line it works for."""
+    return site_of(user_call()[0])
+
+
+def user_call() -> tuple[Place, str]:
+    """`place`, and the name of the function of xferlib's that was called there."""
+    frame: FrameType | None = sys._getframe(1)
+    called = ""
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        ours = _is_ours.get(file)
+        if ours is None:
+            ours = _is_ours[file] = file.startswith(_OURS) and not file.startswith(_TESTING)
+        if not ours:
+            if file == threading.__file__:
+                break
+            return (code, frame.f_lasti), called
+        called = code.co_qualname
+        frame = frame.f_back
+    site: Site = getattr(inherited, "site", NOWHERE)
+    return site, called
+
+
+def place() -> Place:
+    """`user_site`, of which `site_of` makes a line when somebody asks: looking one up costs more than an operation."""
+    return user_call()[0]
+
+
+def site_of(place: Place) -> Site:
+    """The line that a place is in."""
+    if isinstance(place, Site):
+        return place
+    code, offset = place
+    found = code.co_firstlineno
+    for start, stop, line in code.co_lines():
+        if start <= offset < stop:
+            found = line or found
+            break
+    return Site(code.co_filename, found, code.co_qualname)

@@ -1,0 +1,76 @@
+"""Ctrl-C, put off while the main thread does what must not be left half done.
+
+Python raises KeyboardInterrupt in the main thread wherever that has called something. A chunk of the ring that is
+taken and not noted, a lock that is acquired and not known to be: a ``finally`` does not help against these, since it
+may itself be struck. While `deferred` is entered the handler is one that notes the signal, and whatever handler there
+was is called at the end, or by `check` where nothing is half done.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enumerations of it all, at 20 us
+import contextlib
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+from xferlib._runtime.fork import reset_in_child
+
+
+class _Deferred:
+    """The context manager, for any thread: signals concern the main one alone. May be entered again inside."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._main = threading.main_thread().ident
+        self._depth = 0
+        self._previous: Callable[[int, FrameType | None], Any] | None = None
+        self.is_noted = False
+        """Whether Ctrl-C has come."""
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.is_noted = True
+
+    def __enter__(self) -> None:
+        if not self.is_mine():
+            return
+        if not self._depth:
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):  # else Python raises nothing
+                with contextlib.suppress(ValueError):  # in an interpreter beside the first one
+                    signal.signal(signal.SIGINT, self._note)
+                    self._previous = handler
+        self._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.is_mine():
+            return
+        self._depth -= 1
+        if self._depth or self._previous is None:
+            return
+        previous, self._previous = self._previous, None
+        is_noted, self.is_noted = self.is_noted, False
+        if signal.getsignal(signal.SIGINT) == self._note:  # else somebody has set another one meanwhile
+            signal.signal(signal.SIGINT, previous)
+        if is_noted:
+            previous(signal.SIGINT, None)
+
+    def is_mine(self) -> bool:
+        """Whether Ctrl-C concerns the calling thread."""
+        return threading.get_ident() == self._main
+
+    def check(self) -> None:
+        """Let Ctrl-C that has come be raised: nothing is half done here."""
+        if self.is_noted and self._previous is not None and self.is_mine():
+            self.is_noted = False
+            self._previous(signal.SIGINT, None)
+
+
+deferred = _Deferred()
+
+reset_in_child(deferred._reset)

@@ -1,0 +1,1 @@
+"""`trace`: recording what is copied, staged and computed, and showing it."""

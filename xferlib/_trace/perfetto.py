@@ -1,0 +1,57 @@
+"""A recorded trace as Chrome trace events, the format that Perfetto and chrome://tracing open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from xferlib._runtime.version import __version__
+from xferlib._trace.lanes import lanes
+from xferlib._trace.timeline import Recorded, TraceOperation
+
+_HOST_PROCESS = 1
+
+
+def write(found: Recorded, path: Path) -> None:
+    """Write the file: one event a line, so that files can be compared."""
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(found))
+    numbers = found.numbers
+    other = json.dumps({
+        "version": f"xferlib {__version__}", "overlap": numbers.overlap(), "idle": numbers.idle(),
+        "gb_per_s": numbers.gb_per_s(), "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
+    })  # fmt: skip
+    path.write_text(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def _events(found: Recorded) -> Iterator[dict[str, Any]]:
+    processes: dict[str, int] = {}
+    for number, lane in enumerate(lanes(found.operations), start=1):
+        process = processes.get(lane.device)
+        if process is None:
+            process = processes[lane.device] = _HOST_PROCESS + len(processes)
+            yield _named("process_name", process, 0, lane.device)
+            yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
+        yield _named("thread_name", process, number, lane.title)
+        yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": number, "args": {"sort_index": number}}
+        for each in sorted(lane.operations, key=lambda operation: (operation.start_s, -operation.end_s)):
+            yield _event(each, process, number)
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _event(each: TraceOperation, process: int, thread: int) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"source": f"{each.file}:{each.line} in {each.function}"}
+    if each.nbytes:
+        arguments |= {"nbytes": each.nbytes, "GB/s": round(each.gb_per_s, 3)}
+    if each.device not in ("host", "cpu"):
+        arguments |= {"stream": each.stream, "enqueued_us": round(each.host_start_s * 1e6, 3)}
+        if not each.is_timed:
+            arguments["timed"] = False
+    return {
+        "ph": "X", "name": each.name, "cat": each.kind, "pid": process, "tid": thread,
+        "ts": round(each.start_s * 1e6, 3), "dur": round(max(each.seconds, 0.0) * 1e6, 3), "args": arguments,
+    }  # fmt: skip

@@ -1,0 +1,192 @@
+"""A recorded trace as a picture: time from left to right, a lane a stream and kind, and where copying met computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from xferlib._core.observe import Kind
+from xferlib._trace.lanes import TITLES, Lane, lanes, size_text
+from xferlib._trace.timeline import (
+    COMPUTING,
+    COPIES,
+    ON_DEVICE,
+    Numbers,
+    Recorded,
+    Span,
+    TraceOperation,
+    intersection,
+    union,
+)
+from xferlib.errors import UnsupportedError
+
+_COLOURS = {
+    Kind.CALL: "#8a94a3", Kind.STAGING: "#8e6bb0", Kind.H2D: "#2b6cb0", Kind.KERNEL: "#2f855a", Kind.D2H: "#c2570c",
+    Kind.D2D: "#0f8b8d", Kind.PEER: "#b83280",
+}  # fmt: skip
+_RANGE = "#74b894"
+_BOTH = "#fbe8a6"
+_WIDTH_IN = 11.0
+_PIXELS = 1400.0
+_CHARACTER_PX = 8.0
+_UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
+_MOST_HOST_LANES = 4
+
+
+class _Bar(NamedTuple):
+    start: float
+    end: float
+    label: str
+
+
+def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_s: float | None) -> None:
+    """Draw and save the picture."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise UnsupportedError("a picture needs matplotlib: pip install 'xferlib[trace]'") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    operations = found.operations
+    first, last = _extent(operations, start_s, end_s)
+    shown = [each for each in operations if each.end_s >= first and each.start_s <= last]
+    scale, unit = next((scale, unit) for limit, scale, unit in _UNITS if last - first < limit)
+    rows = _rows(lanes(shown))
+    figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.15 + 0.42 * max(len(rows), 2)), layout="constrained")
+    try:
+        _shade(axes, shown, first, scale)
+        for row, lane in enumerate(rows):
+            _draw(axes, row, lane, first, last, scale)
+        _dress(axes, rows, title, found, shown, (last - first) * scale, unit)
+        figure.savefig(path, dpi=130)
+    finally:
+        plt.close(figure)
+
+
+def _extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> Span:
+    first = min((each.start_s for each in operations), default=0.0) if start_s is None else start_s
+    last = max((each.end_s for each in operations), default=first) if end_s is None else end_s
+    return first, max(last, first + 1e-6)
+
+
+def _rows(found: list[Lane]) -> list[Lane]:
+    """One lane for all staging threads; the calls of the threads that call most."""
+    calls = [lane for lane in found if lane.kind is Kind.CALL]
+    calls = sorted(calls, key=lambda lane: (lane.stream != "MainThread", -len(lane.operations)))[:_MOST_HOST_LANES]
+    staging = [lane for lane in found if lane.kind is Kind.STAGING]
+    rows = calls
+    if staging:
+        threads = f"{len(staging)} thread{'s' if len(staging) > 1 else ''}"
+        members = [each for lane in staging for each in lane.operations]
+        rows = [*rows, Lane("host", Kind.STAGING, "", f"staging, {threads}", members)]
+    return [*rows, *(lane for lane in found if lane.kind not in (Kind.CALL, Kind.STAGING))]
+
+
+def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: float) -> None:
+    """Where a copy and a kernel ran at once."""
+    numbers = Numbers(shown)
+    for start, end in intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)):
+        axes.axvspan((start - first) * scale, (end - first) * scale, color=_BOTH, linewidth=0, zorder=0)
+
+
+def _draw(axes: Any, row: int, lane: Lane, first: float, last: float, scale: float) -> None:
+    if lane.kind is Kind.STAGING:
+        _draw_staging(axes, row, lane, first, scale)
+        return
+    ranges = [each for each in lane.operations if each.kind == Kind.RANGE]
+    others = [each for each in lane.operations if each.kind != Kind.RANGE]
+    colour = _COLOURS[lane.kind]
+    for members, paint, height in ((ranges, _RANGE, 0.78), (others, colour, 0.78 if not ranges else 0.5)):
+        pixel_s = (last - first) / _PIXELS
+        bars = _bars(members, pixel_s)
+        pieces = [((bar.start - first) * scale, max(bar.end - bar.start, 1.5 * pixel_s) * scale) for bar in bars]
+        axes.broken_barh(
+            pieces, (row - height / 2, height), facecolors=paint, edgecolors="white",
+            linewidth=0.4 if len(bars) < 60 else 0.0, zorder=3,
+        )  # fmt: skip
+        for bar in bars:
+            _label(axes, row, bar, first, last, scale)
+
+
+def _label(axes: Any, row: int, bar: _Bar, first: float, last: float, scale: float) -> None:
+    start, end = max(bar.start, first), min(bar.end, last)
+    room = int((end - start) / (last - first) * _PIXELS * 0.8 / _CHARACTER_PX)
+    if bar.label and len(bar.label) <= room:
+        middle = ((start + end) / 2 - first) * scale
+        axes.text(middle, row, bar.label, ha="center", va="center", fontsize=7.5, color="white", clip_on=True, zorder=4)
+
+
+def _bars(members: Sequence[TraceOperation], pixel_s: float) -> list[_Bar]:
+    """Bars to draw: pieces of one transfer, and what would be narrower than a pixel, run together."""
+    bars: list[_Bar] = []
+    previous: TraceOperation | None = None
+    nbytes = 0
+    for each in sorted(members, key=lambda operation: operation.start_s):
+        is_piece = previous is not None and each.nbytes and _is_same(previous, each)
+        is_near = bool(bars) and each.start_s - bars[-1].end < (8 * pixel_s if is_piece else 0.5 * pixel_s)
+        is_narrow = each.seconds < pixel_s and bool(bars) and bars[-1].end - bars[-1].start < 2 * pixel_s
+        if is_near and (is_piece or is_narrow):
+            nbytes += each.nbytes
+            end = max(bars[-1].end, each.end_s)
+            bars[-1] = _Bar(bars[-1].start, end, _text(each, nbytes) if is_piece else "")
+        else:
+            nbytes = each.nbytes
+            bars.append(_Bar(each.start_s, each.end_s, _text(each, nbytes)))
+        previous = each
+    return bars
+
+
+def _is_same(one: TraceOperation, two: TraceOperation) -> bool:
+    return one.name == two.name and one.kind not in COMPUTING and one.kind != Kind.CALL and one.line == two.line
+
+
+def _text(each: TraceOperation, nbytes: int) -> str:
+    if each.kind in (*COMPUTING, Kind.CALL):
+        return each.name
+    return size_text(nbytes)
+
+
+def _draw_staging(axes: Any, row: int, lane: Lane, first: float, scale: float) -> None:
+    """How many threads stage at each moment, as a height."""
+    edges = sorted([(each.start_s, 1) for each in lane.operations] + [(each.end_s, -1) for each in lane.operations])
+    times, counts, count = [0.0], [0], 0
+    for time, step in edges:
+        times.append((time - first) * scale)
+        count += step
+        counts.append(count)
+    most = max(counts) or 1
+    tops = [row + 0.39 - 0.78 * each / most for each in counts]
+    axes.fill_between(times, row + 0.39, tops, step="post", color=_COLOURS[Kind.STAGING], linewidth=0, zorder=3)
+
+
+def _dress(
+    axes: Any, rows: list[Lane], title: str, found: Recorded, shown: Sequence[TraceOperation], extent: float, unit: str
+) -> None:
+    devices = list(dict.fromkeys(lane.device for lane in rows))
+    several = len([device for device in devices if device != "host"]) > 1
+    labels = [f"{lane.device} {lane.title}" if several and lane.device != "host" else lane.title for lane in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=8.5)
+    axes.set_ylim(max(len(rows), 2) - 0.45, -0.55)
+    axes.set_xlim(0.0, extent)
+    axes.set_xlabel(unit, fontsize=9)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=True, axis="x", color="#d9dde3", linewidth=0.5, zorder=1)
+    for row in range(1, len(rows)):
+        if rows[row].device != rows[row - 1].device:
+            axes.axhline(row - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_title(_heading(title, found, shown), fontsize=10, loc="left")
+
+
+def _heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
+    numbers = Numbers(shown)
+    speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
+    parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]
+    if union((each.start_s, each.end_s) for each in shown if each.kind in ON_DEVICE):
+        parts.append(f"{numbers.idle():.0%} idle")
+    if found.dropped:
+        parts.append(f"{found.dropped} earlier operations not shown")
+    return (f"{title}\n" if title else "") + "   ".join(parts)

@@ -1,0 +1,242 @@
+"""One transfer of plain bytes by `staging.c`: lends it chunks of the ring, and takes them back."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from xferlib import _native
+from xferlib._runtime import thread_budget
+from xferlib._runtime.jobs import Job
+from xferlib._transfer.cutting import PIECE_MOST, cut
+from xferlib.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.observe import Moving, Step
+    from xferlib._core.raw import RawStream, StagingCalls
+    from xferlib._memory.staging import Ring
+    from xferlib._transfer.cutting import Cut
+    from xferlib._transfer.partition import Rows
+
+_ENDLESS = 1 << 62
+"""The steps of a job are counted in C."""
+_SLICE = 16
+"""Pieces that a thread does before it looks whether it is still wanted: some milliseconds."""
+_LAP = 2
+"""Pieces that a thread does which has more to look after: a fraction of a millisecond."""
+_STREAMED_MOST = 32 << 20
+"""Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
+device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
+_SHARED_CHUNKS = 6
+"""What a transfer uses while others go the other way: more falls out of the processor's cache before it is read, and
+with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each way."""
+_NARROW_NBYTES = 16
+_NARROW_CHUNKS = 4
+"""Rows of single elements: threads gather them more slowly than the device reads, so few chunks do."""
+_HELPER_NBYTES = 512 << 10
+"""A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
+
+
+class Lending:
+    """What the threads of one transfer share.
+
+    Args:
+        rows: What is to be copied on the host.
+        device: Address that the offsets of its pieces count from.
+        is_upward: Host to device.
+        backend, stream: What carries the copies.
+        ring: Where the chunks come from, when the first thread needs them.
+        keep: What must outlive the transfer.
+        moving: Who records it.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        device: int,
+        *,
+        is_upward: bool,
+        backend: Backend,
+        stream: RawStream,
+        calls: StagingCalls,
+        ring: Ring,
+        keep: Any,
+        moving: Moving | None,
+    ) -> None:
+        self._keep = keep
+        self._is_upward = is_upward
+        self._backend = backend
+        self._stream = stream
+        self._ring = ring
+        self._lock = threading.Lock()
+        self._job: Job | None = None
+        """Set where it was begun without a thread of Python's."""
+        self._chunks: list[Any] = []
+        self._threads: list[str] = []
+        self._moving = moving
+        self._marks: Any = None
+        self._lent: Any = None
+        self._staging: Any = None
+        self._crew = thread_budget.crew()
+        self._each_way = self._crew.clearing if rows.least else self._crew.each_way
+        threads = min(self._each_way, 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
+        found = cut(
+            rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
+            most=min(PIECE_MOST, rows.limit),
+        )  # fmt: skip
+        self._cut = found
+        is_narrow = 0 < rows.nbytes <= _NARROW_NBYTES
+        self._most_chunks = _NARROW_CHUNKS if is_narrow else len(found.shares)
+        self._helpers = min(threads, found.firsts[-1]) - 1
+        """Threads of the library's that come beside the one that conducts."""
+        offsets, shares, firsts = found.numbers
+        self._setup = _native.Setup(
+            host=rows.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
+            stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
+            context=calls.context, is_upward=is_upward,
+            is_streamed=is_upward and rows.total <= _STREAMED_MOST, row_nbytes=rows.nbytes, row_stride=rows.stride,
+            shared_chunks=_SHARED_CHUNKS, parts=len(rows.parts) if rows.parts is not None else 0, part=rows.parts,
+        )  # fmt: skip
+
+    def job(self, after: Callable[[], None] | None) -> Job:
+        """What threads are to help with; ``after`` runs when the chunks have been given back."""
+
+        def finish() -> None:
+            try:
+                self._finish()
+            finally:
+                if after is not None:
+                    after()
+
+        job = Job(_ENDLESS, self._work, helpers=0, finish=finish)
+        job.start = functools.partial(self._start, job)
+        return job
+
+    def _start(self, job: Job) -> bool:
+        """Let the library's own threads do it all, until somebody waits for the job; False where there is no room.
+
+        Whoever started it is to see to it that it is waited for, or cancelled: only then are the chunks given back.
+        """
+        library = _native.library()
+        with self._lock:
+            if self._staging is not None:
+                return True
+            self._backend.attach(self._stream.device)
+            if not self._open(library, waits=False):
+                return False
+            self._job = job
+            job.lap = self._lap
+            self._ring.unattended(job)
+            self._call(library, self._helpers + 1)
+        return True
+
+    def _lap(self) -> bool:
+        """Do a few pieces in this thread; whether there is no other to be taken."""
+        self._backend.attach(self._stream.device)
+        with self._backend.inside(self._stream.device):
+            return not _native.library().xf_run(self._staging, _LAP, self._number())
+
+    def _number(self) -> int:
+        """Of the calling thread, for a recording."""
+        name = threading.current_thread().name
+        with self._lock:
+            if name not in self._threads:
+                self._threads.append(name)
+            return self._threads.index(name)
+
+    def _call(self, library: Any, count: int) -> None:
+        """Let threads of the library's own come."""
+        library.xf_help(self._staging, count, self._each_way - 1, self._crew.both_ways)
+
+    def _work(self, take: Callable[[], int]) -> None:
+        """Conduct, or help whoever does, until no piece is left or the job has failed."""
+        if take() < 0:
+            return
+        self._backend.attach(self._stream.device)
+        library = _native.library()
+        with self._lock:
+            if self._staging is None:
+                self._open(library, waits=True)
+                self._call(library, self._helpers)
+        number = self._number()
+        with self._backend.inside(self._stream.device):
+            while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
+                pass
+        error = library.xf_error(self._staging)
+        if error:
+            raise self._backend.staging_error(error, self._stream)
+
+    def _open(self, library: Any, *, waits: bool) -> bool:
+        """Borrow chunks and begin; False where they would have to be waited for."""
+        self._chunks = self._ring.borrow(self._most_chunks, self._stream, is_upward=self._is_upward, waits=waits)
+        if not self._chunks:
+            return False
+        try:
+            self._begin(library, self._chunks)
+        except BaseException:  # the next thread would borrow others
+            chunks, self._chunks = self._chunks, []
+            self._ring.give_back(chunks, is_upward=self._is_upward)
+            raise
+        return True
+
+    def _begin(self, library: Any, chunks: list[Any]) -> None:
+        events: list[Any] = [each.event for each in chunks]
+        if not self._is_upward:  # asked for without waiting: the stream waits for what still reads a chunk
+            for each, event in zip(chunks, events, strict=True):
+                if each.is_busy:
+                    self._backend.event_wait(self._stream, event)
+        lent = (_native.Chunk * len(chunks))(
+            *[
+                _native.Chunk(each.pointer, event.handle, each.is_busy)
+                for each, event in zip(chunks, events, strict=True)
+            ]
+        )
+        self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
+        self._lent = lent
+        if self._moving is not None:
+            first, last = self._moving.events()
+            self._setup.before_first, self._setup.after_last = first.handle, last.handle
+            self._setup.marks = self._marks = (_native.Mark * self._cut.firsts[-1])()
+        self._staging = library.xf_open(ctypes.byref(self._setup))
+        if self._staging is None:
+            raise OutOfMemoryError("host memory for the state of a transfer is short; free arrays")
+
+    def _finish(self) -> None:
+        """Give the chunks back, when every thread has left."""
+        if self._staging is None:
+            return
+        if self._job is not None:
+            self._ring.attended(self._job)
+        library = _native.library()
+        library.xf_end(self._staging)
+        error = library.xf_error(self._staging)
+        if self._moving is not None and not error:
+            self._moving.finished(functools.partial(_steps, self._marks, self._cut, self._threads))
+        library.xf_close(self._staging)
+        for chunk, lent in zip(self._chunks, self._lent, strict=True):
+            chunk.is_busy = bool(lent.is_busy)
+        if not error:
+            self._ring.give_back(self._chunks, is_upward=self._is_upward)
+            return
+        # A copy may be under way that no event marks.
+        self._ring.abandon(self._chunks, self._stream, is_upward=self._is_upward)
+        raise self._backend.staging_error(error, self._stream)  # which a helper may have met last
+
+
+def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:
+    """What has been staged by whom; a piece that Ctrl-C came before has not."""
+    return [
+        (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, _name(mark.thread, threads))
+        for mark, nbytes in zip(marks, cut_.sizes(), strict=True)
+        if mark.ended_ns
+    ]
+
+
+def _name(number: int, threads: list[str]) -> str:
+    """The name of a thread of Python's, or of one of the library's own, which have negative numbers."""
+    return threads[number] if number >= 0 else f"xferlib-c{-number}"

@@ -1,0 +1,96 @@
+"""Copies by the driver's own route in as few steps as can be: what most blocking calls are.
+
+`_api.transfers` and `_transfer.routes` know every case. This module knows one, in which a single synchronous copy is
+the whole transfer, and leaves the others to them: up to 2 MiB upward and 6 downward (24 from the pinned pool, or where nothing
+stages in C), both ends in C order and of one shape and dtype, on a stream that the driver's copies are ordered behind.
+Up to there the driver is as fast as several threads are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core import observe, registry
+from xferlib._core.layout import address
+from xferlib._runtime import config
+from xferlib._transfer import plan
+
+if TYPE_CHECKING:
+    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.backend import Backend
+    from xferlib._core.layout import HostArray
+    from xferlib._core.raw import RawStream
+
+
+def _is_open() -> bool:
+    """Whether nobody wants to see or to forbid the way that a transfer takes."""
+    return observe.active is None and plan.forced() is None and not config.get().strict
+
+
+def upload(x: Any, out: Array) -> bool:
+    """Fill ``out`` from ``x``, which has been read on return; False, and nothing done, in every other case."""
+    if type(x) is not np.ndarray:
+        return False
+    owner = registry.backend_of(out)
+    if owner is None or not owner.capabilities.streams or not (pointer := owner.twin(out, x)) or not _is_open():
+        return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    if owner.send_whole(x, out, pointer, plan.DRIVER_MOST_UP):
+        return True
+    into = owner.view(out)
+    backend = owner.at(into.device)
+    backend.attach(into.device)
+    return send(x, into, backend, backend.stream_current(into.device))
+
+
+def fill(src: HostArray, out: Array, backend: Backend) -> bool:
+    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, and nothing done, where
+    that cannot be.
+    """
+    return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], plan.DRIVER_MOST_UP)
+
+
+def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
+    """Fill a C-contiguous destination of the shape of ``src``; False, and nothing done, in every other case."""
+    nbytes = src.nbytes
+    if not nbytes or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
+        return False
+    pointer = address(src)
+    return (
+        plan.is_direct(pointer, nbytes, backend)
+        and backend.takes_pageable(stream, idle=True)
+        and backend.copy_to_device(into.pointer, pointer, nbytes, stream=stream)
+    )
+
+
+def download(d: Any, out: Any) -> HostArray | None:
+    """A complete host copy of ``d``, in ``out`` if that is given; None, and nothing done, in every other case."""
+    owner = registry.backend_of(d)
+    if owner is None or not owner.capabilities.streams or not _is_open():
+        return None
+    most = plan.DRIVER_MOST_DOWN
+    if out is not None:
+        if type(out) is not np.ndarray or not (pointer := owner.twin(d, out)):
+            return None
+        if owner.fetch_whole(out, d, pointer, most):
+            return out
+    info = owner.view(d)
+    nbytes = info.nbytes
+    if info.device.kind == "cpu" or not nbytes or not plan.is_drivers_size(nbytes, is_upward=False):
+        return None
+    if not (info.is_c_contiguous if out is None else out.flags.carray):
+        return None
+    backend = owner.at(info.device)
+    if backend.resolved(d) is not d:
+        return None
+    dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
+    if out is None and backend.fetch_whole(dst, d, info.pointer, most):
+        return dst
+    backend.attach(info.device)
+    stream = backend.stream_current(info.device)
+    if not backend.takes_pageable(stream, idle=False):
+        return None
+    return dst if backend.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None

@@ -1,0 +1,60 @@
+"""Pinned memory that threads of `staging.c` fill while the calling thread does something else."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from xferlib import _native
+from xferlib._memory.staging import MEDIUM_NBYTES
+from xferlib._runtime import thread_budget
+
+_HELPERS_OF_MEDIUM = 5
+"""Threads that look out for more of it: what a larger one gains from more of them is lost in handing out so little."""
+
+
+def fill(pinned: int, host: int, nbytes: int) -> None:
+    """Copy plain bytes into pinned memory, in a loop with the help of threads that are awake."""
+    _native.library().xf_fill(*_arguments(pinned, host, nbytes))
+
+
+def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
+    crew = thread_budget.crew()
+    helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, _HELPERS_OF_MEDIUM)
+    return pinned, host, nbytes, helpers, crew.each_way - 1, crew.both_ways
+
+
+class Filling:
+    """Plain bytes on their way into pinned memory.
+
+    Args:
+        pinned: The address of memory that nothing else uses.
+        host: The address of as many bytes, which stay as they are until `end`.
+        nbytes: How many.
+        keep: What must outlive them.
+    """
+
+    __slots__ = ("_handle", "_keep", "_pid", "nbytes")
+
+    def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
+        arguments, library = _arguments(pinned, host, nbytes), _native.library()
+        self.nbytes = nbytes
+        self._keep = keep
+        self._pid = os.getpid()
+        self._handle: int | None = library.xf_fill_begin(*arguments)
+        if self._handle is None:
+            library.xf_fill(*arguments)
+
+    def end(self) -> None:
+        """Do what is left in this thread too; every byte is there."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
+            _native.library().xf_fill_end(handle)
+        self._keep = None
+
+    def __del__(self) -> None:
+        try:
+            if self._handle is not None:
+                self.end()
+        except Exception:  # it was never begun, or the interpreter is going away
+            return

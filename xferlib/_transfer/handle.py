@@ -1,0 +1,334 @@
+"""The handle of a copy in progress."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import numbers
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core import observe, pending, staging_hooks
+from xferlib._core.pending import PendingTransfer
+from xferlib._memory import in_flight
+from xferlib._runtime import happens_before
+from xferlib._runtime.interrupts import deferred
+from xferlib._runtime.jobs import Job
+from xferlib._runtime.threads import workers
+from xferlib._transfer.plan import Path
+from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError, shown
+
+if TYPE_CHECKING:
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._core.stream import Stream
+
+
+_LONGEST_S = 1e9
+"""Longer than any process lives; the system's clocks take no more than some of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferStats:
+    """What a transfer did."""
+
+    nbytes: int
+    """Bytes that crossed the link."""
+    path: str
+    """``small``, ``pinned``, ``staged``, ``permuted``, ``device``, ``host`` or ``empty``."""
+    seconds: float
+    """From the call until the copy was seen to be complete; 0 before that."""
+
+    @property
+    def gb_per_s(self) -> float:
+        """1e9 bytes a second; 0 until the transfer is complete."""
+        return self.nbytes / self.seconds / 1e9 if self.seconds else 0.0
+
+
+class Transfer(PendingTransfer):
+    """A copy in progress. Owns source, destination and event: dropping any handle is safe.
+
+    Attributes:
+        is_upload: Host to device; the result is then a device array, else a NumPy array.
+    """
+
+    __slots__ = (
+        "_backend", "_complete_s", "_device", "_event", "_is_unattended", "_job", "_keep", "_later", "_nbytes", "_path",
+        "_result", "_start_s", "_stream", "is_upload",
+    )  # fmt: skip
+
+    def __init__(
+        self, result: Any, backend: Backend, stream: RawStream | None, *, nbytes: int, path: str, is_upload: bool
+    ) -> None:
+        self._result = result
+        self._backend = backend
+        self._stream = stream
+        self._device: Device | None = stream.device if stream is not None else None
+        self._nbytes = nbytes
+        self._path = path
+        self.is_upload = is_upload
+        self._job: Job | None = None
+        self._event: RawEvent | None = None
+        self._keep: tuple[Any, ...] = ()
+        self._later: staging_hooks.Postponed | None = None
+        self._is_unattended = False
+        """No thread of Python's comes for the job: only `settle`, `is_settled` and `poll` end it."""
+        self._start_s = time.perf_counter()
+        self._complete_s = 0.0
+
+    def start(self, job: Job, device: ArrayInfo, *, keep: tuple[Any, ...], is_awaited: bool = False) -> None:
+        """Begin the copy; ``keep`` lives until it is complete.
+
+        Args:
+            job: Does it.
+            device: The end that is on the device.
+            keep: What must outlive the copy; of an upload the host's array comes first.
+            is_awaited: The caller will settle or cancel it: no thread of Python's need come for it where others can.
+        """
+        assert self._stream is not None
+        self._job = job
+        self._keep = keep
+        try:
+            pending.add_pending(self._stream, self)
+            happens_before.given(job)
+            if is_awaited and self.try_start():
+                self._is_unattended = True
+                return
+            host = keep[0] if self.is_upload else self._result
+            ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
+            if staging_hooks.listener is not None:
+                with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
+                    self._later = staging_hooks.postponed(job, ends, self._backend.pinned_domain)
+            if self._later is None:
+                workers.submit(job, job.helpers + 1)
+        except BaseException:  # Ctrl-C: nobody will have this handle, so that nobody could settle it
+            self.abort()
+            raise
+
+    def try_start(self) -> bool:
+        """Let threads begin that need no lock of Python's; False where only Python's own can.
+
+        One that finds no room yet is tried again, and begun by whoever settles it.
+        """
+        job = self._job
+        if job is None or job.start is None:
+            return False
+        with contextlib.suppress(Exception):  # whoever settles it meets the same, and is told
+            job.try_start()
+        return True
+
+    def finish(self, *keep: Any) -> None:
+        """Every copy is enqueued (upward) or drained (a staged one downward)."""
+        assert self._stream is not None
+        if self._job is not None:
+            staging_hooks.finishing(self._job)
+        try:
+            if self.is_upload or self._job is None:
+                self._event = in_flight.record(self._backend, self._stream)
+                in_flight.in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)
+            else:
+                self._note_complete()
+        finally:
+            self._keep = ()
+            pending.remove_pending(self._stream, self)
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Whether `settle` would return at once; helps, and waits so long at most.
+
+        Of what threads have begun that need no lock of Python's it does a little, and says no while there is more.
+        """
+        self._begin()
+        if self._job is None or self._job.is_over:
+            return True
+        if not self._job.help_a_little():
+            return False
+        self._job.help()
+        return self._job.wait(wait_s)
+
+    def release(self) -> None:
+        """Wait until the source may be changed."""
+        self.settle()
+        if self._job is None and self._event is not None and self._path != Path.SMALL:
+            self._backend.event_synchronize(self._event)
+
+    def settle(self, timeout_s: float | None = None) -> None:
+        """Wait until every copy is enqueued, or the transfer has failed."""
+        self._begin()
+        if self._job is None:
+            return
+        if timeout_s is None and not self._job.is_over:
+            self._job.help()  # rather than look on
+        if not self._job.wait(timeout_s):
+            raise TransferTimeoutError(
+                f"the transfer of {self._nbytes} bytes did not finish within {timeout_s} s; call result() again"
+            )
+
+    def cancel(self) -> None:
+        """Copy no more than has been begun; the destination holds nothing of use."""
+        later, self._later = self._later, None
+        if later is not None:
+            later.drop()
+        if self._job is not None:
+            self._job.cancel(TransferError(f"the transfer of {self._nbytes} bytes was cancelled"))
+
+    def abort(self) -> None:
+        """`cancel`, and wait until no thread uses the source or the destination any more."""
+        self.cancel()
+        if self._job is not None:
+            self._job.wait()
+
+    def precede(self, stream: RawStream) -> None:
+        """Let ``stream`` come after the copies, if they are all enqueued."""
+        if self._event is not None:
+            self._backend.event_wait(stream, self._event)
+
+    def _begin(self, *, is_poll: bool = False) -> None:
+        """Give the copy to the workers if that was put off."""
+        later = self._later
+        if later is not None and (not is_poll or later.is_due()):
+            self._later = None
+            later.begin()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the copy was given up."""
+        return self._job is not None and self._job.error is not None
+
+    def check(self) -> None:
+        """Raise what the copy failed with, if it did."""
+        error = self._job.error if self._job is not None else None
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error  # Ctrl-C while this thread helped: not to be taken for a failure
+        if error is not None:
+            raise TransferError(
+                f"the transfer of {self._nbytes} bytes failed: {error}; its destination holds nothing of use"
+            ) from error
+
+    def poll(self) -> None:
+        """Let a copy go on that otherwise only a wait would bring to its end."""
+        if self._is_unattended:
+            self.is_settled(0.0)
+        else:
+            self._begin(is_poll=True)
+
+    def _is_staged(self) -> bool:
+        """Whether no thread uses the host's end any more; if so the caller comes after what they did."""
+        self.poll()
+        return self._job is None or (self._job.is_over and self._job.wait())
+
+    def done(self) -> bool:
+        """Whether the copy is complete, or has failed: `result` then returns or raises at once.
+
+        A loop that only polls this ends: the copy needs no other call to go on.
+        """
+        if not self._is_staged():
+            return False
+        if self.has_failed:
+            return True
+        if self._event is None:
+            return True
+        is_done = self._backend.event_done(self._event)
+        if is_done:
+            self._note_complete()
+        return is_done
+
+    def _note_complete(self) -> None:
+        if not self._complete_s:
+            self._complete_s = time.perf_counter()
+
+    @property
+    def source_released(self) -> bool:
+        """Whether the source may be changed.
+
+        A staged source is free once it has been read, which is before the copy is complete; a
+        pinned one when the copy is complete.
+        """
+        if self._job is not None and self.is_upload:
+            return self._is_staged()
+        return self._path == Path.SMALL or self.done()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The destination: a device array ordered on the current stream, or complete host data.
+
+        Args:
+            timeout: Seconds to wait at most.
+
+        Raises:
+            ArgumentError: ``timeout`` is no number of seconds.
+            TransferTimeoutError: Not finished in time; call again.
+            TransferError: The copy failed.
+        """
+        if timeout is not None:
+            if not isinstance(timeout, numbers.Real) or not (0 <= timeout < _LONGEST_S or timeout == math.inf):
+                raise ArgumentError(
+                    f"result: timeout={shown(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
+                )
+            timeout = None if timeout == math.inf else float(timeout)
+        recorder = observe.active
+        begun = recorder.begin(self._backend) if recorder is not None else None
+        self.settle(timeout)
+        self.check()
+        if self._event is not None:
+            if self.is_upload:
+                self._order(self._backend.stream_current(self._event_device()))
+            else:
+                self._await_host(timeout)
+        if recorder is not None:
+            recorder.called(begun, self._backend)
+        return self._result
+
+    def _event_device(self) -> Device:
+        assert self._device is not None
+        return self._device
+
+    def _order(self, stream: RawStream) -> None:
+        assert self._stream is not None
+        if stream.handle != self._stream.handle or stream.device is not self._stream.device:
+            self._backend.event_wait(stream, self._event)
+            self._backend.consumed(self._result, stream)
+
+    def _await_host(self, timeout: float | None) -> None:
+        if timeout is not None:
+            deadline = time.monotonic() + timeout
+            pause = threading.Event()
+            while not self._backend.event_done(self._event):
+                if time.monotonic() >= deadline:
+                    raise TransferTimeoutError(
+                        f"the transfer of {self._nbytes} bytes did not finish within {timeout} s; call result() again"
+                    )
+                pause.wait(50e-6)
+        self._backend.event_synchronize(self._event)
+        self._note_complete()
+
+    def wait(self, stream: Stream) -> None:
+        """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
+        self.hold_back(stream._raw, stream._backend)
+
+    def hold_back(self, stream: RawStream, backend: Backend) -> None:
+        """Make later work on ``stream``, of ``backend``, wait for the copy."""
+        self.settle()
+        self.check()
+        if self._event is None:
+            return
+        if backend.pinned_domain != self._backend.pinned_domain:
+            self._backend.event_synchronize(self._event)
+            return
+        self._backend.event_wait(stream, self._event)
+        if self.is_upload:
+            self._backend.consumed(self._result, stream)
+
+    @property
+    def stats(self) -> TransferStats:
+        """Bytes, path and speed."""
+        self.done()
+        seconds = self._complete_s - self._start_s if self._complete_s else 0.0
+        return TransferStats(nbytes=self._nbytes, path=str(self._path), seconds=seconds)
+
+    def __repr__(self) -> str:
+        direction = "to" if self.is_upload else "from"
+        state = "done" if self.done() else "in flight"
+        return f"<Transfer of {self._nbytes} bytes {direction} {self._device}, {self._path}, {state}>"

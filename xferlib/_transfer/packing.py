@@ -1,0 +1,236 @@
+"""Small leaves of a tree, packed: one pinned slab, one DMA, one device slab, cut into views."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._core import array as _array
+from xferlib._core import convert, registry
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._transfer import gather, routes
+from xferlib._transfer.partition import Scattered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+    from xferlib._core.raw import RawStream
+
+SMALL_NBYTES = 256 << 10
+"""Leaves of up to this size travel together."""
+_ALIGNMENT = 256
+_VECTOR_NBYTES = 16
+_BYTE = np.dtype(np.uint8)
+
+
+def check_leaf(dtype_given: Any, dtype: Any) -> np.dtype[Any]:
+    """The dtype that a leaf arrives in."""
+    given = _array.check_dtype(dtype_given)
+    if dtype is None:
+        return given
+    wanted = _array.check_dtype(dtype, what="dtype")
+    convert.check_conversion(given, wanted)
+    return wanted
+
+
+# --- upward
+
+
+class Kind(NamedTuple):
+    """Leaves of one shape and dtype."""
+
+    shape: tuple[int, ...]
+    given: np.dtype[Any]
+    wanted: np.dtype[Any]
+    members: list[int]
+
+
+class _Group(NamedTuple):
+    """Leaves that lie one behind the other in the slab."""
+
+    offset: int
+    kind: Kind
+    members: list[int]
+
+
+def _layout_of(kinds: list[Kind]) -> tuple[list[_Group], int]:
+    """Places in a slab, and the slab's size in bytes.
+
+    Every leaf is aligned for 16-byte loads: one whose size is no multiple of that is a group of its own.
+    """
+    groups: list[_Group] = []
+    offset = 0
+    for kind in kinds:
+        nbytes = math.prod(kind.shape) * kind.wanted.itemsize
+        is_aligned = nbytes % _VECTOR_NBYTES == 0
+        for part in [kind.members] if is_aligned else [[member] for member in kind.members]:
+            groups.append(_Group(offset, kind, part))
+            offset += -(-nbytes * len(part) // _ALIGNMENT) * _ALIGNMENT
+    return groups, offset
+
+
+def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind], list[int]]:
+    """Which leaves travel together, and the numbers of those that go their own way; others are no arrays.
+
+    Raises:
+        UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
+    """
+    kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    alone: list[int] = []
+    shape, given, add = None, None, alone.append
+    for number, leaf in enumerate(leaves):
+        if type(leaf) is np.ndarray:
+            if leaf.dtype is not given or leaf.shape != shape:  # as a rule they are those of the one before
+                shape, given = leaf.shape, leaf.dtype
+                add = kinds.setdefault((shape, given), []).append
+            add(number)
+        elif registry.backend_of(leaf) is not None:
+            check_leaf(leaf.dtype, dtype)
+            alone.append(number)
+    packed: list[Kind] = []
+    for (extents, arrives), members in kinds.items():
+        wanted = check_leaf(arrives, dtype)
+        if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= SMALL_NBYTES:
+            packed.append(Kind(extents, arrives, wanted, members))
+        else:
+            alone += members
+    if sum(len(kind.members) for kind in packed) > 1:
+        return packed, alone
+    return [], alone + [member for kind in packed for member in kind.members]
+
+
+def send(leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream) -> Array:
+    """Copy leaves as one, and put views of it into ``results``; returns what they are views of."""
+    return _send(leaves, results, *_layout_of(kinds), backend, stream)
+
+
+class Alike:
+    """Arrays of one shape and dtype that travel in groups, one after the other: what a group needs is found out once.
+
+    Args:
+        first: One of them.
+    """
+
+    __slots__ = ("_dtype", "_layouts", "_shape")
+
+    def __init__(self, first: HostArray) -> None:
+        self._shape = first.shape
+        self._dtype = first.dtype
+        self._layouts: dict[int, tuple[list[_Group], int]] = {}
+
+    @classmethod
+    def of(cls, array: Any, place: Device) -> Alike | None:
+        """Those that are like ``array``; None where it travels in another way."""
+        if type(array) is not np.ndarray:
+            return None
+        kinds, _ = chosen([array, array], None, place)
+        return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
+
+    def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
+        """The arrays on the device, copied as one; None, and nothing done, where one is different.
+
+        Raises:
+            As `xferlib.to_device`: nothing has been copied.
+        """
+        shape, dtype, count = self._shape, self._dtype, len(arrays)
+        for array in arrays:
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return None
+        layout = self._layouts.get(count)
+        if layout is None:
+            layout = self._layouts[count] = _layout_of([Kind(shape, dtype, dtype, list(range(count)))])
+        backend.attach(stream.device)
+        results: list[Any] = [None] * count
+        _send(arrays, results, *layout, backend, stream)
+        return results
+
+
+def _send(
+    leaves: Sequence[Any], results: list[Any], groups: list[_Group], nbytes: int, backend: Backend, stream: RawStream
+) -> Array:
+    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+
+    def fill(staged: HostArray) -> None:
+        for group in groups:
+            _fill(_block(staged, group), group, leaves)
+
+    transfer = routes.scattered_to_device(lambda: _located(groups, leaves, nbytes), nbytes, slab, backend, stream)
+    if transfer is None:
+        routes.filled_to_device(fill, slab, backend, stream)
+    try:
+        for group in groups:  # which takes as long as the copying
+            arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
+            for number, array in zip(group.members, arrays, strict=True):
+                results[number] = array
+        if transfer is not None:
+            transfer.settle()
+            transfer.check()
+    except BaseException:
+        if transfer is not None:
+            transfer.abort()
+        raise
+    return slab
+
+
+def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int) -> Scattered | None:
+    """Where leaves that travel as they are lie; None where one is converted or gathered, or that is not compiled."""
+    from xferlib._native import driver_calls
+
+    locate = driver_calls.locator()
+    if locate is None or any(group.kind.given != group.kind.wanted for group in groups):
+        return None
+    members = [[leaves[member] for member in group.members] for group in groups]
+    parts = (_native.Part * sum(map(len, members)))()
+    address = ctypes.addressof(parts)
+    for group, arrays in zip(groups, members, strict=True):
+        if not locate(arrays, address, group.offset, math.prod(group.kind.shape) * group.kind.wanted.itemsize):
+            return None
+        address += len(arrays) * ctypes.sizeof(_native.Part)
+    return Scattered(parts, nbytes, members)
+
+
+def _fill(block: HostArray, group: _Group, leaves: Sequence[Any]) -> None:
+    shape, given, wanted, _ = group.kind
+    if shape and given == wanted and len(group.members) > 1:
+        np.concatenate([leaves[member] for member in group.members], axis=0, out=block.reshape(-1, *shape[1:]))
+        return
+    for index, member in enumerate(group.members):
+        convert.copy_into(block[index, ...], leaves[member])
+
+
+def _block(slab: HostArray, group: _Group) -> HostArray:
+    """A group's bytes in a host slab as an array of shape (members, *shape)."""
+    return np.ndarray((len(group.members), *group.kind.shape), group.kind.wanted, slab, group.offset)
+
+
+# --- downward
+
+
+def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
+    """Arrays of one device on the host, copied as one."""
+    by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    for number, info in enumerate(infos):
+        by_kind.setdefault((info.shape, info.dtype), []).append(number)
+    groups, nbytes = _layout_of([Kind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
+    backend.attach(stream.device)
+    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+    pieces = [
+        (infos[member].pointer, group.offset + index * infos[member].nbytes, infos[member].nbytes)
+        for group in groups
+        for index, member in enumerate(group.members)
+    ]
+    gather.gather(backend.view(slab), pieces, backend, stream)
+    host = routes.device_to_host(slab, backend.view(slab), backend, _BYTE, stream, None)
+    results: list[Any] = [None] * len(infos)
+    for group in groups:
+        block = _block(host, group)
+        for index, member in enumerate(group.members):
+            results[member] = block[index, ...]
+    return results

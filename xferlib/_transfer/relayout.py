@@ -1,0 +1,210 @@
+"""Copies between two layouts on one device: a CUDA kernel that moves elements of any size.
+
+One axis order may be the reverse of the other: then 32 x 32 tiles pass through shared memory, so
+that both the reads and the writes of a warp are contiguous.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from xferlib._core import observe
+from xferlib._core.observe import Kind
+from xferlib.errors import LayoutError
+
+if TYPE_CHECKING:
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawKernel, RawStream
+
+_MAX_AXES = 16
+_TILE = 32
+_TILE_ROWS = 8
+_BLOCK = 256
+_MOST_BLOCKS = 1 << 20
+_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "ulonglong2"}
+
+_SOURCE = """
+typedef long long i64;
+
+extern "C" __global__ void copy_elements(char* dst, const char* src, i64 count{parameters}) {{
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {{
+        i64 rest = i, to = 0, from = 0, at;
+        {offsets}
+        *({word}*)(dst + to) = *(const {word}*)(src + from);
+    }}
+}}
+
+extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64 rows, i64 cols,
+                                      i64 row_dst, i64 row_src, i64 col_dst, i64 col_src{parameters}) {{
+    __shared__ {word} tile[{tile}][{tile} + 1];
+    i64 across = (cols + {tile} - 1) / {tile}, down = (rows + {tile} - 1) / {tile};
+    for (i64 t = blockIdx.x; t < tiles; t += gridDim.x) {{
+        i64 col0 = (t % across) * {tile}, row0 = ((t / across) % down) * {tile}, rest = t / across / down;
+        i64 to = 0, from = 0, at;
+        {offsets}
+        for (int k = threadIdx.y; k < {tile}; k += {tile_rows}) {{
+            i64 row = row0 + threadIdx.x, col = col0 + k;
+            if (row < rows && col < cols)
+                tile[k][threadIdx.x] = *(const {word}*)(src + from + row * row_src + col * col_src);
+        }}
+        __syncthreads();
+        for (int k = threadIdx.y; k < {tile}; k += {tile_rows}) {{
+            i64 row = row0 + k, col = col0 + threadIdx.x;
+            if (row < rows && col < cols)
+                *({word}*)(dst + to + row * row_dst + col * col_dst) = tile[threadIdx.x][k];
+        }}
+        __syncthreads();
+    }}
+}}
+"""
+_OFFSET = "at = rest % n{0}; rest /= n{0}; to += at * d{0}; from += at * s{0};"
+
+
+def source(itemsize: int, axes: int) -> str:
+    """CUDA source for elements of ``itemsize`` bytes and that many axes outside the tile."""
+    return _SOURCE.format(
+        word=_WORDS[itemsize],
+        tile=_TILE,
+        tile_rows=_TILE_ROWS,
+        parameters="".join(f", i64 n{axis}, i64 d{axis}, i64 s{axis}" for axis in range(axes)),
+        offsets="\n        ".join(_OFFSET.format(axis) for axis in reversed(range(axes))),
+    )
+
+
+class _Axis(NamedTuple):
+    extent: int
+    dst: int
+    src: int
+
+
+def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]) -> list[_Axis]:
+    """The fewest axes that both strides allow, in C order of ``shape``."""
+    axes: list[_Axis] = []
+    for extent, to, come in zip(shape, dst, src, strict=True):
+        if extent == 1:
+            continue
+        last = axes[-1] if axes else None
+        if last is not None and last.dst == extent * to and last.src == extent * come:
+            axes[-1] = _Axis(last.extent * extent, to, come)
+        else:
+            axes.append(_Axis(extent, to, come))
+    return axes
+
+
+def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:
+    """The axes, and the size of an element, such that each lies at a multiple of it: parts of the elements if need be.
+
+    NumPy and torch align complex numbers to their parts only, and other addresses come from memory cut by hand.
+    """
+    word = math.gcd(dst, src, itemsize, *(stride for axis in axes for stride in axis[1:]))
+    return (axes, itemsize) if word == itemsize else ([*axes, _Axis(itemsize // word, word, word)], word)
+
+
+_kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
+
+
+def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
+    """A kernel of xferlib's own, compiled once; ``key`` tells the sources of one name apart."""
+    place = (device, name, *key)
+    found = _kernels.get(place)
+    if found is None:
+        compiled = backend.compile(source, device=device)
+        found = _kernels.setdefault(place, backend.load(compiled.cubin, name=name, device=device))
+    return found
+
+
+def launch(
+    code: RawKernel,
+    blocks: int,
+    block: tuple[int, int, int],
+    args: tuple[int, ...],
+    backend: Backend,
+    stream: RawStream,
+    *,
+    name: str,
+    nbytes: int,
+) -> None:
+    """Launch with 64-bit arguments, which the driver copies before it returns.
+
+    ``name`` and ``nbytes``, read and written, are for whoever records.
+    """
+    values = (ctypes.c_int64 * len(args))(*args)
+    start = ctypes.addressof(values)
+    params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
+    grid = (min(blocks, _MOST_BLOCKS), 1, 1)
+    if (recorder := observe.active) is None:
+        backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+    else:
+        run = lambda: backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+        recorder.enqueue(Kind.KERNEL, name, nbytes, backend, stream, run)
+
+
+def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, kind: Kind = Kind.D2D) -> None:
+    """Enqueue ``dst[...] = src`` for arrays of equal shape and dtype that do not overlap.
+
+    ``kind`` says what a contiguous copy is, for whoever records: on one device or between two.
+
+    Raises:
+        LayoutError: More than 16 axes that cannot be merged.
+    """
+    if not dst.size:
+        return
+    if dst.is_c_contiguous and src.is_c_contiguous:
+        observe.copy(kind, dst.pointer, src.pointer, dst.nbytes, backend, stream)
+        return
+    axes = collapsed(dst.shape, dst.strides, src.strides)
+    if len(axes) > _MAX_AXES:
+        raise LayoutError(
+            f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
+        )
+    axes, itemsize = aligned(axes, dst.pointer, src.pointer, dst.dtype.itemsize)
+    tiled = _tiled(axes)
+    if tiled is None:
+        _launch_elements(dst, src, axes, itemsize, backend, stream)
+    else:
+        _launch_tiles(dst, src, axes, tiled, itemsize, backend, stream)
+
+
+def _tiled(axes: list[_Axis]) -> tuple[int, int] | None:
+    """The axis contiguous in the source and the one contiguous in the destination, where they differ."""
+    row = min(range(len(axes)), key=lambda axis: abs(axes[axis].src) or math.inf)
+    col = min(range(len(axes)), key=lambda axis: abs(axes[axis].dst) or math.inf)
+    is_worth = row != col and axes[row].extent >= 4 and axes[col].extent >= 4
+    return (row, col) if is_worth else None
+
+
+def _flat(axes: list[_Axis]) -> tuple[int, ...]:
+    return tuple(number for axis in axes for number in axis)
+
+
+def _launch_elements(
+    dst: ArrayInfo, src: ArrayInfo, axes: list[_Axis], itemsize: int, backend: Backend, stream: RawStream
+) -> None:
+    count = math.prod(axis.extent for axis in axes)
+    code = kernel("copy_elements", source(itemsize, len(axes)), (itemsize, len(axes)), backend, dst.device)
+    args = (dst.pointer, src.pointer, count, *_flat(axes))
+    launch(
+        code, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream, name="copy_elements", nbytes=2 * dst.nbytes
+    )
+
+
+def _launch_tiles(
+    dst: ArrayInfo,
+    src: ArrayInfo,
+    axes: list[_Axis],
+    tiled: tuple[int, int],
+    itemsize: int,
+    backend: Backend,
+    stream: RawStream,
+) -> None:
+    row, col = (axes[axis] for axis in tiled)
+    outer = [axis for index, axis in enumerate(axes) if index not in tiled]
+    tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
+    inner = (row.extent, col.extent, row.dst, row.src, col.dst, col.src)
+    code = kernel("copy_tiles", source(itemsize, len(outer)), (itemsize, len(outer)), backend, dst.device)
+    args = (dst.pointer, src.pointer, tiles, *inner, *_flat(outer))
+    launch(code, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream, name="copy_tiles", nbytes=2 * dst.nbytes)

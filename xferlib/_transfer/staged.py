@@ -1,0 +1,297 @@
+"""Copies between host and device: executes plans.
+
+Downward and upward staging are the same ring of pinned chunks, filled or drained by the same threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._core import layout, observe, staging_hooks
+from xferlib._core.array import ArrayInfo
+from xferlib._core.convert import copy_into
+from xferlib._core.layout import HostArray, address
+from xferlib._core.observe import Kind
+from xferlib._memory import in_flight, staging
+from xferlib._memory.staging import Chunk, Ring
+from xferlib._runtime.jobs import Computation, Job
+from xferlib._runtime.threads import workers
+from xferlib._transfer import partition, plan
+from xferlib._transfer.compiled_staging import Lending
+from xferlib._transfer.filling import fill
+from xferlib._transfer.partition import Memory
+from xferlib._transfer.plan import Path, Plan
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.observe import Moving
+    from xferlib._core.raw import RawStream
+    from xferlib._transfer.handle import Transfer
+
+_PARALLEL_HOST_FROM = 8 << 20
+
+
+# --- upward
+
+
+def upload(
+    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan, *, is_blocking: bool = False
+) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned.
+
+    Args:
+        is_blocking: The caller would wait for the copy anyway, as the driver's own does.
+    """
+    # The driver waits for the stream first: so only where that is idle.
+    is_drivers = is_blocking and plan.suits_driver(found, src, dst.dtype, is_upward=True)
+    if is_drivers and backend.takes_pageable(stream, idle=True):
+        copy = backend.copy_to_device
+        if observe.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream):
+            return
+    if (pointer := readable(src, dst.dtype, backend, stream, found)) is not None:
+        observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
+    elif found.path is Path.PINNED:
+        _upload_pinned(src, dst, backend, stream, found)
+    elif found.path is not Path.EMPTY:
+        workers.run(upload_job(src, dst, backend, stream))
+
+
+def readable(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream, found: Plan) -> int | None:
+    """The address of plain bytes for one copy on ``stream``: the array's own or, of a small one, this thread's slab's.
+
+    None where an array needs more than one copy, or several threads.
+    """
+    if found.path is Path.PINNED:
+        return found.spans[0][0] if len(found.spans) == 1 else None
+    if found.path is Path.SMALL or plan.is_medium(found, src, dtype):
+        return _in_slab(src, dtype, backend, stream)
+    return None
+
+
+def _in_slab(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> int:
+    """The address of a pinned copy, in ``dtype``, for a copy on ``stream``."""
+    nbytes = src.size * dtype.itemsize
+    staged, pointer = staging.slab_of(backend, nbytes).take(nbytes, stream)
+    if nbytes > staging.SMALL_NBYTES and _native.is_on():  # plain bytes
+        fill(pointer, address(src), nbytes)
+    else:
+        copy_into(np.ndarray(src.shape, dtype, staged), src)
+    return pointer
+
+
+def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
+    start = address(src)
+    for pointer, nbytes in found.spans:
+        observe.copy(Kind.H2D, dst.pointer + pointer - start, pointer, nbytes, backend, stream)
+
+
+def upload_job(
+    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None = None
+) -> Job:
+    """Fill chunks of the ring from ``src`` and send each on ``stream``."""
+    ring = staging.ring_of(backend)
+    pieces = partition.pieces(src, dst.dtype)
+    moving = observe.moving(Kind.H2D, dst.nbytes, pieces, backend, stream)
+    start = dst.pointer
+    finish = None if transfer is None else transfer.finish
+    if lending := _lending(pieces, start, backend, stream, ring, moving, is_upward=True):
+        return lending.job(finish)
+
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        while (index := take()) >= 0:
+            chunk = ring.acquire()
+            try:
+                begun_s = time.perf_counter() if moving is not None else 0.0
+                offset, nbytes = pieces.fill(index, chunk)
+                staging_hooks.staged(nbytes)
+                if moving is not None:
+                    moving.staged(begun_s, nbytes)
+                    moving.send()
+                chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
+                if moving is not None:
+                    moving.sent()
+            except BaseException:
+                ring.abandon([chunk], stream)
+                raise
+            ring.release(chunk)
+
+    return Job(pieces.count, work, helpers=partition.helpers(dst.nbytes), finish=finish)
+
+
+def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer) -> Job | None:
+    """As `upload_job`, from `xferlib._transfer.partition.Scattered` memory; None where staging is not compiled."""
+    ring = staging.ring_of(backend)
+    moving = observe.moving(Kind.H2D, dst.nbytes, parts, backend, stream)
+    lending = _lending(parts, dst.pointer, backend, stream, ring, moving, is_upward=True)
+    return lending.job(transfer.finish) if lending is not None else None
+
+
+def stages_alone(src: HostArray, dtype: np.dtype[Any], backend: Backend, device: Device) -> bool:
+    """Whether threads that need no lock of Python's stage this array, to arrive in ``dtype``."""
+    can_stage = _native.is_on() and backend.staging_calls(device) is not None
+    return can_stage and partition.pieces(src, dtype).rows() is not None
+
+
+def _lending(
+    pieces: Memory,
+    device: int,
+    backend: Backend,
+    stream: RawStream,
+    ring: Ring,
+    moving: Moving | None,
+    *,
+    is_upward: bool,
+) -> Lending | None:
+    """The compiled way, for bytes that stay as they are; None where Python does it."""
+    calls = backend.staging_calls(stream.device) if _native.is_on() else None
+    rows = pieces.rows() if calls is not None else None
+    if calls is None or rows is None:
+        return None
+    return Lending(
+        rows,
+        device,
+        is_upward=is_upward,
+        backend=backend,
+        stream=stream,
+        calls=calls,
+        ring=ring,
+        keep=pieces,
+        moving=moving,
+    )
+
+
+# --- downward
+
+
+def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
+    """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
+    if plan.suits_driver(found, dst, src.dtype, is_upward=False) and backend.takes_pageable(stream, idle=False):
+        copy = backend.copy_to_host
+        if observe.driver_copy(Kind.D2H, copy, address(dst), src.pointer, src.nbytes, backend, stream):
+            return
+    if found.path is Path.SMALL:
+        _download_small(src, dst, backend, stream)
+    elif found.path is Path.PINNED:
+        enqueue_download(src, dst, backend, stream, found)
+        await_copy(backend, stream, dst)
+    elif found.path is not Path.EMPTY:
+        workers.run(download_job(src, dst, backend, stream))
+
+
+def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
+    """Wait for the copies on ``stream``; their memory must outlive them even if the wait is interrupted."""
+    try:
+        backend.stream_synchronize(stream)
+    except BaseException:
+        in_flight.in_flight.hold(backend, in_flight.record(backend, stream), *memory)
+        raise
+
+
+def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
+    nbytes = src.nbytes
+    staged, pointer = staging.slab_of(backend, nbytes).take(nbytes, stream)
+    try:
+        observe.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
+        backend.stream_synchronize(stream)
+    except BaseException:
+        in_flight.abandon(backend, stream)
+        raise
+    copy_into(dst, np.ndarray(dst.shape, src.dtype, staged))
+
+
+def enqueue_download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
+    """Copy straight into pinned memory; returns at once."""
+    start = address(dst)
+    for pointer, nbytes in found.spans:
+        observe.copy(Kind.D2H, pointer, src.pointer + pointer - start, nbytes, backend, stream)
+
+
+def download_job(
+    src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, transfer: Transfer | None = None
+) -> Job:
+    """Receive chunks of ``src`` on ``stream`` and empty each into ``dst``.
+
+    Each thread asks for its next chunk before it empties the one it has, so that the link never idles.
+    """
+    ring = staging.ring_of(backend)
+    pieces = partition.pieces(dst, src.dtype)
+    moving = observe.moving(Kind.D2H, src.nbytes, pieces, backend, stream)
+    start = src.pointer
+    finish = None if transfer is None else transfer.finish
+    if lending := _lending(pieces, start, backend, stream, ring, moving, is_upward=False):
+        return lending.job(finish)
+
+    def receive(chunk: Chunk, index: int) -> Chunk:
+        try:
+            offset, nbytes = pieces.span(index)
+            if moving is not None:
+                moving.send()
+            chunk.copy(chunk.pointer, start + offset, nbytes, backend, stream)
+            if moving is not None:
+                moving.sent()
+        except BaseException:
+            ring.abandon([chunk], stream)
+            raise
+        return chunk
+
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        index = take()
+        chunk = receive(ring.acquire(), index) if index >= 0 else None
+        while chunk is not None:
+            following = take()
+            ahead = None
+            try:
+                # Who holds a chunk must not wait for another: all threads might, and none would give one back.
+                idle = ring.acquire_idle() if following >= 0 else None
+                ahead = receive(idle, following) if idle is not None else None
+                chunk.wait(backend)
+                begun_s = time.perf_counter() if moving is not None else 0.0
+                pieces.drain(index, chunk)
+                if moving is not None:
+                    moving.staged(begun_s, pieces.span(index)[1])
+                staging_hooks.staged(pieces.span(index)[1])
+            except BaseException:
+                ring.abandon([chunk] if ahead is None else [chunk, ahead], stream)
+                raise
+            ring.release(chunk)
+            if ahead is None and following >= 0:
+                ahead = receive(ring.acquire(), following)
+            index, chunk = following, ahead
+
+    return Job(pieces.count, work, helpers=partition.helpers(src.nbytes), finish=finish)
+
+
+# --- on the host
+
+
+def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
+    """What a copy to or from a CPU device is: filling one host array from another."""
+    if (recorder := observe.active) is None:
+        copy_on_host(dst, src)
+    else:
+        recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
+
+
+def copy_on_host(dst: HostArray, src: HostArray) -> None:
+    """Fill one host array from another, in parallel where it is large."""
+    if dst.nbytes < _PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
+        copy_into(dst, src)
+        return
+    chunks = layout.chunked(src, dst.itemsize, partition.PIECE_NBYTES)
+    flat = dst.reshape(-1)
+
+    def work(take: Callable[[], int]) -> None:
+        while (index := take()) >= 0:
+            offset, part = chunks[index]
+            start = offset // dst.itemsize
+            copy_into(flat[start : start + part.size].reshape(part.shape), part)
+
+    workers.run(Computation(chunks.count, work, helpers=partition.helpers(dst.nbytes)))

@@ -1,0 +1,1 @@
+"""What the CUDA backends share, written once on cuda.core and the driver."""

@@ -1,0 +1,99 @@
+"""What the CUDA backends share, written once on cuda.core and the driver.
+
+Raw pointers, primary contexts, streams, events, copies, pinned memory. Each library keeps its own
+arrays and memory pool, and names its current stream.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+
+from xferlib._core.array import Array
+from xferlib._core.device import Device
+from xferlib._core.raw import PinnedBlock, RawStream
+from xferlib._runtime.interrupts import deferred
+from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda.compiler import CudaKernels
+from xferlib.backends.cuda.contexts import Current
+from xferlib.backends.cuda.copies import CudaCopies
+from xferlib.backends.cuda.errors import check
+from xferlib.backends.cuda.memory import CudaPinned
+from xferlib.errors import DeviceMemoryError, PinnedMemoryError
+
+
+class CudaBackend(CudaKernels, CudaCopies):
+    """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
+
+    pinned_domain = "cuda"
+
+    # --- arrays
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
+        """Allocated by the library on ``stream``; guarded on any but the default stream."""
+        try:
+            if len(self._devices) == 1:
+                return self._empty_in_order(shape, dtype, device, stream)
+            with Current(self, device):
+                return self._empty_in_order(shape, dtype, device, stream)
+        except Exception as error:
+            raise self._allocation_error(error, shape, dtype, device) from error
+
+    def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
+        if stream.handle == self.stream_handle(device):
+            array = self._empty(shape, dtype, device)
+            return self.guarded(array, stream) if stream.handle else array
+        return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        raise NotImplementedError
+
+    def _empty_on(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
+    ) -> Array:
+        with deferred:  # or Ctrl-C might leave the other stream current
+            self.stream_use(stream)
+            try:
+                array = self._empty(shape, dtype, device)
+            finally:
+                self.stream_use(current)
+        self.consumed(array, current)
+        return array
+
+    def _allocation_error(
+        self, error: Exception, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
+    ) -> Exception:
+        is_memory = isinstance(error, MemoryError) or "memory" in str(error).lower()
+        if not is_memory or isinstance(error, DeviceMemoryError):
+            return error
+        nbytes = math.prod(shape) * dtype.itemsize
+        result, free, total = driver.cuMemGetInfo()
+        known = f"{int(free)} of {int(total)} bytes are free" if int(result) == calls.SUCCESS else "free memory unknown"
+        return DeviceMemoryError(
+            f"{nbytes} bytes for an array of shape {shape} and dtype {dtype} do not fit on {device} ({known}); "
+            "free arrays, or move the data in parts"
+        )
+
+    # --- page-locked memory
+
+    def pinned_alloc(self, nbytes: int) -> PinnedBlock:
+        self.attach(self.device_current())
+        return CudaPinned(nbytes)
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        (result,) = driver.cuMemHostRegister(pointer, nbytes, driver.CU_MEMHOSTREGISTER_PORTABLE)
+        if int(result) != calls.SUCCESS:
+            raise PinnedMemoryError(
+                f"page-locking {nbytes} bytes in place failed with {calls.error_name(int(result))}; "
+                "pinned_array(x) makes a pinned copy instead"
+            )
+
+    def pinned_unregister(self, pointer: int) -> None:
+        (result,) = driver.cuMemHostUnregister(pointer)
+        check(result, "releasing page-locked memory")
+
+    def is_pinned(self, pointer: int) -> bool:
+        return calls.is_host_memory(pointer)

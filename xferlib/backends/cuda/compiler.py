@@ -1,0 +1,259 @@
+"""CUDA source to cubin, cubin to kernel, kernel to launch: written once for the CUDA backends.
+
+The options are the caller's: what they mean for rounding is decided where the source is generated.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from cuda.bindings import driver, nvrtc
+
+from xferlib.errors import KernelCompileError
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
+
+_SUCCESS = driver.CUresult.CUDA_SUCCESS
+_COMPILED = nvrtc.nvrtcResult.NVRTC_SUCCESS
+_NO_CONTEXT = (int(driver.CUresult.CUDA_ERROR_INVALID_CONTEXT), int(driver.CUresult.CUDA_ERROR_NOT_INITIALIZED))
+
+
+class Compiled(NamedTuple):
+    """What NVRTC made of a source: machine code, and the mangled names of the names asked for."""
+
+    cubin: bytes
+    names: dict[str, str]
+
+
+class _LaunchAttribute(ctypes.Structure):
+    """``CUlaunchAttribute`` of the driver API, for values that are one int."""
+
+    _fields_: ClassVar = [
+        ("id", ctypes.c_int),
+        ("padding", ctypes.c_int),
+        ("value", ctypes.c_int),
+        ("rest", ctypes.c_char * 60),
+    ]
+
+
+class _LaunchConfig(ctypes.Structure):
+    """``CUlaunchConfig`` of the driver API."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_LaunchAttribute)),
+        ("attribute_count", ctypes.c_uint),
+    ]
+
+    def __repr__(self) -> str:
+        grid, block = (self.grid_x, self.grid_y, self.grid_z), (self.block_x, self.block_y, self.block_z)
+        return f"grid {grid}, block {block} and {self.shared} bytes of shared memory"
+
+
+_EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+_EARLY_FROM = (9, 0)
+"""Compute capability from which a kernel can wait for the one before it by itself."""
+
+
+class LoadedKernel:
+    """A kernel of a loaded library; keeps the library, and so the code, loaded."""
+
+    __slots__ = ("_library", "function", "handle", "name")
+
+    def __init__(self, library: Library, name: str, handle: Any) -> None:
+        self._library = library
+        self.name = name
+        self.handle = int(handle)
+        self.function = driver.CUfunction(self.handle)
+
+
+class Library:
+    """Machine code loaded by the driver; unloaded when the last kernel of it dies."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, cubin: bytes) -> None:
+        result, self.handle = driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0)
+        _check(result, "loading a compiled kernel")
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "handle") and not _is_finalizing():  # the driver's functions may be gone by then
+            driver.cuLibraryUnload(self.handle)
+
+
+class CudaKernels:
+    """Compilation and launch, for `CudaBackend` to inherit beside its devices."""
+
+    _devices: tuple[Device, ...]
+    name: str
+
+    if TYPE_CHECKING:  # what it needs of the classes beside it, which may stand behind this one
+
+        def attach(self, device: Device) -> None:
+            raise NotImplementedError
+
+        def device_current(self) -> Device:
+            raise NotImplementedError
+
+        def device_use(self, device: Device) -> None:
+            raise NotImplementedError
+
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Compiled:
+        """Machine code of ``source`` for ``device``.
+
+        Args:
+            source: CUDA C++.
+            device: The device whose architecture to compile for.
+            options: NVRTC options, without the architecture.
+            names: C++ names, such as template instances, whose mangled names are wanted.
+
+        Raises:
+            KernelCompileError: NVRTC refused the source; the message is its log.
+        """
+        major, minor = self.compute_capability(device)
+        return compile_source(source, arch=f"sm_{major}{minor}", options=options, names=names)
+
+    def compute_capability(self, device: Device) -> tuple[int, int]:
+        kind = driver.CUdevice_attribute
+        result, major = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device.index)
+        _check(result, f"reading the compute capability of {device}")
+        _, minor = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device.index)
+        return int(major), int(minor)
+
+    def compiler_version(self) -> str:
+        """The version of NVRTC, on which the machine code depends."""
+        _, major, minor = nvrtc.nvrtcVersion()
+        return f"{major}.{minor}"
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> LoadedKernel:
+        """Kernel ``name`` of machine code, ready to launch on ``device``."""
+        return self.kernel_of(self.load_library(cubin, device=device), name)
+
+    def load_library(self, cubin: bytes, *, device: Device) -> Library:
+        """Machine code whose kernels share its device variables."""
+        self.attach(device)
+        return Library(cubin)
+
+    def kernel_of(self, library: Library, name: str) -> LoadedKernel:
+        """Kernel ``name`` of a loaded library."""
+        result, handle = driver.cuLibraryGetKernel(library.handle, name.encode())
+        if result != _SUCCESS:
+            raise KernelCompileError(
+                f'no kernel {name!r} in the compiled source; declare it extern "C" __global__, or name its template '
+                "instance in names="
+            )
+        return LoadedKernel(library, name, handle)
+
+    def allow_shared(self, kernel: LoadedKernel, nbytes: int, device: Device) -> None:
+        """Let ``kernel`` be launched with that much dynamic shared memory, beyond 48 KiB where the device can."""
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        (result,) = driver.cuKernelSetAttribute(attribute, nbytes, driver.CUkernel(kernel.handle), device.index)
+        _check(result, f"reserving {nbytes} bytes of shared memory for kernel {kernel.name!r} on {device}")
+
+    def launch(
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        """Enqueue ``kernel``. ``params`` is the address of the array of pointers to the arguments."""
+        launch = self.prepare_launch(kernel, grid, block, params, device=stream.device, shared_nbytes=shared_nbytes)
+        launch(stream.handle)
+
+    def prepare_launch(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        device: Device,
+        shared_nbytes: int = 0,
+        awaits: bool = False,
+    ) -> Callable[[int], None]:
+        """A function that enqueues this launch on a stream of ``device``, given by its handle.
+
+        The arguments are what ``params`` then points to. One thread may call it at a time.
+
+        Args:
+            awaits: The kernel itself waits for the one before it on the stream, by ``griddepcontrol.wait``, and so may
+                be started early where the device knows that instruction (CUDA's programmatic dependent launch).
+        """
+        from xferlib.backends.cuda.driver import launch_kernel  # compiling needs no driver
+
+        config = _LaunchConfig(*grid, *block, shared_nbytes)
+        if awaits and self.compute_capability(device) >= _EARLY_FROM:
+            config.attributes = ctypes.pointer(_LaunchAttribute(_EARLY, value=1))
+            config.attribute_count = 1
+        arguments = (ctypes.addressof(config), kernel.handle, params, 0)
+        last = 0
+
+        def launch(handle: int) -> None:
+            nonlocal last
+            if handle != last:
+                config.stream = last = handle
+            result = launch_kernel(*arguments)  # four of them; cuLaunchKernel has eleven
+            if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+                self.attach(device)
+                result = launch_kernel(*arguments)
+            if result:
+                _check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
+
+        if len(self._devices) == 1:
+            return launch
+
+        def launch_there(handle: int) -> None:
+            from xferlib.backends.cuda.contexts import Current
+
+            with Current(self, device):
+                launch(handle)
+
+        return launch_there
+
+
+def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:
+    """Machine code for ``arch``, such as ``sm_90``; needs NVRTC but no GPU."""
+    result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+    if result != _COMPILED:
+        raise KernelCompileError(f"NVRTC could not start ({result.name}); check the installation of cuda-bindings")
+    try:
+        for name in names:
+            nvrtc.nvrtcAddNameExpression(program, name.encode())
+        arguments = [f"--gpu-architecture={arch}".encode(), *(option.encode() for option in options)]
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)
+        if result != _COMPILED:
+            raise KernelCompileError(f"NVRTC refused the source for {arch}:\n{_log(program)}")
+        lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
+        _, size = nvrtc.nvrtcGetCUBINSize(program)
+        cubin = b"\0" * size
+        nvrtc.nvrtcGetCUBIN(program, cubin)
+        return Compiled(cubin, lowered)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _log(program: Any) -> str:
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b"\0" * size
+    nvrtc.nvrtcGetProgramLog(program, log)
+    text: str = log.rstrip(b"\0").decode(errors="replace").strip()
+    return text
+
+
+def _check(result: Any, doing: str) -> None:
+    if result != _SUCCESS:
+        from xferlib.backends.cuda.errors import failure
+
+        raise failure(result, doing)

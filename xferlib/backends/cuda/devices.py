@@ -1,0 +1,107 @@
+"""CUDA devices and their primary contexts, which every CUDA library of the process shares."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from cuda import core
+from cuda.bindings import driver
+
+from xferlib._core import device as _device
+from xferlib._core.backend import Backend
+from xferlib._core.device import Device, DeviceProperties
+from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda.contexts import Current, Inside
+from xferlib.backends.cuda.errors import check, failure, is_forked
+from xferlib.errors import BackendUnavailableError, ContextError
+
+
+class CudaDevices(Backend):
+    """The devices that a library sees."""
+
+    def __init__(self, count: int) -> None:
+        if count == 0:
+            raise BackendUnavailableError(f"{self.name} sees no CUDA device")
+        self._devices = tuple(_device.make(self.name, "cuda", index) for index in range(count))
+        self._contexts: dict[int, int] = {}
+        self._primaries: set[int] = set()
+        self._attached = threading.local()
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def device_properties(self, device: Device) -> DeviceProperties:
+        found = core.Device(device.index)
+        result, nbytes = driver.cuDeviceTotalMem(device.index)
+        check(result, f"reading the memory size of {device}")
+        return DeviceProperties(
+            name=found.name,
+            total_nbytes=int(nbytes),
+            compute_capability=tuple(found.compute_capability),
+            multiprocessor_count=found.properties.multiprocessor_count,
+        )
+
+    def device_synchronize(self, device: Device) -> None:
+        self.attach(device)
+        if len(self._devices) == 1:
+            result = calls.context_synchronize()
+        else:
+            with Current(self, device):
+                result = calls.context_synchronize()
+        if result:
+            raise failure(result, f"synchronising {device}")
+
+    def attach(self, device: Device) -> None:
+        if is_forked():
+            raise failure(0, f"using {device}")
+        handle = calls.context_current()
+        if handle in self._primaries:
+            return
+        if not handle:
+            self.device_use(device)
+            self.core_device(device)
+            self._context(device.index)
+        elif not self._is_primary(handle):
+            raise ContextError(
+                f"the CUDA context current in this thread ({handle:#x}) is not the primary context of any device, "
+                "so its memory and streams cannot be shared; pop it, and use pycuda.autoprimaryctx "
+                "instead of pycuda.autoinit"
+            )
+
+    def core_device(self, device: Device) -> core.Device:
+        """cuda.core's object for the current device, which it wants initialised in each thread."""
+        found = core.Device(device.index)
+        ready: set[int] = self._attached.__dict__.setdefault("ready", set())
+        if device.index not in ready:
+            found.set_current()
+            ready.add(device.index)
+        return found
+
+    def _is_primary(self, handle: int) -> bool:
+        for device in self._devices:
+            _, _, is_active = driver.cuDevicePrimaryCtxGetState(device.index)
+            if is_active:  # retaining an inactive one would create it, at hundreds of megabytes
+                self._context(device.index)
+        return handle in self._primaries
+
+    def _context(self, index: int) -> int:
+        """The device's primary context, retained once."""
+        handle = self._contexts.get(index)
+        if handle is None:
+            result, context = driver.cuDevicePrimaryCtxRetain(index)
+            check(result, f"retaining the primary context of device {index}")
+            handle = self._contexts[index] = int(context)
+            self._primaries.add(handle)
+        return handle
+
+    def inside(self, device: Device) -> Inside:
+        return Inside(self._context(device.index) if len(self._devices) > 1 else 0)
+
+    def _inside(self, device: Device, call: Any, *arguments: int) -> int:
+        """The result of a call that depends on the current context: on its default stream, or on its memory."""
+        if len(self._devices) == 1:
+            result: int = call(*arguments)
+            return result
+        with self.inside(device):
+            return call(*arguments)  # type: ignore[no-any-return]

@@ -1,0 +1,158 @@
+"""The driver calls of the hot paths.
+
+The generated bindings cost 2 us a call; here a call costs 0.15 us where `xferlib._native.driver_calls` is compiled and
+0.5 us through ctypes. Every call releases the GIL, except those that read what belongs to the calling thread or is
+constant: the driver blocks wherever a stream's queue is full, and a query blocks on a lock that another thread, blocked
+so, holds inside the driver. If the device waits for a host function that needs the GIL, a thread that keeps the GIL in
+such a call waits for ever.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import Any
+
+from xferlib._native import driver_calls
+
+_NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+SUCCESS = 0
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+NOT_READY = 600
+NOT_ASKED = driver_calls.NOT_ASKED
+
+_PTR = ctypes.c_void_p
+
+try:
+    _driver = ctypes.CDLL(_NAME)
+except OSError as error:
+    raise ImportError(
+        f"the CUDA driver library {_NAME} is not to be found ({error}); install the NVIDIA driver"
+    ) from error
+
+
+def _address(name: str) -> int:
+    """Where a function of the driver lies."""
+    try:
+        return ctypes.cast(_driver[name], _PTR).value or 0
+    except AttributeError:
+        raise ImportError(f"the CUDA driver has no {name}; update the NVIDIA driver") from None
+
+
+def _bound(name: str, count: int) -> Any:
+    """A function of the driver; the GIL is released while it runs."""
+    return driver_calls.bind(_address(name), count, keeps_lock=False)
+
+
+copy = _bound("cuMemcpyAsync", 4)
+copy_to_device = _bound("cuMemcpyHtoD_v2", 3)
+copy_to_host = _bound("cuMemcpyDtoH_v2", 3)
+event_create = _bound("cuEventCreate", 2)
+event_destroy = _bound("cuEventDestroy_v2", 1)
+event_record = _bound("cuEventRecord", 2)
+event_query = _bound("cuEventQuery", 1)
+event_synchronize = _bound("cuEventSynchronize", 1)
+stream_wait_event = _bound("cuStreamWaitEvent", 3)
+stream_query = _bound("cuStreamQuery", 1)
+stream_synchronize = _bound("cuStreamSynchronize", 1)
+context_use = _bound("cuCtxSetCurrent", 1)
+context_synchronize = _bound("cuCtxSynchronize", 0)
+launch_kernel = _bound("cuLaunchKernelEx", 4)
+_elapsed = _bound("cuEventElapsedTime", 3)
+_pointer_attribute = _bound("cuPointerGetAttribute", 3)
+
+context_current = driver_calls.bind_question(_address("cuCtxGetCurrent"))
+"""The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
+_error_name = driver_calls.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
+
+send_whole = driver_calls.bind_copy(
+    _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
+)
+"""A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
+fetch_whole = driver_calls.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
+"""The same from the device, which waits for the default stream."""
+copy_behind = driver_calls.bind_copy_behind(
+    _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
+)
+"""A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
+
+STAGING = {
+    "copy": _address("cuMemcpyAsync"),
+    "record": _address("cuEventRecord"),
+    "wait": _address("cuEventSynchronize"),
+    "enter": _address("cuCtxSetCurrent"),
+}
+"""For `staging.c`."""
+
+_DISABLE_TIMING = 2
+_MEMORY_TYPE = 2
+_MEMORY_TYPE_HOST = 1
+
+
+def is_host_memory(pointer: int) -> bool:
+    """Whether CUDA knows the address as page-locked host memory."""
+    kind = ctypes.c_uint(0)
+    result = _pointer_attribute(ctypes.addressof(kind), _MEMORY_TYPE, pointer)
+    return bool(result == SUCCESS and kind.value == _MEMORY_TYPE_HOST)
+
+
+_DEVICE_ORDINAL = 9
+
+
+def device_of_memory(pointer: int) -> int | None:
+    """The number of the device that holds an address; None for the host's memory and for what CUDA does not know."""
+    ordinal = ctypes.c_int(-1)
+    result = _pointer_attribute(ctypes.addressof(ordinal), _DEVICE_ORDINAL, pointer)
+    return ordinal.value if result == SUCCESS and not is_host_memory(pointer) and ordinal.value >= 0 else None
+
+
+def error_name(result: int) -> str:
+    """The driver's name for a result code."""
+    name = ctypes.c_char_p()
+    is_known = _error_name(result, ctypes.addressof(name)) == SUCCESS
+    return name.value.decode() if is_known and name.value else str(result)
+
+
+class CudaEvent:
+    """A CUDA event of the current context; with the object it is destroyed, or becomes another's.
+
+    Args:
+        timing: Whether times can be told from it.
+        idle: Where handles of the context wait for their next use. An event that is recorded anew leaves alone whoever
+            waits for what it was recorded for before (CUDA driver API, "cuEventRecord").
+    """
+
+    __slots__ = ("_idle", "handle", "pid", "timing")
+
+    def __init__(self, *, timing: bool, idle: list[int] | None = None) -> None:
+        self._idle = idle
+        self.timing = timing
+        self.pid = os.getpid()
+        try:
+            self.handle: int = idle.pop() if idle else self._create()
+        except IndexError:  # another thread was faster
+            self.handle = self._create()
+
+    def _create(self) -> int:
+        handle = _PTR()
+        result = event_create(ctypes.addressof(handle), 0 if self.timing else _DISABLE_TIMING)
+        if result != SUCCESS:
+            raise RuntimeError(error_name(result))
+        return handle.value or 0
+
+    def __del__(self, _destroy: Any = event_destroy, _getpid: Any = os.getpid) -> None:
+        if not getattr(self, "handle", 0) or self.pid != _getpid():  # a forked child must not touch the driver
+            return
+        if self._idle is not None:
+            self._idle.append(self.handle)
+        else:
+            _destroy(self.handle)
+
+
+def elapsed_ms(start: CudaEvent, end: CudaEvent) -> tuple[int, float]:
+    """Result code and milliseconds between two events that have passed."""
+    milliseconds = ctypes.c_float()
+    return _elapsed(ctypes.addressof(milliseconds), start.handle, end.handle), milliseconds.value

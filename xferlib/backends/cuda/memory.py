@@ -1,0 +1,81 @@
+"""Memory that outlives its users: pinned on the host, and guarded on a device."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from cuda.bindings import driver
+
+from xferlib._runtime import leak
+from xferlib.backends.cuda import driver as calls
+from xferlib.errors import PinnedMemoryError
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.raw import RawStream
+
+
+class CudaPinned:
+    """Page-locked host memory, valid for every device; freed when the object dies."""
+
+    __slots__ = ("__weakref__", "nbytes", "pointer")
+
+    def __init__(self, nbytes: int) -> None:
+        result, pointer = driver.cuMemHostAlloc(nbytes, driver.CU_MEMHOSTALLOC_PORTABLE)
+        if int(result) != calls.SUCCESS:
+            raise PinnedMemoryError(
+                f"page-locking {nbytes} bytes failed with {calls.error_name(int(result))}: release pinned arrays, call "
+                "xferlib.pinned_pool().trim(), or set XFERLIB_PINNED_LIMIT below what the machine allows"
+            )
+        self.pointer = int(pointer)
+        self.nbytes = nbytes
+        weakref.finalize(self, _free_pinned, self.pointer, os.getpid()).atexit = False
+
+
+def _free_pinned(pointer: int, pid: int) -> None:
+    if os.getpid() == pid:  # a forked child must not touch the driver
+        driver.cuMemFreeHost(pointer)
+
+
+class Guard:
+    """Owns an allocation that streams besides its own work on.
+
+    A library's pool hands freed memory to the next allocation on the *allocation* stream. When the
+    last array over this memory dies, that stream is made to wait for the others first.
+    """
+
+    __slots__ = ("allocation", "backend", "pid", "stream", "users")
+
+    def __init__(self, backend: Backend, allocation: Any, stream: RawStream) -> None:
+        self.backend = backend
+        self.allocation = allocation
+        self.stream = stream
+        self.users: dict[tuple[int, int], RawStream] = {}
+        self.pid = os.getpid()
+
+    def used_on(self, stream: RawStream) -> None:
+        """The memory must outlast what ``stream`` has been given so far."""
+        self.users[stream.device.index, stream.handle] = stream
+
+    def __del__(self) -> None:
+        if not hasattr(self, "pid"):  # Ctrl-C struck while it was made
+            return
+        # A forked child must not free the parent's memory; at its end the process gives back all of it.
+        if self.pid != os.getpid() or sys.is_finalizing():
+            leak.keep(self.allocation)
+            return
+        try:
+            self.backend.attach(self.stream.device)
+            current = self.backend.stream_current(self.stream.device)
+            self.used_on(current)
+            own = (self.stream.device.index, self.stream.handle)
+            for place, user in self.users.copy().items():
+                if place != own:
+                    self.backend.event_wait(self.stream, self.backend.event_record(user, timing=False))
+            with self.backend.inside(self.stream.device):  # whose default stream frees it
+                self.allocation = None
+        except Exception:  # the interpreter or the context is going away, and the memory with it
+            return

@@ -1,0 +1,178 @@
+"""Streams and events of CUDA devices."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Any, NamedTuple
+
+from cuda import core
+
+from xferlib._core.device import Device
+from xferlib._core.raw import RawStream
+from xferlib._runtime import leak
+from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda.contexts import Current
+from xferlib.backends.cuda.devices import CudaDevices
+from xferlib.backends.cuda.driver import CudaEvent
+from xferlib.backends.cuda.errors import check, failure, refuse_fork
+from xferlib.errors import TransferError
+
+_MOST_SEEN = 64
+
+
+class Made(NamedTuple):
+    """A stream made here: what its successive `RawStream`s share."""
+
+    handle: int
+    native: Any
+    core: core.Stream
+
+
+class CudaStreams(CudaDevices):
+    """Streams that the library and xferlib share. Subclasses name the library's current stream and set it."""
+
+    _watches_default_stream = True
+    """Whether `consumed` is cheap enough for every kernel on the default stream."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._idle_events: tuple[list[int], ...] = tuple([] for _ in range(count))
+        """Handles of each device's, for the next ones."""
+        self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
+        self._seen: dict[tuple[int, int], RawStream] = {}
+        self._unused: dict[tuple[int, bool, int], list[Made]] = {}
+
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
+        """A stream of its own, recycled and never destroyed.
+
+        A library's allocator may record events on every stream that an array was used on, long after
+        the stream's last handle is gone: destroying one then crashes the process.
+        """
+        key = (device.index, non_blocking, priority)
+        made = self._idle_stream(key)
+        if made is None:
+            with Current(self, device):
+                made = self._make_stream(device, non_blocking=non_blocking, priority=priority)
+            leak.keep(made)
+            self.has_made_streams = self._watches_default_stream
+        stream = RawStream(made.handle, device, native=made.native, core=made.core)
+        weakref.finalize(stream, self._unused.setdefault(key, []).append, made).atexit = False
+        place = (device.index, made.handle)
+        self._seen.pop(place, None)
+        self._owned[place] = stream
+        return stream
+
+    def _idle_stream(self, key: tuple[int, bool, int]) -> Made | None:
+        unused = self._unused.get(key, [])
+        for made in tuple(unused):
+            if calls.stream_query(made.handle) == calls.SUCCESS:
+                with contextlib.suppress(ValueError):  # another thread has taken it meanwhile
+                    unused.remove(made)
+                    return made
+        return None
+
+    def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
+        options = core.StreamOptions(nonblocking=non_blocking, priority=priority)
+        stream = self.core_device(device).create_stream(options=options)
+        return Made(int(stream.handle), None, stream)
+
+    def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
+        found = self._owned.get((device.index, handle))
+        return found if found is not None else RawStream(handle, device, native=native, core=_core_stream(handle))
+
+    def stream_current(self, device: Device) -> RawStream:
+        handle = self.stream_handle(device)
+        key = (device.index, handle)
+        found = self._seen.get(key) or self._owned.get(key)
+        return found if found is not None else self._see(key, device)
+
+    def _see(self, key: tuple[int, int], device: Device) -> RawStream:
+        """Wrap the native current stream, which costs 5 us, and keep the wrap while it is recent."""
+        if len(self._seen) >= _MOST_SEEN:
+            for oldest in list(self._seen)[:1]:  # other threads see streams at the same time
+                self._seen.pop(oldest, None)
+        handle = key[1]
+        stream = RawStream(handle, device, native=self._current_native(device), core=_core_stream(handle))
+        self._seen[key] = stream
+        return stream
+
+    def _current_native(self, device: Device) -> Any:
+        """The library's own object for its current stream, kept so that the stream outlives our use."""
+        return None
+
+    def stream_use(self, stream: RawStream) -> None:
+        self._use(stream)
+        # A library fails at its next operation if its current stream has been destroyed.
+        self._attached.__dict__.setdefault("current", {})[stream.device.index] = stream
+
+    def _use(self, stream: RawStream) -> None:
+        raise NotImplementedError
+
+    def stream_handle(self, device: Device) -> int:
+        """The handle of the library's current stream in this thread; read at every kernel call."""
+        raise NotImplementedError
+
+    def stream_synchronize(self, stream: RawStream) -> None:
+        refuse_fork("synchronising a stream")
+        result = self._inside(stream.device, calls.stream_synchronize, stream.handle)
+        if result:
+            raise failure(result, f"synchronising a stream of {stream.device}")
+
+    def stream_done(self, stream: RawStream) -> bool:
+        refuse_fork("asking a stream")
+        result = self._inside(stream.device, calls.stream_query, stream.handle)
+        if result not in (calls.SUCCESS, calls.NOT_READY):
+            raise failure(result, f"asking a stream of {stream.device}")
+        return bool(result == calls.SUCCESS)
+
+    def _event(self, device: Device, *, timing: bool) -> CudaEvent:
+        idle = None if timing else self._idle_events[device.index]
+        try:
+            if len(self._devices) == 1:
+                return CudaEvent(timing=timing, idle=idle)
+            with self.inside(device):
+                return CudaEvent(timing=timing, idle=idle)
+        except RuntimeError as error:
+            raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
+
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> CudaEvent:
+        refuse_fork("recording an event")
+        if event is None:
+            event = self._event(stream.device, timing=timing)
+        result = self._inside(stream.device, calls.event_record, event.handle, stream.handle)
+        if result:
+            raise failure(result, f"recording an event on {stream.device}")
+        return event  # type: ignore[no-any-return]
+
+    def event_wait(self, stream: RawStream, event: Any) -> None:
+        refuse_fork("waiting for an event")
+        result = self._inside(stream.device, calls.stream_wait_event, stream.handle, event.handle, 0)
+        if result:
+            raise failure(result, f"making a stream of {stream.device} wait")
+
+    def event_done(self, event: Any) -> bool:
+        refuse_fork("asking an event")
+        result = calls.event_query(event.handle)
+        if result not in (calls.SUCCESS, calls.NOT_READY):
+            raise failure(result, "the work before an event")
+        return bool(result == calls.SUCCESS)
+
+    def event_synchronize(self, event: Any) -> None:
+        if not self.event_done(event):
+            result = calls.event_synchronize(event.handle)
+            if result:
+                raise failure(result, "the work before an event")
+
+    def event_elapsed_ms(self, start: Any, end: Any) -> float:
+        result, milliseconds = calls.elapsed_ms(start, end)
+        check(result, "timing two events")
+        return milliseconds
+
+
+def _core_stream(handle: int) -> core.Stream:
+    if handle in (0, 1):
+        return core.LEGACY_DEFAULT_STREAM
+    if handle == 2:
+        return core.PER_THREAD_DEFAULT_STREAM
+    return core.Stream.from_handle(handle)

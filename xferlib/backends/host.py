@@ -1,0 +1,108 @@
+"""What every backend on a CPU shares: streams that are always done, and ordinary memory for pinned."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from xferlib._core.backend import Backend
+from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.raw import PinnedBlock, RawStream
+
+_DONE = "a CPU works in host memory: every operation is complete when it returns"
+
+WHY_HOST = {
+    "streams": _DONE,
+    "priorities": _DONE,
+    "foreign_streams": _DONE,
+    "native_current_stream": _DONE,
+    "pinned_memory": "host memory is the device's own memory; there is nothing to pin",
+    "kernels": "CUDA source runs on GPUs only; give the kernel a cpu= function",
+}
+
+
+class HostEvent:
+    """A moment on the host's clock."""
+
+    __slots__ = ("time_s",)
+
+    def __init__(self) -> None:
+        self.time_s = time.perf_counter()
+
+
+class HostBlock:
+    """Ordinary host memory where a GPU backend would give pinned memory."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._memory = np.empty(nbytes + 64, dtype=np.uint8)
+        self.pointer = -(-self._memory.ctypes.data // 64) * 64
+        self.nbytes = nbytes
+
+
+class HostBackend(Backend):
+    """Streams, events and pinned memory of a CPU: everything is done when the call returns."""
+
+    pinned_domain = "host"
+    _stream: RawStream
+
+    def attach(self, device: Device) -> None:
+        """A CPU is there from every thread."""
+
+    def device_properties(self, device: Device) -> DeviceProperties:
+        return DeviceProperties(name="CPU", total_nbytes=host_memory_nbytes())
+
+    def device_synchronize(self, device: Device) -> None:
+        """Nothing is ever pending on a CPU."""
+
+    def pinned_alloc(self, nbytes: int) -> PinnedBlock:
+        return HostBlock(nbytes)
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        """Host memory needs no pinning where it is the device's own."""
+
+    def pinned_unregister(self, pointer: int) -> None:
+        """As `pinned_register`."""
+
+    def is_pinned(self, pointer: int) -> bool:
+        return True
+
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
+        return RawStream(0, device)
+
+    def stream_current(self, device: Device) -> RawStream:
+        return self._stream
+
+    def stream_use(self, stream: RawStream) -> None:
+        """One stream is like another on a CPU."""
+
+    def stream_synchronize(self, stream: RawStream) -> None:
+        """Nothing is ever pending on a CPU."""
+
+    def stream_done(self, stream: RawStream) -> bool:
+        return True
+
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> HostEvent:
+        return HostEvent()
+
+    def event_wait(self, stream: RawStream, event: Any) -> None:
+        """Every event has passed when it is recorded."""
+
+    def event_done(self, event: Any) -> bool:
+        return True
+
+    def event_synchronize(self, event: Any) -> None:
+        """Every event has passed when it is recorded."""
+
+    def event_elapsed_ms(self, start: Any, end: Any) -> float:
+        return float(end.time_s - start.time_s) * 1e3
+
+
+def host_memory_nbytes() -> int:
+    """Physical memory of this machine in bytes; 0 where the platform does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 0

@@ -1,0 +1,224 @@
+"""The arguments of one kernel call: which are arrays and where, which are scalars, and what they convert to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib._core import mixing, registry
+from xferlib._core.array import DTYPES, ArrayInfo, check_dtype
+from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels.ir import types
+from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
+from xferlib.kernels.ir.nodes import BOOL, DType, is_complex, is_float
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+
+SCALARS = (bool, int, float, complex)
+
+
+class Reader(NamedTuple):
+    """How to read an argument of one type at each call, by `Backend.signature`, `operands` and `matcher`.
+
+    Where ``operands`` is None, the argument itself is what the call takes; a scalar has no ``matcher``.
+    """
+
+    signature: Callable[[Any], Hashable]
+    operands: Callable[[Sequence[Any]], list[Any]] | None = None
+    matcher: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
+
+
+_READERS: dict[type, Reader] = {
+    **dict.fromkeys(SCALARS, Reader(type)),
+    **dict.fromkeys((np.dtype(name).type for name in DTYPES), Reader(attrgetter("dtype"))),
+}
+
+
+def reader(value: Any) -> Reader:
+    """The reader for arguments of the type of ``value``.
+
+    Raises:
+        KernelTypeError: It is neither an array nor a scalar.
+    """
+    kind = type(value)
+    found = _READERS.get(kind)
+    if found is None:
+        backend = registry.backend_of(value)
+        if backend is None:
+            raise KernelTypeError(f"{kind.__name__} is neither an array nor a number")
+        operands = None if kind is np.ndarray else backend.operands
+        found = _READERS[kind] = Reader(backend.signature, operands, backend.matcher)
+    return found
+
+
+def is_scalar(value: Any) -> bool:
+    return type(value) in SCALARS or isinstance(value, np.generic)
+
+
+def common_device(
+    call: str, names: Sequence[str], arguments: Sequence[Any]
+) -> tuple[Backend | None, Device | None, dict[int, ArrayInfo]]:
+    """The one backend and device of the arrays among ``arguments``, and a view of each.
+
+    Raises:
+        UnsupportedArrayError: Neither an array nor a scalar.
+        MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
+    """
+    backend: Backend | None = None
+    first = 0
+    infos: dict[int, ArrayInfo] = {}
+    for number, value in enumerate(arguments):
+        if value is None or is_scalar(value):
+            continue
+        found = registry.backend_of(value)
+        if found is None:
+            raise KernelTypeError(
+                f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
+                "Python number; pass it through xferlib.to_device() first"
+            )
+        info = found.view(value)
+        if backend is None:
+            backend, first = found, number
+        elif found is not backend:
+            raise mixing.mixed_backends(
+                call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
+            )
+        elif info.device is not infos[first].device:
+            raise mixing.mixed_devices(
+                call, (f"argument {names[first]!r}", infos[first]), (f"argument {names[number]!r}", info)
+            )
+        infos[number] = info
+    return backend, infos[first].device if infos else None, infos
+
+
+def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
+    """A scalar argument as ``dtype``.
+
+    Raises:
+        KernelTypeError: It is out of range, has a fraction, or is complex where that does not fit.
+    """
+    if isinstance(value, np.generic):
+        if value.dtype == dtype:
+            return value
+        value = value.item()
+    if isinstance(value, complex) and not is_complex(dtype):
+        raise KernelTypeError(f"argument {name!r} is complex and the parameter {dtype}; pass value.real")
+    if dtype == BOOL:
+        return np.bool_(bool(value))
+    if dtype.kind in "iu":
+        if isinstance(value, float):
+            if not math.isfinite(value) or value != int(value):
+                raise KernelTypeError(f"argument {name!r} is {value!r} and the parameter {dtype}; round it first")
+            value = int(value)
+        if not types.fits(int(value), dtype):
+            raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+    elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
+        raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+    with np.errstate(over="ignore"):
+        converted: np.generic = dtype.type(value)
+    return converted
+
+
+def scalar_converter(kind: type, dtype: DType, name: str) -> Callable[[Any], np.ndarray[Any, Any]]:
+    """A function from scalars of one type to zero-dimensional arrays of ``dtype``, which checks as the others do.
+
+    Args:
+        kind: The type of the scalars.
+        dtype: What they become.
+        name: The parameter's.
+    """
+
+    def checked(value: Any) -> np.ndarray[Any, Any]:
+        return np.array(convert_scalar(value, dtype, name))
+
+    if issubclass(kind, np.generic):
+        return np.array if np.dtype(kind) == dtype else checked
+    bounds = _plain_bounds(kind, dtype)
+    if bounds is None:
+        return checked
+    low, high = bounds
+    return lambda value: np.array(value, dtype) if low <= value <= high else checked(value)
+
+
+def _plain_bounds(kind: type, dtype: DType) -> tuple[float, float] | None:
+    """Between which values NumPy converts without an error, a warning or a rounding in two steps."""
+    if kind is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return int(info.min), int(info.max)
+    if not is_float(dtype) or kind not in (int, float):
+        return None
+    most = float(np.finfo(dtype).max)
+    return (-most, most) if kind is float else (-min(most, 2.0**53), min(most, 2.0**53))
+
+
+def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], dtype: DType) -> None:
+    """Refuse an output that cannot take the result.
+
+    Raises:
+        LayoutError: Shape, dtype or writability.
+    """
+    if info.shape != shape:
+        raise LayoutError(
+            f"{call}: output {name!r} has shape {info.shape}, and the result {shape}; give one of that shape"
+        )
+    if info.dtype != dtype:
+        raise LayoutError(
+            f"{call}: output {name!r} has dtype {info.dtype}, and the result {dtype}; give one of that dtype"
+        )
+    check_writable(call, name, info)
+
+
+def check_writable(call: str, name: str, info: ArrayInfo) -> None:
+    if not info.is_writable:
+        raise LayoutError(f"{call}: output {name!r} is read-only; pass a writable array, e.g. a copy")
+    if is_self_overlapping(info.shape, info.strides, info.dtype.itemsize):
+        raise LayoutError(f"{call}: elements of output {name!r} share memory (a broadcast view); pass a copy")
+
+
+def is_same_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
+    return (
+        one.pointer == two.pointer
+        and one.shape == two.shape
+        and one.strides == two.strides
+        and one.dtype.itemsize == two.dtype.itemsize
+    )
+
+
+def check_overlap(call: str, names: Sequence[str], infos: dict[int, ArrayInfo], writes: frozenset[int],
+                  raw: frozenset[int]) -> bool:  # fmt: skip
+    """Whether an output is exactly an input's memory, which is allowed.
+
+    Raises:
+        KernelTypeError: An output overlaps another array in part, or one that is indexed freely.
+    """
+    is_aliased = False
+    for written in sorted(writes):
+        one = infos[written]
+        for number, two in infos.items():
+            if number == written or (number in writes and number < written):
+                continue
+            if not share_memory(_memory(one), _memory(two)):
+                continue
+            if number in writes or written in raw or number in raw or not is_same_memory(one, two):
+                raise KernelTypeError(
+                    f"{call}: output {names[written]!r} overlaps argument {names[number]!r} "
+                    f"{'in part' if not is_same_memory(one, two) else 'entirely'}, so that the result would depend on "
+                    "the order of the elements; pass a copy"
+                )
+            is_aliased = True
+    return is_aliased
+
+
+def _memory(info: ArrayInfo) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
+    return info.pointer, info.shape, info.strides, info.dtype.itemsize
+
+
+def native_dtype(dtype: DType, name: str) -> DType:
+    """The dtype in native byte order; an error for one that no device holds."""
+    return check_dtype(dtype, what=f"argument {name!r}")

@@ -1,0 +1,316 @@
+"""Checked calls, ready to be repeated: on host memory through the NumPy engine, and on CUDA devices.
+
+What dtypes, shapes and strides decide has been checked once. What remains for each call is what they do
+not tell: pointers (overlap, alignment), writability, and the values of scalars.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core import observe
+from xferlib._core.array import ArrayInfo
+from xferlib._core.observe import Kind
+from xferlib.errors import KernelTypeError
+from xferlib.kernels.calls import arguments as checks
+from xferlib.kernels.engines.numpy.engine import NumpyPlan
+from xferlib.kernels.frontends.definitions import Specialization
+from xferlib.kernels.ir.aliasing import bounds
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
+    from xferlib.kernels.engines.cuda.engine import CudaPlan
+
+A = np.ndarray[Any, Any]
+Converter = Callable[[Any], A]
+
+
+class Prepared:
+    """What both kinds of call share: the checks that happen once, and the scalars.
+
+    Args:
+        name: The kernel's, for messages.
+        backend: The part of a backend that owns the arrays.
+        device: Where they are.
+        special: The program, and which of its parameters are outputs.
+        shape: The common shape of the element-wise operands.
+        scalars: The parameters given as numbers.
+        infos: The arrays given, by parameter.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        device: Device,
+        special: Specialization,
+        shape: tuple[int, ...],
+        scalars: frozenset[int],
+        infos: dict[int, ArrayInfo],
+    ) -> None:
+        self.name = name
+        self.backend = backend
+        self.device = device
+        self.shape = shape
+        self.program = special.program
+        self._outputs = special.outputs
+        self._scalars = sorted(scalars)
+        self._names = [param.name for param in self.program.params]
+        self._raw = frozenset(number for number, param in enumerate(self.program.params) if param.is_raw)
+        self._omitted = [number for number in special.outputs if number not in infos]
+        self._check(infos)
+        self._arrays = sorted(infos)
+        self._written = sorted(self.program.writes & infos.keys())
+        self.written = [(number, f"{name}(): output {self._names[number]!r}") for number in self._written]
+        """The arrays given that are written, and what to call them."""
+        self._pairs = [
+            (written, other)
+            for written in self._written
+            for other in self._arrays
+            if other != written and not (other in self.program.writes and other < written)
+        ]
+        self._is_in_place = bool(self.program.writes & self.program.reads)
+        self._only = self._outputs[0] if len(self._outputs) == 1 else None
+
+    def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """Run for arrays of the same dtypes, shapes and strides as before."""
+        raise NotImplementedError
+
+    def _check(self, infos: dict[int, ArrayInfo]) -> None:
+        given = [number for number in self._outputs if number in infos]
+        if given and self._omitted:
+            raise KernelTypeError(
+                f"{self.name}(): {len(given)} of {len(self._outputs)} outputs are given; give all or none"
+            )
+        for number in self._omitted:
+            label = f"{self.name}(): output {self._names[number]!r}"
+            if number in self._raw:
+                raise KernelTypeError(f"{label} is raw and has no shape; pass an array")
+            if number in self.program.reads:
+                raise KernelTypeError(f"{label} is read before it is written; pass an array with its content")
+        for number in self.program.writes & infos.keys():
+            self._check_written(number, infos[number])
+
+    def _check_written(self, number: int, info: ArrayInfo) -> None:
+        info = info._replace(dtype=checks.native_dtype(info.dtype, self._names[number]))
+        if number in self._raw:
+            checks.check_writable(self.name, self._names[number], info)
+        else:
+            dtype = self.program.params[number].dtype
+            checks.check_output(self.name, self._names[number], info, self.shape, dtype)
+
+    def _scalar(self, number: int, value: Any) -> np.generic:
+        """The argument of scalar parameter ``number``, converted and in range."""
+        name = self._names[number]
+        return checks.convert_scalar(value, self.program.params[number].dtype, name)
+
+    def _returned(self, results: Sequence[Any]) -> Any:
+        outputs = self._outputs
+        if len(outputs) == 1:
+            return results[outputs[0]]
+        return tuple(results[number] for number in outputs) if outputs else None
+
+    def _check_overlap(self, infos: dict[int, ArrayInfo]) -> bool:
+        return checks.check_overlap(self.name, self._names, infos, self.program.writes & infos.keys(), self._raw)
+
+
+class HostCall(Prepared):
+    """A call on host memory."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        infos: dict[int, ArrayInfo] = args[-1]
+        self._is_numpy = self.backend.name == "numpy"
+        self._plans: dict[bool, NumpyPlan] = {}
+        self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
+        self._converters: list[tuple[int, Converter]] = []  # made at the first call: its scalars have the same types
+        self._is_plain = not (self._scalars or self._omitted or self._swapped)
+        self._apart = [
+            (number, [(two, self._may_be_one(infos, number, two)) for one, two in self._pairs if one == number])
+            for number in self._written
+        ]
+
+    def _may_be_one(self, infos: dict[int, ArrayInfo], written: int, other: int) -> bool:
+        """Whether these arrays may be the same memory, which is so if they start at one address."""
+        is_free = not self._raw & {written, other} and other not in self.program.writes
+        return is_free and checks.is_same_memory(infos[written], infos[other]._replace(pointer=infos[written].pointer))
+
+    def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """Run for arrays of the same dtypes, shapes and strides as before."""
+        if not self._is_numpy:
+            values = [self.backend.host_view(each) if n in self._arrays else each for n, each in enumerate(given)]
+        is_aliased = self._is_aliased(values) or self._is_in_place
+        if not self._is_plain:
+            return self._run_converted(given, values, is_aliased=is_aliased)
+        if observe.active is None and (plan := self._plans.get(is_aliased)) is not None:
+            plan.run(values)
+        else:
+            self._compute(is_aliased, values)
+        return self._returned(given) if self._only is None else given[self._only]
+
+    def _is_aliased(self, values: Sequence[A]) -> bool:
+        """Whether an output is an input; an error if it overlaps one in part, or cannot be written."""
+        is_aliased = False
+        for number, others in self._apart:
+            one = values[number]
+            flags = one.flags
+            if not flags.writeable:
+                self._check_written(number, _info(one, self.device))
+            owns = flags.owndata
+            for other, may_be_one in others:
+                two = values[other]
+                if one is two and may_be_one:
+                    is_aliased = True
+                    continue
+                if owns and two.base is None and one is not two:
+                    continue
+                if np.may_share_memory(one, two):
+                    if may_be_one and _pointer(one) == _pointer(two):
+                        is_aliased = True
+                        continue
+                    is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
+                    break
+        return is_aliased
+
+    def _run_converted(self, given: Sequence[Any], values: list[Any], *, is_aliased: bool) -> Any:
+        missing = [None] * (len(self._names) - len(given))
+        operands, results = [*values, *missing], [*given, *missing]
+        if len(self._converters) < len(self._scalars):
+            self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
+        for number, converter in self._converters:
+            operands[number] = converter(given[number])
+        for number in self._omitted:
+            operands[number], results[number] = self._new_output(number)
+        for number in self._swapped:
+            operands[number] = operands[number].astype(operands[number].dtype.newbyteorder("="))
+        self._compute(is_aliased, operands)
+        for number in self._swapped:
+            if number in self.program.writes:
+                values[number][...] = operands[number]
+        return self._returned(results)
+
+    def _converter(self, number: int, kind: type) -> Converter:
+        return checks.scalar_converter(kind, self.program.params[number].dtype, self._names[number])
+
+    def _compute(self, is_aliased: bool, operands: list[Any]) -> None:
+        plan = self._plans.get(is_aliased) or self._plan(is_aliased, operands)
+        if (recorder := observe.active) is None:
+            plan.run(operands)
+        else:
+            nbytes = sum(each.nbytes for each in operands)
+            run = lambda: plan.run(operands)
+            recorder.on_host(Kind.KERNEL, self.name, nbytes, self.backend, self.device, run)
+
+    def _plan(self, is_aliased: bool, operands: list[Any]) -> NumpyPlan:
+        plan = self._plans.get(is_aliased)
+        if plan is None:
+            plan = NumpyPlan(self.program, self.shape, operands, is_aliased=is_aliased)
+            self._plans[is_aliased] = plan
+        return plan
+
+    def _new_output(self, number: int) -> tuple[A, Any]:
+        dtype = self.program.params[number].dtype
+        if self._is_numpy:
+            array: A = np.empty(self.shape, dtype)
+            return array, array
+        stream = self.backend.stream_current(self.device)
+        result = self.backend.empty(self.shape, dtype, device=self.device, stream=stream)
+        return self.backend.host_view(result), result
+
+
+class CudaCall(Prepared):
+    """A call on a CUDA device, launched on the current stream of the arrays' library."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._infos: dict[int, ArrayInfo] = args[-1]
+        self._plans: dict[tuple[Any, ...], CudaPlan] = {}
+        spans = {
+            number: bounds(0, info.shape, info.strides, info.dtype.itemsize) for number, info in self._infos.items()
+        }
+        self._distances = [  # two arrays are apart unless their distance lies between these
+            (written, other, spans[written][0] - spans[other][1], spans[written][1] - spans[other][0])
+            for written, other in self._pairs
+        ]
+        self._new = [self.program.params[number].dtype for number in self._omitted]
+        self._everything = sorted((*self._arrays, *self._omitted))
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
+        self._placed: list[Any] | None = None
+        self._launch: Callable[[int], None]
+
+    def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
+        """Launch for arrays of the same dtypes, shapes, strides and device as before."""
+        handle = self.backend.stream_handle(self.device)
+        scalars: Sequence[np.generic] = ()
+        if self._scalars:
+            scalars = [self._scalar(number, given[number]) for number in self._scalars]
+        results = given
+        if self._new:  # the outputs follow all that is given
+            stream = self.backend.stream_current(self.device)
+            new = [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in self._new]
+            results = [*given, *new]
+            pointers = [*pointers, *self.backend.operands(new)]
+        self._acquire()  # the driver copies the arguments during the launch
+        try:
+            if scalars or pointers != self._placed:
+                self._place(pointers, scalars, results)
+            if (recorder := observe.active) is None:
+                self._launch(handle)
+            else:
+                self._launch_for(recorder, self.backend.stream_current(self.device))
+        finally:
+            self._release()
+        if handle or self.backend.has_made_streams:
+            self._keep_alive(given, self.backend.stream_current(self.device))
+        return self._returned(results) if self._only is None else results[self._only]
+
+    def _launch_for(self, recorder: observe.Recorder, stream: RawStream) -> None:
+        nbytes = sum(info.nbytes for info in self._infos.values())
+        run = lambda: self._launch(stream.handle)
+        recorder.enqueue(Kind.KERNEL, self.name, nbytes, self.backend, stream, run)
+
+    def _place(self, pointers: list[Any], scalars: Sequence[np.generic], results: Sequence[Any]) -> None:
+        """Check these addresses, and make them those of `_launch`."""
+        for number in self._omitted:
+            if number not in self._infos:
+                self._infos[number] = self.backend.view(results[number])
+        plan = self._plan({number: pointers[number] for number in self._everything})
+        plan.place([pointers[number] for number in plan.array_order], scalars)
+        self._launch, self._placed = plan.launch, pointers
+
+    def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
+        """Arrays may be of another stream, which must not reuse their memory before this one has passed."""
+        for number in self._arrays:
+            self.backend.consumed(given[number], stream)
+
+    def _plan(self, places: dict[int, int]) -> CudaPlan:
+        """The plan for these addresses: their alignment, and whether outputs are inputs."""
+        is_aliased = self._is_in_place
+        if any(low < places[other] - places[written] < high for written, other, low, high in self._distances):
+            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
+            is_aliased |= self._check_overlap(infos)
+        key = (is_aliased, *(pointer % 16 for pointer in places.values()))
+        plan = self._plans.get(key)
+        if plan is None:
+            from xferlib.kernels.engines.cuda.engine import CudaPlan
+
+            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
+            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased)
+            self._plans[key] = plan
+        return plan
+
+
+def _info(array: A, device: Device) -> ArrayInfo:
+    return ArrayInfo(_pointer(array), array.shape, array.strides, array.dtype, device, array.flags.writeable)
+
+
+def _pointer(array: A) -> int:
+    pointer: int = array.__array_interface__["data"][0]
+    return pointer

@@ -1,0 +1,133 @@
+"""A raw kernel's launch, checked once and ready to be repeated: only addresses and numbers change."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib.kernels.engines.cuda.engine import ParameterBlock
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib.kernels.frontends.raw_signature import RawParameter
+
+_POINTER = "Q"
+_CODES = {
+    np.dtype(name): code
+    for name, code in {
+        "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
+        "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+    }.items()
+}  # fmt: skip
+
+
+def _code(parameter: RawParameter, value: Any) -> str | None:
+    """How `struct` writes such an argument with the bits that a conversion by NumPy gives; None where it does not."""
+    if parameter.is_pointer:
+        return _POINTER
+    dtype = parameter.dtype
+    assert dtype is not None
+    if isinstance(value, np.generic):
+        is_plain = value.dtype == dtype
+    else:
+        is_plain = type(value) is int if dtype.kind in "iu" else type(value) in (bool, int, float)
+    return _CODES.get(dtype) if is_plain else None
+
+
+def codes_of(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:
+    """How `struct` writes arguments like these, which have been checked; None where each call must convert them."""
+    codes = [_code(parameter, value) for parameter, value in zip(parameters, args, strict=True)]
+    known = [code for code in codes if code is not None]
+    return known if len(known) == len(codes) else None
+
+
+class RawCall:
+    """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
+
+    Args:
+        name: The kernel's, for messages.
+        owner: The CUDA backend of the arrays.
+        device: Where they are.
+        parameters: Of the kernel.
+        args: What has been checked against them.
+        arrays: The numbers of those that are arrays; at least one.
+        prepare: Gives what launches on a stream, from the address of the parameters.
+        codes: How the arguments are written: see `codes_of`.
+    """
+
+    __slots__ = (
+        "_acquire", "_arrays", "_block", "_device", "_launch", "_matches", "_numbers", "_operands",
+        "_owner", "_pack", "_release", "_types", "_written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        owner: Any,
+        device: Device,
+        parameters: Sequence[RawParameter],
+        args: Sequence[Any],
+        arrays: Sequence[int],
+        prepare: Callable[[int], Callable[[int], None]],
+        codes: Sequence[str],
+    ) -> None:
+        self._owner = owner
+        self._device = device
+        self._types = [*map(type, args)]
+        sizes_of = [1 if (dtype := parameters[number].dtype) is None else dtype.itemsize for number in arrays]
+        self._numbers = [(number, itemsize - 1) for number, itemsize in zip(arrays, sizes_of, strict=True)]
+        """The arrays, and the bits of an address that are 0 where elements are aligned."""
+        self._arrays: Callable[[Sequence[Any]], Any] = itemgetter(*arrays) if len(arrays) > 1 else _only(arrays[0])
+        self._matches = owner.matcher(self._arrays(args))
+        self._operands = owner.operands
+        self._written = [
+            (number, f"{name}(): argument {parameters[number].name!r}")
+            for number in arrays
+            if owner.follows_writes and not parameters[number].is_const
+        ]
+        sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
+        self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
+        self._pack = self._block.packer(codes)
+        self._launch = prepare(self._block.address)
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
+
+    def run(self, args: Sequence[Any]) -> bool:
+        """Launch on the current stream; False, and nothing done, where the arguments must be checked anew."""
+        if [*map(type, args)] != self._types:
+            return False
+        arrays = self._arrays(args)
+        if not self._matches(*arrays):
+            return False
+        values = [*args]
+        for (number, mask), pointer in zip(self._numbers, self._operands(arrays), strict=True):
+            if pointer & mask:
+                return False
+            values[number] = pointer
+        for number, label in self._written:
+            self._owner.note_write(args[number], label)
+        handle = self._owner.stream_handle(self._device)
+        self._acquire()  # the driver copies the arguments during the launch
+        try:
+            self._pack(*values)
+            self._launch(handle)
+        except (struct.error, OverflowError):  # a number out of range
+            return False
+        finally:
+            self._release()
+        if (
+            handle or self._owner.has_made_streams
+        ):  # arrays allocated on another stream must outlast the work on this one
+            stream = self._owner.stream_current(self._device)
+            for array in arrays:
+                self._owner.consumed(array, stream)
+        return True
+
+
+def _only(number: int) -> Callable[[Sequence[Any]], Any]:
+    return lambda args: (args[number],)

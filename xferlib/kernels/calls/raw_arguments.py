@@ -1,0 +1,93 @@
+"""The arguments of a raw kernel's launch, checked: extents, shared memory, and what is passed for each parameter."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib.errors import KernelTypeError, LayoutError, shown
+from xferlib.kernels.calls import arguments as checks
+
+if TYPE_CHECKING:
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.device import Device
+    from xferlib.kernels.frontends.raw_signature import RawParameter
+
+_MOST_THREADS = 1024
+_MOST_THREADS_Z = 64
+_MOST_SHARED_NBYTES = 227 << 10
+"""Dynamic shared memory of a block on the GPUs that have most; where there is a GPU, its driver decides."""
+
+
+def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | None) -> np.generic:
+    """The argument as it is passed: an address of 64 bits, or a number of the declared type.
+
+    Raises:
+        KernelTypeError: It is of another type than the parameter.
+        LayoutError: An array that is not in C order, not aligned to its elements, or written and read-only.
+    """
+    if not parameter.is_pointer:
+        if info is not None:
+            raise KernelTypeError(
+                f"{kernel}(): argument {parameter.name!r} is an array, and the parameter a number; "
+                "pass x.item() or declare a pointer"
+            )
+        assert parameter.dtype is not None
+        return checks.convert_scalar(value, parameter.dtype, parameter.name)
+    if info is None:
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} is {type(value).__name__}, and the parameter a pointer; "
+            "pass an array"
+        )
+    if parameter.dtype is not None and info.dtype != parameter.dtype:
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} has dtype {info.dtype}, and the parameter points to "
+            f"{parameter.dtype}; convert it first"
+        )
+    if not info.is_c_contiguous and info.size:
+        raise LayoutError(
+            f"{kernel}(): argument {parameter.name!r} has shape {info.shape} and byte strides {info.strides}, and a "
+            "pointer knows no strides; pass a copy in C order, or x.T where that is one, or the whole array and where "
+            "to begin"
+        )
+    if info.pointer % info.dtype.itemsize:
+        raise LayoutError(
+            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is no multiple of the "
+            f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
+        )
+    if not parameter.is_const:
+        checks.check_writable(kernel, parameter.name, info)
+    return np.uint64(info.pointer)
+
+
+def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
+    """A grid's or a block's extents along x, y and z."""
+    extents = given if isinstance(given, tuple) else (given,)
+    least = 0 if what == "grid" else 1
+    if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
+        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} must be one to three positive ints")
+    x, y, z = (*extents, 1, 1)[:3]
+    if x >= 2**31 or max(y, z) > 65535:
+        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} is beyond 2**31-1 along x or 65535 along y and z")
+    return x, y, z
+
+
+def check_block(kernel: str, block: tuple[int, int, int]) -> None:
+    if math.prod(block) > _MOST_THREADS:
+        raise KernelTypeError(f"{kernel}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
+    if block[2] > _MOST_THREADS_Z:
+        raise KernelTypeError(
+            f"{kernel}(): block {block} has more than {_MOST_THREADS_Z} threads along z; move them to x or y"
+        )
+
+
+def check_shared(kernel: str, nbytes: Any, device: Device) -> None:
+    if type(nbytes) is not int or nbytes < 0:
+        raise KernelTypeError(f"{kernel}(): shared_nbytes={nbytes!r} must be an int, 0 or more")
+    if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
+        raise KernelTypeError(
+            f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
+            "any GPU; use less"
+        )

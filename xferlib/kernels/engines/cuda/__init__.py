@@ -1,0 +1,1 @@
+"""Programs as CUDA C++: generated, compiled once, launched."""

@@ -1,0 +1,291 @@
+"""Runs programs on CUDA devices: choose the kind of access, generate, compile once, launch.
+
+Everything but pointers and scalar values is settled when a plan is made; a call patches those into a
+parameter block and launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core.array import ArrayInfo
+from xferlib.errors import KernelCompileError
+from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels.engines.cuda.prelude import OPTIONS
+from xferlib.kernels.engines.cuda.source import ENTRY, Access, Shape, elementwise_source
+from xferlib.kernels.ir.layout import Layout, broadcast_strides, collapse, word_of
+from xferlib.kernels.ir.nodes import Program
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+
+THREADS = 256
+UNROLL = 1
+_INT_MAX = 2**31 - 1
+
+_lock = threading.Lock()
+_kernels: dict[tuple[str, str, str], Any] = {}
+
+
+class ParameterBlock:
+    """The arguments of a launch in memory, as ``cuLaunchKernel`` takes them: `address`.
+
+    They are the pointers, the scalars of the given sizes, and the bytes of each of ``tails``.
+    """
+
+    def __init__(self, pointers: int, scalars: Sequence[int], *tails: bytes) -> None:
+        offsets = [8 * number for number in range(pointers)]
+        at = 8 * pointers
+        self._scalar_offsets = []
+        for nbytes in scalars:
+            at = -(-at // nbytes) * nbytes
+            self._scalar_offsets.append(at)
+            offsets.append(at)
+            at += nbytes
+        starts = []
+        for tail in tails:
+            at = -(-at // 8) * 8
+            starts.append(at)
+            offsets.append(at)
+            at += len(tail)
+        self._memory = ctypes.create_string_buffer(at + 16)
+        base = ctypes.addressof(self._memory)
+        self._shift = -base % 16
+        self._start = base + self._shift
+        self._table = (ctypes.c_void_p * len(offsets))(*(self._start + offset for offset in offsets))
+        self.address = ctypes.addressof(self._table)
+        for start, tail in zip(starts, tails, strict=True):
+            ctypes.memmove(self._start + start, tail, len(tail))
+        self._pack = struct.Struct(f"{pointers}Q").pack_into
+
+    def patch(self, pointers: Sequence[int]) -> None:
+        self._pack(self._memory, self._shift, *pointers)
+
+    def patch_scalar(self, number: int, value: bytes) -> None:
+        ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
+
+    def packer(self, codes: Sequence[str]) -> Callable[..., None]:
+        """A function that sets all scalars at once, written by these codes of `struct`; there are no pointers."""
+        form, at = "=", 0
+        for offset, code in zip(self._scalar_offsets, codes, strict=True):
+            form += f"{offset - at}x{code}"
+            at = offset + struct.calcsize(f"={code}")
+        pack: Callable[..., None] = functools.partial(struct.Struct(form).pack_into, self._memory, self._shift)
+        return pack
+
+
+class CudaPlan:
+    """A program prepared for one layout on one device.
+
+    Args:
+        backend: The CUDA part of a backend.
+        device: Where to run.
+        program: What to run.
+        shape: The common shape of the element-wise operands.
+        infos: The arrays, by parameter.
+        is_aliased: Whether an output shares memory with an input.
+    """
+
+    def __init__(
+        self,
+        backend: Any,
+        device: Device,
+        program: Program,
+        shape: tuple[int, ...],
+        infos: dict[int, ArrayInfo],
+        *,
+        is_aliased: bool,
+    ) -> None:
+        params = list(enumerate(program.params))
+        elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
+        raw = [number for number, param in params if param.is_raw]
+        self.array_order = (*elements, *raw)
+        self.scalar_order = tuple(number for number, param in params if param.is_scalar)
+        self._block: ParameterBlock | None = None
+        self.launch: Callable[[int], None] = _launch_nothing
+        """Run on the stream of this handle, with the arguments placed last."""
+        if math.prod(shape) == 0:
+            return
+        layout = _layout(program, shape, elements, infos)
+        raw_layouts = [_raw_layout(infos[number]) for number in raw]
+        raw_words = tuple(
+            word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
+            for number, each in zip(raw, raw_layouts, strict=True)
+        )
+        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased)
+        self.source = elementwise_source(program, kind)
+        kernel = kernel_for(backend, device, self.source, ENTRY)
+        geometry, vectors = _geometry(layout, kind, raw_layouts)
+        sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
+        self._block = ParameterBlock(len(self.array_order), sizes, geometry)
+        grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
+        self.launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address, device=device)
+
+    def place(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
+        """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
+
+        The driver copies them during a launch: the caller holds a lock from here until it is over.
+        """
+        if self._block is None:
+            return
+        self._block.patch(pointers)
+        for number, value in enumerate(scalars):
+            self._block.patch_scalar(number, value.tobytes())
+
+
+def _launch_nothing(handle: int) -> None:
+    """The launch over no elements."""
+
+
+def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
+    """The loaded kernel ``entry`` of a source: from memory, from disk, or compiled."""
+    major, minor = backend.compute_capability(device)
+    key = (source, f"sm_{major}{minor}", entry)
+    found = _kernels.get(key)
+    if found is None:
+        with _lock:
+            found = _kernels.get(key)
+            if found is None:
+                found = _kernels[key] = _load(backend, device, *key)
+    return found
+
+
+def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> Any:
+    name = cache.key(source, arch, " ".join(OPTIONS), backend.compiler_version())
+    cubin = cache.read(name)
+    if cubin is not None:
+        try:
+            return backend.load(cubin, name=entry, device=device)
+        except (KernelCompileError, RuntimeError):  # a driver older than the one that the cache was filled under
+            pass
+    cubin = backend.compile(source, device=device, options=OPTIONS).cubin
+    cache.write(name, cubin)
+    return backend.load(cubin, name=entry, device=device)
+
+
+# --- layout
+
+
+def _layout(program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Layout:
+    strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
+    keep_order = any(node.op == "index" for node in program.nodes)
+    layout = collapse(Layout(shape, strides), keep_order=keep_order)
+    if not layout.shape:
+        return Layout((1,), tuple((0,) for _ in layout.strides))
+    return layout
+
+
+def _raw_layout(info: ArrayInfo) -> Layout:
+    layout = collapse(Layout(info.shape, (info.strides,)), keep_order=True)
+    if not layout.shape:
+        return Layout((1,), ((info.dtype.itemsize,),))
+    return Layout(layout.shape, layout.strides)
+
+
+def _kind(
+    layout: Layout,
+    elements: Sequence[int],
+    raw_layouts: Sequence[Layout],
+    raw_words: tuple[int, ...],
+    infos: dict[int, ArrayInfo],
+    *,
+    is_aliased: bool,
+) -> Shape:
+    width = _width(layout, elements, infos)
+    accesses = []
+    for number, strides in zip(elements, layout.strides, strict=True):
+        is_restrict = not is_aliased
+        info = infos[number]
+        word = word_of(info.pointer, strides, info.dtype.itemsize)
+        accesses.append(Access(_access(info, strides, width, layout.shape), is_restrict, word))
+    return Shape(
+        rank=len(layout.shape),
+        width=width,
+        unroll=UNROLL,
+        is_wide=_is_wide(layout),
+        accesses=tuple(accesses),
+        tile=_tile(layout, elements, infos),
+        raw_ranks=tuple(len(each.shape) for each in raw_layouts),
+        raw_words=raw_words,
+    )
+
+
+def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Elements for a thread: 16 bytes of the widest operand that is contiguous along the rows."""
+    inner = layout.shape[-1]
+    sizes = [
+        infos[number].dtype.itemsize
+        for number, strides in zip(elements, layout.strides, strict=True)
+        if strides[-1] == infos[number].dtype.itemsize
+    ]
+    if not sizes:
+        return 1
+    width = max(1, 16 // max(sizes))
+    while width > inner:
+        width //= 2
+    return width
+
+
+def _tile(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Rows of a 32-byte sector of an operand that lies across the rows of a matrix; 0 if there is none."""
+    if len(layout.shape) != 2:
+        return 0
+    for number, strides in zip(elements, layout.strides, strict=True):
+        itemsize = infos[number].dtype.itemsize
+        if strides[0] == itemsize and abs(strides[1]) > 32:
+            return 32 // itemsize
+    return 0
+
+
+def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
+    if strides[-1] == 0:
+        return "same"
+    itemsize = info.dtype.itemsize
+    if strides[-1] != itemsize:
+        return "strided"
+    nbytes = min(16, width * itemsize)
+    is_aligned = info.pointer % nbytes == 0 and all(stride % nbytes == 0 for stride in strides[:-1])
+    return "vector" if is_aligned and shape[-1] >= width else "unit"
+
+
+def _is_wide(layout: Layout) -> bool:
+    reach = max(
+        (
+            sum(abs(stride) * extent for stride, extent in zip(strides, layout.shape, strict=True))
+            for strides in layout.strides
+        ),
+        default=0,
+    )
+    padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
+    return max(reach, padded) + 16 * THREADS > _INT_MAX
+
+
+def _geometry(layout: Layout, kind: Shape, raw_layouts: Sequence[Layout]) -> tuple[bytes, int]:
+    """The bytes of ``xf_geometry``, and the number of vectors."""
+    *outer, inner = layout.shape
+    row_vectors = -(-inner // kind.width)
+    vectors = row_vectors * math.prod(outer)
+    tiles = 0
+    if kind.tile:
+        tiles = -(-row_vectors // (32 // kind.tile))
+        vectors = 32 * tiles * -(-layout.shape[0] // kind.tile)
+    values = [layout.size, vectors]
+    if kind.rank > 1:
+        values += [*layout.shape, row_vectors, tiles]
+    for strides in layout.strides:
+        values += strides
+    raw_values: list[int] = []
+    for raw in raw_layouts:
+        raw_values += [raw.size, *raw.shape, *raw.strides[0]]
+    packed = struct.pack(f"{len(values)}{'q' if kind.is_wide else 'i'}", *values)
+    if raw_values:
+        packed += b"\0" * (-len(packed) % 8) + struct.pack(f"{len(raw_values)}q", *raw_values)
+    return packed, vectors

@@ -1,0 +1,288 @@
+"""CUDA C for an element-wise program and one kind of layout.
+
+Each thread computes ``width`` neighbouring elements of the innermost dimension, so that an operand that
+is contiguous there moves in one access of up to 16 bytes. The geometry is a parameter, not a constant: one
+compilation serves all sizes of a kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
+from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
+from xferlib.kernels.ir.nodes import DType, Node, Program
+from xferlib.kernels.ir.own_functions import expanded
+
+ENTRY = "xf_kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the elements of an operand are reached: ``vector``, ``unit``, ``same`` for all in the row, ``strided``."""
+
+    kind: str
+    is_restrict: bool
+    word: int
+    """The most bytes that an element may be moved by at once: see `xferlib.kernels.ir.layout.word_of`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The kind of a call: everything that the source depends on besides the program."""
+
+    rank: int
+    width: int
+    unroll: int
+    is_wide: bool
+    """Offsets need 64 bits."""
+    accesses: tuple[Access, ...]
+    """For each element-wise operand, in parameter order."""
+    tile: int
+    """Rows that a warp covers, where an operand is contiguous across the rows of a matrix; 0: it covers one."""
+    raw_ranks: tuple[int, ...]
+    """For each raw operand: the dimensions that remain after collapsing."""
+    raw_words: tuple[int, ...]
+    """For each raw operand: as `Access.word`."""
+
+
+def elementwise_source(program: Program, shape: Shape) -> str:
+    """The whole source of the kernel, named `ENTRY`."""
+    program = expanded(program)
+    writer = _Writer(program, shape)
+    return prelude([program]) + (PARTS if writer.needs_parts() else "") + writer.kernel()
+
+
+class _Writer:
+    def __init__(self, program: Program, shape: Shape) -> None:
+        self.program = program
+        self.shape = shape
+        self.index = "long long" if shape.is_wide else "int"
+        params = list(enumerate(program.params))
+        self.elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
+        self.raw = [number for number, param in params if param.is_raw]
+        self.scalars = [number for number, param in params if param.is_scalar]
+        self.access = dict(zip(self.elements, shape.accesses, strict=True))
+        self.words = {number: access.word for number, access in self.access.items()}
+        self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
+        self.names: dict[int, str] = {}
+
+    def needs_parts(self) -> bool:
+        """Whether the elements of an operand are not aligned."""
+        return any(word < self._dtype(number).itemsize for number, word in self.words.items())
+
+    def kernel(self) -> str:
+        body = self._body()
+        return f"""\
+struct xf_geometry {{ {self._geometry()} }};
+extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._parameters())}) {{
+{body}}}
+"""
+
+    def _geometry(self) -> str:
+        rank, operands = self.shape.rank, len(self.elements)
+        fields = ["count", "vectors"]
+        if rank > 1:
+            fields += [f"extent[{rank}]", "row_vectors", "tiles"]
+        if operands:
+            fields.append(f"stride[{operands}][{max(rank, 1)}]")
+        for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
+            fields += [f"length{number}", f"raw_extent{number}[{raw_rank}]", f"raw_stride{number}[{raw_rank}]"]
+        return " ".join(f"{self._field_type(each)} {each};" for each in fields)
+
+    def _field_type(self, field: str) -> str:
+        return "long long" if field.startswith(("length", "raw")) else self.index
+
+    def _parameters(self) -> list[str]:
+        result = []
+        for number in (*self.elements, *self.raw):
+            is_const = number not in self.program.writes
+            is_restrict = self.access[number].is_restrict if number in self.access else is_const
+            restrict = " __restrict__" if is_restrict else ""
+            result.append(f"{'const ' if is_const else ''}char*{restrict} p{number}")
+        scalars = [f"{storage_type(self._dtype(number))} s{number}" for number in self.scalars]
+        return [*result, *scalars, "const __grid_constant__ xf_geometry g"]
+
+    # --- the body
+    def _body(self) -> str:
+        width, unroll = self.shape.width, self.shape.unroll
+        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {256 * unroll} + threadIdx.x;"]
+        if unroll > 1:
+            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += 256) {{")
+        lines.append("  if (vector >= g.vectors) return;")
+        lines += self._offsets()
+        lines.append(f"  const bool is_full = left >= {width};")
+        for number in self.elements:
+            lines += self._load(number)
+        for number in self._written():
+            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
+        lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {{")
+        if any(each.index is not None for each in self.program.stores) or self.raw:
+            lines.append("    if (j >= left) break;")
+        lines += self._nodes()
+        lines += self._stores()
+        lines.append("  }")
+        for number in self._written():
+            lines += self._flush(number)
+        if unroll > 1:
+            lines.append("  }")
+        return "\n".join(lines) + "\n"
+
+    def _offsets(self) -> list[str]:
+        """``first``, the number of the first element; ``left``, how many remain in the row; offsets ``f*``."""
+        width, rank, index = self.shape.width, self.shape.rank, self.index
+        if rank <= 1:
+            lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
+            return lines + [f"  {index} f{number} = 0;" for number in self.elements]
+        if self.shape.tile:
+            return self._tile_offsets()
+        lines = [
+            f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
+            f"  {index} first = row * g.extent[{rank - 1}] + column, left = g.extent[{rank - 1}] - column;",
+        ]
+        lines += [f"  {index} f{number} = 0;" for number in self.elements]
+        for axis in range(rank - 2, -1, -1):
+            if axis:
+                extent = f"g.extent[{axis}]"
+                lines.append(f"  {{ {index} rest = row / {extent}, at = row - rest * {extent}; row = rest;")
+            else:
+                lines.append(f"  {{ {index} at = row;")
+            steps = [f"f{number} += at * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
+            lines.append("    " + " ".join(steps) + " }")
+        return lines
+
+    def _tile_offsets(self) -> list[str]:
+        """A warp as a tile: whole sectors of memory for operands along the rows and across them alike."""
+        width, tile, index = self.shape.width, self.shape.tile, self.index
+        lines = [
+            f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles;",
+            f"  {index} row = band * {tile} + lane % {tile};",
+            f"  {index} column = ((warp - band * g.tiles) * {32 // tile} + lane / {tile}) * {width};",
+            "  if (row >= g.extent[0] || column >= g.extent[1]) return;",
+            f"  {index} first = row * g.extent[1] + column, left = g.extent[1] - column;",
+        ]
+        return lines + [f"  {index} f{number} = row * g.stride[{k}][0];" for k, number in enumerate(self.elements)]
+
+    def _dtype(self, number: int) -> DType:
+        return self.program.params[number].dtype
+
+    def _written(self) -> list[int]:
+        return [number for number in self.elements if number in self.program.writes]
+
+    def _address(self, number: int, element: str) -> str:
+        axis = max(self.shape.rank, 1) - 1
+        kind = self.access[number].kind
+        size = self._dtype(number).itemsize
+        if kind == "same":
+            return f"p{number} + f{number}"
+        step = f"{size}" if kind in ("vector", "unit") else f"g.stride[{self.elements.index(number)}][{axis}]"
+        return f"p{number} + f{number} + ({element}) * {step}"
+
+    def _load(self, number: int) -> list[str]:
+        if number not in self.program.reads:
+            return []
+        memory, width = storage_type(self._dtype(number)), self.shape.width
+        name = f"l{number}"
+        lines = [f"  __align__(16) {memory} {name}[{width}];"]
+        each = self._fetched(number, self._address(number, "column + j"))
+        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
+        if self.access[number].kind == "vector" and width > 1:
+            nbytes = width * self._dtype(number).itemsize
+            moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
+            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
+        elif self.access[number].kind == "same":
+            same = self._fetched(number, self._address(number, "0"))
+            lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
+            lines.append(f"    for (int j = 0; j < {width}; ++j) {name}[j] = v; }}")
+        else:
+            lines.append(f"  {{\n    {loop}\n  }}")
+        return lines
+
+    def _flush(self, number: int) -> list[str]:
+        width = self.shape.width
+        each = self._put(number, self._address(number, "column + j"), f"o{number}[j]")
+        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
+        if self.access[number].kind == "vector" and width > 1:
+            nbytes = width * self._dtype(number).itemsize
+            moves = _vector_moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
+            return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
+        return [f"  {{\n    {loop}\n  }}"]
+
+    def _fetched(self, number: int, address: str) -> str:
+        return fetched(address, self._dtype(number), self.words[number])
+
+    def _put(self, number: int, address: str, value: str) -> str:
+        return put(address, value, self._dtype(number), self.words[number])
+
+    # --- nodes
+    def _nodes(self) -> list[str]:
+        lines = []
+        for count, node in enumerate(self.program.nodes):
+            name = self.names[id(node)] = f"v{count}"
+            lines.append(f"    const {c_type(node.dtype)} {name} = {self._value(node)};")
+        return lines
+
+    def _value(self, node: Node) -> str:
+        op = node.op
+        if op == "const":
+            return constant(node.attr, node.dtype)
+        if op == "load":
+            is_scalar = self.program.params[node.attr].is_scalar
+            return loaded(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
+        if op == "index":
+            return "(long long)first + j"
+        if op == "size":
+            return "(long long)g.count"
+        if op == "length":
+            return f"g.length{node.attr}"
+        if op == "gather":
+            return self._gather(node)
+        return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
+
+    def _gather(self, node: Node) -> str:
+        """Out of range reads 0: memory is safe even where the kernel is wrong."""
+        index = self.names[id(node.args[0])]
+        inside = f"(unsigned long long){index} < (unsigned long long)g.length{node.attr}"
+        if len(node.args) == 2:
+            inside = f"{self.names[id(node.args[1])]} && {inside}"
+        value = loaded(self._fetched(node.attr, self._raw_address(node.attr, index)), node.dtype)
+        zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
+        return f"{inside} ? {value} : {zero}"
+
+    def _raw_address(self, number: int, index: str) -> str:
+        rank = self.shape.raw_ranks[self.raw.index(number)]
+        terms, rest = [], index
+        for axis in range(rank - 1, -1, -1):
+            extent = f"g.raw_extent{number}[{axis}]"
+            at = f"({rest})" if axis == 0 else f"({rest}) % {extent}"
+            terms.append(f"({at}) * g.raw_stride{number}[{axis}]")
+            rest = f"({rest}) / {extent}"
+        return f"p{number} + {' + '.join(terms)}"
+
+    def _stores(self) -> list[str]:
+        lines = []
+        for store in self.program.stores:
+            dtype = self._dtype(store.param)
+            value = stored(self.names[id(store.value)], dtype)
+            if store.index is None:
+                lines.append(f"    o{store.param}[j] = {value};")
+                continue
+            index = self.names[id(store.index)]
+            test = f"(unsigned long long){index} < (unsigned long long)g.length{store.param}"
+            if store.mask is not None:
+                test = f"{self.names[id(store.mask)]} && {test}"
+            address = self._raw_address(store.param, index)
+            lines.append(f"    if ({test}) {{ {self._put(store.param, address, value)} }}")
+        return lines
+
+
+def _vector_moves(nbytes: int, local: str, address: str, *, is_load: bool) -> str:
+    """Accesses of 16 bytes or the power of two below between memory and a local array."""
+    word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
+    size = min(nbytes, 16)
+    moves = []
+    for part in range(nbytes // size):
+        inner = f"(({word}*){local})[{part}]"
+        outer = f"(({'const ' if is_load else ''}{word}*)({address}))[{part}]"
+        moves.append(f"{inner} = {outer};" if is_load else f"{outer} = {inner};")
+    return " ".join(moves)

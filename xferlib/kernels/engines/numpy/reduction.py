@@ -1,0 +1,223 @@
+"""Reductions on NumPy arrays, in the order that `reduction_spec` fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from typing import Any
+
+import numpy as np
+
+from xferlib.kernels.engines.numpy import costs, order_free, reduction_tree
+from xferlib.kernels.engines.numpy.block_function import BlockFunction
+from xferlib.kernels.engines.numpy.engine import most_threads, quiet_context
+from xferlib.kernels.engines.numpy.small_reduction import SmallReduction
+from xferlib.kernels.ir.nodes import INT64
+from xferlib.kernels.ir.numpy_ops import scratch_of
+from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
+
+A = np.ndarray[Any, Any]
+Piece = tuple[slice, slice, int]
+"""Rows, columns, and the number of the piece among those of its rows."""
+
+SMALL = 4 * LEAF
+"""The most elements of a reduction that runs in memory kept by its plan."""
+_BLOCK = 64 * LEAF
+"""Elements that are reduced at a time."""
+_LEAST_MAPPED, _MOST_MAPPED = 8, 32
+_CACHE_NBYTES = 1 << 21
+"""Where elements are computed first, as many leaves at a time as stay in cache with their temporaries."""
+
+
+class NumpyReduction:
+    """A reduction prepared for ``rows`` results of ``count`` elements each."""
+
+    def __init__(self, spec: ReductionSpec, rows: int, count: int) -> None:
+        self._spec = spec
+        self._rows = rows
+        self._count = count
+        self._sizes = [np.array(rows * count, INT64), np.array(rows, INT64)]
+        self._map = BlockFunction(spec.map_program, count)
+        self._combine = BlockFunction(spec.combine, 1, is_aliased=True)
+        self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
+        self._free = order_free.fold_of(spec.combine)
+        self._post = BlockFunction(spec.post, 1)
+        # The number of an element counts along its own row.
+        self._is_by_row = self._map.recipe.uses_index and rows > 1
+        self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
+        nodes = [*spec.map_program.nodes, *spec.combine.nodes]
+        self._work_ns = rows * count * costs.ns_per_element(nodes)
+        self._idle: list[SmallReduction] = []
+        self._quiet: list[Context] = []
+
+    def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
+        """Reduce.
+
+        Args:
+            operands: The inputs seen in shape (rows, count); scalars zero-dimensional.
+            outputs: Arrays of shape (rows,).
+        """
+        try:
+            quiet = self._quiet.pop()
+        except IndexError:  # the first call, or one beside others
+            quiet = quiet_context()
+        quiet.run(self._run, operands, outputs)
+        self._quiet.append(quiet)
+
+    def _run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
+        spec = self._spec
+        if self._rows == 0:
+            return
+        if self._count == 0:
+            assert spec.identity is not None
+            pairs = zip(spec.identity, spec.accumulators, strict=True)
+            self._finish([np.full(self._rows, value, dtype) for value, dtype in pairs], outputs)
+        elif spec.shortcut is not None:
+            outputs[0][...] = spec.shortcut(operands[0])
+        elif self._is_small:
+            try:
+                small = self._idle.pop()
+            except IndexError:
+                small = self._small()
+            small.run(operands, outputs)
+            self._idle.append(small)
+        else:
+            self._finish(self._reduced(operands), outputs)
+
+    def _finish(self, accumulators: Sequence[A], outputs: Sequence[A]) -> None:
+        self._post([*accumulators, *self._sizes, *outputs])
+
+    def _small(self) -> SmallReduction:
+        shape = (self._rows, self._count)
+        return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
+
+    # --- large ones
+    def _reduced(self, operands: Sequence[A]) -> list[A]:
+        """The accumulators of all rows."""
+        pieces = self._pieces()
+        columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF)
+        partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
+        helpers = costs.helpers(self._work_ns, len(pieces), most_threads())
+        if not helpers:
+            for piece in pieces:
+                self._fold(operands, partial, *piece)
+        else:
+            self._fold_in_threads(operands, partial, pieces, helpers)
+        if self._free is not None:
+            return [self._free(partial[0])]
+        for mine, other in reduction_tree.pairs(partial):
+            self._combine([*mine, *other, *mine])
+        return [each[:, 0] for each in partial]
+
+    def _fold_in_threads(self, operands: Sequence[A], partial: list[A], pieces: list[Piece], helpers: int) -> None:
+        from xferlib._runtime.jobs import Computation
+        from xferlib._runtime.threads import workers
+
+        def work(take: Callable[[], int]) -> None:
+            with np.errstate(all="ignore"):
+                while (number := take()) >= 0:
+                    self._fold(operands, partial, *pieces[number])
+
+        workers.run(Computation(len(pieces), work, helpers=helpers))
+
+    def _pieces(self) -> list[Piece]:
+        """Blocks of rows and of elements; the latter start at leaves."""
+        # Many threads spend their time handing the GIL over, unless each holds it seldom.
+        block = self._block() * max(1, most_threads() // 4)
+        step = min(-(-self._count // LEAF) * LEAF, block)
+        rows = max(1, block // min(step, self._count))
+        return [
+            (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)), number)
+            for row in range(0, self._rows, rows)
+            for number, start in enumerate(range(0, self._count, step))
+        ]
+
+    def _block(self) -> int:
+        if self._map.is_copy:
+            return _BLOCK
+        nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
+        return LEAF * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF))
+
+    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
+        """Map a block and reduce it, or each of its leaves, into ``partial``."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
+        mapped = self._mapped(blocks, shape, columns.start)
+        if self._free is not None:
+            partial[0][rows, number] = self._free(mapped[0])
+        else:
+            self._reduce_leaves(mapped, partial, rows, columns.start // LEAF)
+
+    def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
+        """The accumulators of a block of elements; the elements themselves where those are it."""
+        if self._map.is_copy:
+            return [blocks[store.value.attr] for store in self._spec.map_program.stores]
+        if self._is_by_row:
+            mapped = self._temporaries(shape)
+            for row in range(shape[0]):
+                parts = [each if each.ndim == 0 else each[row] for each in blocks]
+                self._map([*parts, *(each[row] for each in mapped)], start)
+            return mapped
+        # Columns that lie side by side are mapped and stay so: a transposition would cost more than the arithmetic.
+        strides = next(each.strides for each in blocks if each.ndim)
+        if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
+            mapped = self._temporaries(shape[::-1])
+            self._map([*(each.T for each in blocks), *mapped], start)
+            return [each.T for each in mapped]
+        mapped = self._temporaries(shape)
+        self._map([*blocks, *mapped], start)
+        return mapped
+
+    def _temporaries(self, shape: tuple[int, ...]) -> list[A]:
+        """Memory for the accumulators of a block, of this thread, until the next block."""
+        return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
+
+    def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
+        shape = mapped[0].shape
+        whole = shape[1] // LEAF
+        if whole:
+            leaves = [each[:, : whole * LEAF].reshape(shape[0], whole, LEAF) for each in mapped]
+            for target, value in zip(partial, self._leaf(leaves), strict=True):
+                target[rows, leaf : leaf + whole] = value
+        if shape[1] % LEAF:
+            rest = [each[:, None, whole * LEAF :] for each in mapped]
+            for target, value in zip(partial, self._leaf(rest), strict=True):
+                target[rows, leaf + whole : leaf + whole + 1] = value
+
+    def _leaf(self, values: list[A]) -> list[A]:
+        """The last axis, of at most `LEAF` elements, reduced."""
+        lanes = self._lanes(values)
+        ufunc = self._ufunc
+        for mine, other in reduction_tree.halves(lanes):
+            if ufunc is not None:
+                ufunc(mine[0], other[0], mine[0])
+            else:
+                self._combine([*mine, *other, *mine])
+        return [each[..., 0] for each in lanes]
+
+    def _lanes(self, values: list[A]) -> list[A]:
+        """Rows of lanes, one after the other; in memory as the values are."""
+        count = values[0].shape[-1]
+        rows = count // LANES
+        # NumPy folds an outer axis in its order, unless it walks backwards through memory.
+        if self._ufunc is not None and rows > 1 and values[0].strides[-1] > 0:
+            split = values[0][..., : rows * LANES].reshape(*values[0].shape[:-1], rows, LANES)
+            lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
+            start = rows * LANES
+        else:
+            lanes = [_copied(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
+            start = LANES
+        for first in range(start, count, LANES):
+            width = min(LANES, count - first)
+            mine = [each[..., :width] for each in lanes]
+            self._combine([*mine, *(each[..., first : first + width] for each in values), *mine])
+        return lanes
+
+
+def _copied(values: A, name: str) -> A:
+    """A copy in this thread's memory, which lies as the values do: rows side by side, or their elements."""
+    is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
+    shape = values.shape
+    copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)
+    np.copyto(copy, values)
+    return copy

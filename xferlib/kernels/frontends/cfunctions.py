@@ -1,0 +1,95 @@
+"""The functions that a C snippet may call, by their C and CUDA names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels.ir import lower
+from xferlib.kernels.ir.functions import CALLS, TABLE
+from xferlib.kernels.ir.nodes import FLOAT32, Builder, Node, is_complex, is_float
+from xferlib.kernels.ir.types import c_common, c_float, c_promoted
+
+FailAs = Callable[[str, type[Exception] | None], NoReturn]
+
+_SHORT = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+          "arctanh": "atanh", "arctan2": "atan2", "power": "pow"}  # fmt: skip
+
+FLOAT_FUNCTIONS: dict[str, str] = {
+    **{_SHORT.get(name, name): name for name in CALLS},
+    **{_SHORT.get(name, name): name for name in ("power", "arctan2", "hypot", "fmod", "copysign", "nextafter", "sqrt")},
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "nearbyint": "rint", "fma": "fma",
+    "fmin": "fmin", "fmax": "fmax", "fabs": "absolute",
+}  # fmt: skip
+"""C name -> table name; with a final ``f``, the operands become float."""
+
+_SPECIAL = frozenset(
+    f"{name}{suffix}" for name in ("erf", "erfc", "erfinv", "erfcinv", "tgamma", "lgamma") for suffix in ("", "f")
+)
+_COMMON = {"min": "fmin", "max": "fmax", "minimum": "minimum", "maximum": "maximum"}
+_PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
+
+
+def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
+    """The call of C function ``name``; ``fail`` reports an unknown name, arity or dtype."""
+    if name in ("round", "roundf"):
+        _check_arity(name, args, 1, fail)
+        operand = _floats(b, args, name == "roundf")[0]
+        return lower.round_half_away(b, operand)
+    if name in ("abs", "conj", "real", "imag"):
+        return _plain(b, name, args, fail)
+    if name in _COMMON:
+        return _common(b, name, args, fail)
+    if name in _PREDICATES:
+        _check_arity(name, args, 1, fail)
+        return _apply(b, name, name, _floats(b, args, False), fail)
+    is_single = name.endswith("f") and name[:-1] in FLOAT_FUNCTIONS and name not in FLOAT_FUNCTIONS
+    base = name[:-1] if is_single else name
+    if base in _SPECIAL:
+        problem = "erf, erfc, tgamma and lgamma are left to raw_module: NumPy has none, and identical bits need one"
+        fail(f"{name}() is not among the kernel functions; {problem}", None)
+    if base not in FLOAT_FUNCTIONS:
+        known = ", ".join(sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, "abs", "round", "real", "imag", "conj"}))
+        fail(f"unknown function {name!r}; known are {known}", None)
+    function = FLOAT_FUNCTIONS[base]
+    _check_arity(name, args, TABLE[function].arity, fail)
+    return _apply(b, name, function, _floats(b, args, is_single), fail)
+
+
+def _check_arity(name: str, args: list[Node], count: int, fail: FailAs) -> None:
+    if len(args) != count:
+        fail(f"{name}() takes {count} argument(s), {len(args)} were given", KernelTypeError)
+
+
+def _floats(b: Builder, args: list[Node], is_single: bool) -> list[Node]:
+    """The operands in C++'s common floating type: an integer counts as double."""
+    dtype = FLOAT32 if is_single else c_float(args[0].dtype)
+    if not is_single:
+        for each in args[1:]:
+            dtype = c_common(dtype, c_float(each.dtype))
+    return [b.cast(each, dtype) for each in args]
+
+
+def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
+    _check_arity(name, args, 1, fail)
+    operand = args[0]
+    if name == "abs":
+        operand = b.cast(operand, c_promoted(operand.dtype))
+    elif not is_complex(operand.dtype) and not is_float(operand.dtype):
+        operand = b.cast(operand, c_float(operand.dtype))
+    return _apply(b, name, {"abs": "absolute"}.get(name, name), [operand], fail)
+
+
+def _common(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
+    _check_arity(name, args, 2, fail)
+    dtype = c_common(args[0].dtype, args[1].dtype)
+    return _apply(b, name, _COMMON[name], [b.cast(each, dtype) for each in args], fail)
+
+
+def _apply(b: Builder, name: str, function: str, args: list[Node], fail: FailAs) -> Node:
+    entry: Any = TABLE[function]
+    if args[0].dtype.kind not in entry.kinds.replace("i", "iu"):
+        fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
+    result: Node = entry.lowering(b, *args)
+    return result

@@ -1,0 +1,64 @@
+"""The numbers of C snippets: what a literal is worth, and its type."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
+from xferlib.kernels.ir.types import fits
+
+_INTEGER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uUlL]*)\Z")
+_FLOAT = re.compile(r"(?P<digits>(?:0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+)|[0-9.]+(?:[eE][+-]?[0-9]+)?)(?P<suffix>\w*)\Z")
+_BASES = {"0x": 16, "0b": 2}
+_MOST_DIGITS = 128  # no 64-bit number has more
+
+
+class NumberError(Exception):
+    """Why a literal is no number that a kernel can use."""
+
+
+def parse(text: str) -> tuple[float, DType]:
+    """The value and the dtype of an integer or floating literal; digits may be separated by ``'``.
+
+    A float beyond the range is infinite.
+
+    Raises:
+        NumberError: It is neither, or does not fit the widest integer.
+    """
+    plain = text.replace("'", "") if text[0] in "0123456789." else text
+    if match := _INTEGER.match(plain):
+        return _integer(match["digits"].lower(), match["suffix"].lower())
+    if match := _FLOAT.match(plain):
+        return _float(text, match["digits"].lower(), match["suffix"].lower())
+    raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float")
+
+
+def _float(text: str, digits: str, suffix: str) -> tuple[float, DType]:
+    if suffix == "l":
+        raise NumberError(f"{text}: long double exists on no GPU; drop the suffix")
+    if suffix not in ("", "f"):
+        raise NumberError(f"{text} has the suffix {suffix!r}, which no float of a kernel has; use f or none")
+    try:
+        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+    except OverflowError:
+        value = math.inf
+    except ValueError:
+        raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float") from None
+    return value, FLOAT32 if suffix else FLOAT64
+
+
+def _integer(digits: str, suffix: str) -> tuple[int, DType]:
+    is_decimal = digits[0] != "0" or digits == "0"
+    candidates = [INT64, UINT64] if "l" in suffix else [INT32, UINT32, INT64, UINT64]
+    if "u" in suffix:
+        candidates = [each for each in candidates if each.kind == "u"]
+    elif is_decimal:
+        candidates = [each for each in candidates if each.kind == "i"]
+    if len(digits) <= _MOST_DIGITS:
+        value = int(digits, 10 if is_decimal else _BASES.get(digits[:2], 8))
+        for dtype in candidates:
+            if fits(value, dtype):
+                return value, dtype
+    shown = digits if len(digits) <= _MOST_DIGITS else f"{digits[:16]}..., of {len(digits)} digits,"
+    raise NumberError(f"{shown} does not fit {candidates[-1]}; use a float or an unsigned suffix")

@@ -1,0 +1,294 @@
+"""Variables of a snippet while it is translated: their values, and under which condition they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
+
+from xferlib.kernels.ir.indices import is_distinct
+from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node, Store
+
+Fail = Callable[[str], NoReturn]
+
+_RESULT = ("result",)
+
+
+class Slot(NamedTuple):
+    """What a variable holds: ``value`` counts where ``written`` is true, else the initial content does."""
+
+    value: Node
+    written: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A name in force. ``param`` is the parameter behind it, None for a local variable."""
+
+    key: Hashable
+    dtype: DType
+    param: int | None = None
+    kind: str = "local"
+    """``local``; ``value`` of a read-only parameter; ``element`` of an array; ``raw`` array."""
+    is_writable: bool = True
+    needs_index: bool = False
+    """An array declared with ``*``, whose element is written ``x[i]``."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """The state at the end of one side of a branch."""
+
+    state: dict[Hashable, Slot] = field(default_factory=dict)
+
+
+class Before(NamedTuple):
+    """The scope before a branch: the condition under which it runs, and what its variables hold."""
+
+    path: Node | None
+    state: dict[Hashable, Slot]
+
+
+class Scope:
+    """Names, values and the condition under which the current statement runs."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.b = builder
+        self._names: dict[str, Variable] = {}
+        self._here: set[str] = set()
+        self._state: dict[Hashable, Slot] = {}
+        self._true = builder.const(True, BOOL)
+        self._path: Node | None = None
+        self._raw_reads: dict[int, set[int]] = {}
+        self._raw_writes: dict[int, set[int]] = {}
+        self._indices: dict[Hashable, Node] = {}
+        self._counter = 0
+        self.sizes = {"_ind": builder.size()}
+
+    # --- declarations
+    def bind(self, name: str, variable: Variable) -> None:
+        """Declare a parameter."""
+        self._names[name] = variable
+
+    def bind_value(self, name: str, value: Node) -> None:
+        """Declare a read-only name for a value."""
+        key = ("value", name)
+        self._names[name] = Variable(key, value.dtype, is_writable=False)
+        self._state[key] = Slot(value, self._true)
+
+    def bind_sizes(self, in_size: Node, out_size: Node) -> None:
+        """What ``_in_ind.size()`` and ``_out_ind.size()`` are, in a reduction."""
+        self.sizes = {"_in_ind": in_size, "_out_ind": out_size}
+
+    def declare(self, name: str, dtype: DType, value: Node | None) -> None:
+        """Declare a local variable, possibly without a value yet."""
+        self._counter += 1
+        key = (self._counter, name)
+        self._names[name] = Variable(key, dtype)
+        self._here.add(name)
+        if value is not None:
+            self._state[key] = Slot(value, self._true)
+
+    def is_declared_here(self, name: str) -> bool:
+        return name in self._here
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """A block: names declared inside end with it."""
+        names, here = dict(self._names), self._here
+        self._here = set()
+        yield
+        for name in self._here:
+            self._state.pop(self._names[name].key, None)
+        self._names, self._here = names, here
+
+    # --- branches
+    @contextmanager
+    def branch(self, condition: Node) -> Iterator[Branch]:
+        """Run under ``condition``; the state afterwards is the branch's, the scope's own is as before."""
+        result = Branch()
+        before = self.enter(condition)
+        yield result
+        result.state = self.leave(before).state
+
+    def enter(self, condition: Node) -> Before:
+        """Begin a branch under ``condition``; what `leave` takes."""
+        before = Before(self._path, dict(self._state))
+        self._path = condition if self._path is None else self.b.op("and", self._path, condition)
+        return before
+
+    def leave(self, before: Before) -> Branch:
+        """End a branch: its state; the scope's own is as before it."""
+        branch = Branch(self._state)
+        self._path, self._state = before.path, before.state
+        return branch
+
+    def has_changed(self, branch: Branch) -> bool:
+        return branch.state != self._state
+
+    def merge(self, condition: Node, yes: Branch, no: Branch) -> None:
+        """The state after both sides of ``condition``."""
+        for key in (*yes.state, *(key for key in no.state if key not in yes.state)):
+            self._state.pop(key, None)  # an element written again is stored after those written before
+            self._state[key] = self._merged(condition, yes.state.get(key), no.state.get(key))
+
+    def _merged(self, condition: Node, yes: Slot | None, no: Slot | None) -> Slot:
+        if yes is None or no is None:
+            slot = yes or no
+            assert slot is not None
+            taken = condition if yes is not None else self.b.op("not", condition)
+            return Slot(slot.value, self._both(taken, slot.written))
+        if yes == no:
+            return yes
+        value = self.b.select(condition, yes.value, no.value)
+        return Slot(value, self.b.select(condition, yes.written, no.written))
+
+    def _both(self, x: Node, y: Node) -> Node:
+        return x if y is self._true else self.b.op("and", x, y)
+
+    def replace(self, settled: Callable[[Node], Node]) -> None:
+        """Replace the values of variables by what they are equal to."""
+        for key, slot in self._state.items():
+            self._state[key] = Slot(settled(slot.value), slot.written)
+
+    # --- the result of a function
+    def set_result(self, value: Node) -> None:
+        """What the function returns on the current path."""
+        self._state[_RESULT] = Slot(value, self._true)
+
+    @property
+    def result(self) -> Slot | None:
+        """What the function has returned, and under which condition it has; None: it has not on any path."""
+        return self._state.get(_RESULT)
+
+    def resume(self, returned: Node, before: Before) -> None:
+        """The state after a branch that ran where the function had not ``returned``."""
+        rest = self.leave(before)
+        self.merge(returned, Branch(dict(self._state)), rest)
+
+    # --- access
+    def _find(self, name: str, fail: Fail) -> Variable:
+        variable = self._names.get(name)
+        if variable is None:
+            if name in ("i", "n"):
+                return Variable(name, self.b.index().dtype, is_writable=False)
+            fail(f"{name!r} is not declared; known here are {', '.join(sorted(self._names)) or 'no names'}")
+        return variable
+
+    def read(self, name: str, fail: Fail) -> Node:
+        """The value of a variable or of a parameter's element."""
+        variable = self._find(name, fail)
+        if variable.key == "i":
+            return self.b.index()
+        if variable.key == "n":
+            return self.b.size()
+        if variable.kind == "raw" or variable.needs_index:
+            fail(f"{name!r} is an array; index it, for instance {name}[i]")
+        return self._current(variable, name, fail)
+
+    def _current(self, variable: Variable, name: str, fail: Fail) -> Node:
+        slot = self._state.get(variable.key)
+        if slot is not None and (slot.written is self._true or variable.param is None):
+            return slot.value
+        if variable.param is None:
+            fail(f"{name!r} is read before it has a value; give it one where it is declared")
+        initial = self.b.load(variable.param)
+        return initial if slot is None else self.b.select(slot.written, slot.value, initial)
+
+    def read_element(self, name: str, index: Node, fail: Fail) -> Node:
+        """Element ``index`` of a parameter."""
+        variable = self._array(name, fail)
+        assert variable.param is not None
+        if variable.kind != "raw":
+            self._check_own(index, name, fail)
+            return self._current(variable, name, fail)
+        slot = self._state.get(self._element_key(variable.param, index))
+        if slot is not None and slot.written is self._true:
+            return slot.value
+        self._note(self._raw_reads, self._raw_writes, variable.param, index, name, fail)
+        self._check_update(variable.param, index, name, fail)
+        stored = self.b.gather(variable.param, index, self._path)
+        return stored if slot is None else self.b.select(slot.written, slot.value, stored)
+
+    def length(self, name: str, fail: Fail) -> Node:
+        """The number of elements of a parameter."""
+        variable = self._find(name, fail)
+        if variable.param is None:
+            fail(f"{name!r} is a number, which has no size()")
+        return self.b.length(variable.param) if variable.kind == "raw" else self.b.size()
+
+    def assign(self, name: str, value: Node, fail: Fail) -> Node:
+        """Assign to a variable or to a parameter's element; the value as converted."""
+        variable = self._find(name, fail)
+        if variable.kind == "raw" or variable.needs_index:
+            fail(f"{name!r} is an array; assign to an element, for instance {name}[i] = ...")
+        return self._write(variable, variable.key, value, name, fail)
+
+    def assign_element(self, name: str, index: Node, value: Node, fail: Fail) -> Node:
+        variable = self._array(name, fail)
+        assert variable.param is not None
+        if variable.kind != "raw":
+            self._check_own(index, name, fail)
+            return self._write(variable, variable.key, value, name, fail)
+        self._note(self._raw_writes, self._raw_reads, variable.param, index, name, fail)
+        self._check_update(variable.param, index, name, fail)
+        return self._write(variable, self._element_key(variable.param, index), value, name, fail)
+
+    def _check_own(self, index: Node, name: str, fail: Fail) -> None:
+        if index is not self.b.index():
+            fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
+
+    def _array(self, name: str, fail: Fail) -> Variable:
+        variable = self._find(name, fail)
+        if variable.kind != "raw" and not variable.needs_index:
+            fail(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
+        return variable
+
+    def _write(self, variable: Variable, key: Hashable, value: Node, name: str, fail: Fail) -> Node:
+        if not variable.is_writable:
+            fail(f"{name!r} is read-only here; assign to an output or a local variable")
+        value = self.b.cast(value, variable.dtype)
+        self._state.pop(key, None)
+        self._state[key] = Slot(value, self._true)
+        return value
+
+    def _element_key(self, param: int, index: Node) -> Hashable:
+        key = ("element", param, id(index))
+        self._indices[key] = index
+        return key
+
+    def _note(
+        self, mine: dict[int, set[int]], others: dict[int, set[int]], param: int, index: Node, name: str, fail: Fail
+    ) -> None:
+        mine.setdefault(param, set()).add(id(index))
+        if others.get(param, set()) - {id(index)}:
+            fail(
+                f"{name!r} is read and written at different indices, so that the result would depend on the order "
+                "in which elements are computed; write to another array"
+            )
+
+    def _check_update(self, param: int, index: Node, name: str, fail: Fail) -> None:
+        """Refuse to read and write an element that several elements of a call may share."""
+        is_update = param in self._raw_reads and param in self._raw_writes
+        if is_update and not is_distinct(index, self.b.params):
+            fail(
+                f"{name!r} is read and written at an index that several elements of a call may share, so that one "
+                "update would be lost; index it by i times a constant and a shift, or add up with a reduction, or "
+                "with atomicAdd in raw_module"
+            )
+
+    def stores(self, params: dict[str, Variable]) -> list[Store]:
+        """What has been written to parameters."""
+        by_key = {variable.key: variable for variable in params.values() if variable.kind != "raw"}
+        result = []
+        for key, slot in self._state.items():
+            if isinstance(key, tuple) and key[0] == "element":
+                mask = None if slot.written is self._true else slot.written
+                result.append(Store(param=key[1], value=slot.value, index=self._indices[key], mask=mask))
+            elif (variable := by_key.get(key)) is not None and variable.param is not None and variable.is_writable:
+                value = slot.value
+                if slot.written is not self._true:
+                    value = self.b.select(slot.written, value, self.b.load(variable.param))
+                result.append(Store(param=variable.param, value=value))
+        return result

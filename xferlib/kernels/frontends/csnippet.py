@@ -1,0 +1,289 @@
+"""The front end for C snippets: pycparser reads them, and this turns the tree into a program.
+
+Every conversion that C makes silently becomes a cast. A branch is executed by both sides being computed
+and one selected, which is sound because no operation of the representation can fail; what could, reading
+or writing an element at a computed index, carries the branch's condition as its mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends import cfunctions, cnumbers
+from xferlib.kernels.frontends.cloops import Work
+from xferlib.kernels.frontends.cscope import Scope
+from xferlib.kernels.frontends.cstatements import Statements
+from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.frontends.preamble import MOST_DEPTH, Function, Inliner
+from xferlib.kernels.ir import complex_division
+from xferlib.kernels.ir.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
+from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
+
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_COMPLEX = {
+    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_division.divide,
+    "==": complex_equal, "!=": complex_not_equal,
+}  # fmt: skip
+_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_BITS = {"&": "and", "|": "or", "^": "xor"}
+_SHIFTS = {"<<": "shl", ">>": "shr"}
+
+
+def parse(text: SnippetText) -> Any:
+    """The syntax tree of a snippet: a list of statements.
+
+    Raises:
+        KernelSyntaxError: It is not C, or nested too deeply.
+    """
+    from pycparser import c_parser
+
+    try:
+        tree = c_parser.CParser().parse(text.statements(), filename="")
+    except c_parser.ParseError as error:
+        raise text.parse_error(str(error)) from None
+    except RecursionError:
+        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
+    body = tree.ext[-1]
+    if type(body).__name__ != "FuncDef" or body.decl.name != "kernel":
+        raise text.error("a closing brace without its opening one", text.source.find("}"))
+    return body.body.block_items or []
+
+
+class Translator(Statements):
+    """Builds the nodes of one snippet for one binding of the generic types."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        scope: Scope,
+        text: SnippetText,
+        types: dict[str, DType],
+        functions: Mapping[str, Function] = MappingProxyType({}),
+        depth: int = 0,
+        work: Work | None = None,
+    ) -> None:
+        self.b = builder
+        self.work = work or Work()
+        self._functions = functions
+        self._depth = depth
+        self.scope = scope
+        self.text = text
+        self.types = {**C_TYPES, **types}
+
+    def run(self, statements: list[Any]) -> None:
+        """Translate the statements, changing the scope."""
+        try:
+            self._block(statements)
+        except RecursionError:
+            raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def value(self, statements: list[Any]) -> Node:
+        """The value of a snippet that is one expression."""
+        if len(statements) != 1:
+            raise self.text.error("must be one expression; it has several statements", None)
+        try:
+            return self.expression(statements[0])
+        except RecursionError:
+            raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception:
+        """An error that points at ``node``."""
+        coordinate = node.coord
+        position = self.text.position(coordinate.line, coordinate.column or 1) if coordinate else None
+        width = len(node.name) if type(node).__name__ == "ID" else 1
+        found: Exception = self.text.error(message, position, width, **({"kind": kind} if kind else {}))
+        return found
+
+    def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn:
+        raise self.error(node, message, kind)
+
+    # --- expressions
+    def expression(self, node: Any) -> Node:
+        self._step(node)
+        handler = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
+        if handler is None:
+            self.fail(node, f"{type(node).__name__} is not supported in a snippet; use raw_module")
+        result: Node = handler(node)
+        return result
+
+    def _eval_constant(self, node: Any) -> Node:
+        try:
+            value, dtype = cnumbers.parse(node.value)
+        except cnumbers.NumberError as problem:
+            self.fail(node, str(problem))
+        return self.b.const(value, dtype)
+
+    def _eval_id(self, node: Any) -> Node:
+        if node.name in ("true", "false"):
+            return self.b.const(node.name == "true", BOOL)
+        if node.name in ("M_PI", "CUDART_PI"):
+            return self.b.const(3.141592653589793, FLOAT64)
+        if node.name in ("NAN", "INFINITY"):
+            return self.b.const(float(node.name[:3]), FLOAT32)
+        return self.scope.read(node.name, lambda message: self.fail(node, message))
+
+    def _eval_arrayref(self, node: Any) -> Node:
+        name, index = self._element(node)
+        return self.scope.read_element(name, index, lambda message: self.fail(node, message))
+
+    def _element(self, node: Any) -> tuple[str, Node]:
+        if type(node.name).__name__ != "ID":
+            self.fail(node, "only a parameter can be indexed, with one index")
+        index = self.expression(node.subscript)
+        if is_float(index.dtype) or is_complex(index.dtype):
+            self.fail(node, f"the index is {index.dtype}; cast it to an integer", KernelTypeError)
+        return node.name.name, self.b.cast(index, INT64)
+
+    def _eval_cast(self, node: Any) -> Node:
+        if type(node.to_type.type).__name__ != "TypeDecl":
+            self.fail(node, "a cast to a pointer is not supported; cast to a number")
+        return self.b.cast(self.expression(node.expr), self.type_of(node.to_type.type.type))
+
+    def type_of(self, node: Any) -> DType:
+        if type(node).__name__ != "IdentifierType":
+            self.fail(node, "struct, union and enum are not supported; use numbers")
+        words = sorted((word for word in node.names if word != "signed" or len(node.names) == 1), reverse=True)
+        name = " ".join(words)
+        name = name.removesuffix(" int") if (name != "int" and "long" in name) or "short" in name else name
+        dtype = self.types.get("int" if name == "signed" else name) or self.types.get(" ".join(node.names))
+        if dtype is None:
+            self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")
+        return dtype
+
+    def _eval_unaryop(self, node: Any) -> Node:
+        if node.op in ("++", "--", "p++", "p--"):
+            before = self.expression(node.expr)
+            after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
+            assigned = self._assign(node.expr, after)
+            return before if node.op.startswith("p") else assigned
+        if node.op in ("*", "&"):
+            self.fail(node, "pointers do not exist in a snippet (for a power, write pow(x, y)); index parameters")
+        if node.op == "sizeof":
+            self.fail(node, "sizeof is not supported; write the number")
+        value = self.expression(node.expr)
+        if node.op == "!":
+            return self.b.op("not", self.b.truth(value))
+        value = self.b.cast(value, c_promoted(value.dtype))
+        if node.op == "+":
+            return value
+        if node.op == "~":
+            if value.dtype.kind not in "iu":
+                self.fail(node, f"~ needs an integer, not {value.dtype}", KernelTypeError)
+            return self.b.op("not", value)
+        return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
+
+    def _eval_binaryop(self, node: Any) -> Node:
+        if node.op in ("&&", "||"):
+            left = self.b.truth(self.expression(node.left))
+            taken = left if node.op == "&&" else self.b.op("not", left)
+            right = self.b.truth(self._guarded(taken, node.right))
+            return self.b.op("and" if node.op == "&&" else "or", left, right)
+        return self._binary(node, node.op, self.expression(node.left), self.expression(node.right))
+
+    def _guarded(self, condition: Node, node: Any) -> Node:
+        """An operand that is evaluated only under ``condition``; it may not assign."""
+        with self.scope.branch(condition) as branch:
+            value = self.expression(node)
+        if self.scope.has_changed(branch):
+            self.fail(node, "an assignment inside && , || or ?: is not supported; use if")
+        return value
+
+    def _binary(self, node: Any, op: str, left: Node, right: Node) -> Node:
+        b = self.b
+        if op in _SHIFTS:
+            return self._shift(node, op, left, right)
+        common = c_common(left.dtype, right.dtype)
+        x, y = b.cast(left, common), b.cast(right, common)
+        if is_complex(common):
+            if op not in _COMPLEX:
+                self.fail(node, f"{op} is not defined for {common}", KernelTypeError)
+            return _COMPLEX[op](b, x, y)
+        if op in _COMPARE:
+            return b.op(_COMPARE[op], x, y)
+        if op in _BITS or op == "%":
+            if is_float(common):
+                remedy = "use fmod" if op == "%" else "cast to an integer"
+                self.fail(node, f"{op} is not defined for {left.dtype} and {right.dtype}; {remedy}", KernelTypeError)
+            return b.op("imod" if op == "%" else _BITS[op], x, y)
+        if op == "/" and not is_float(common):
+            return b.op("idiv", x, y)
+        return b.op(_ARITHMETIC[op], x, y)
+
+    def _shift(self, node: Any, op: str, left: Node, right: Node) -> Node:
+        if left.dtype.kind not in "biu" or right.dtype.kind not in "biu":
+            problem = f"{op} is not defined for {left.dtype} and {right.dtype}; cast to integers"
+            self.fail(node, problem, KernelTypeError)
+        value = self.b.cast(left, c_promoted(left.dtype))
+        count = self.b.cast(right, INT64)
+        if value.dtype.itemsize < 8:  # a count beyond the narrow type must stay beyond it
+            width = self.b.const(8 * value.dtype.itemsize, INT64)
+            is_inside = self.b.op("and", self.b.op("ge", count, self.b.const(0, INT64)), self.b.op("lt", count, width))
+            count = self.b.select(is_inside, count, width)
+        return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
+
+    def _eval_ternaryop(self, node: Any) -> Node:
+        condition = self.b.truth(self.expression(node.cond))
+        yes = self._guarded(condition, node.iftrue)
+        no = self._guarded(self.b.op("not", condition), node.iffalse)
+        dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
+        return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+
+    def _eval_assignment(self, node: Any) -> Node:
+        value = self.expression(node.rvalue)
+        if node.op != "=":
+            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), value)
+        return self._assign(node.lvalue, value)
+
+    def _assign(self, target: Any, value: Node) -> Node:
+        kind = type(target).__name__
+
+        def fail(message: str) -> NoReturn:
+            self.fail(target, message)
+
+        if kind == "ID":
+            return self.scope.assign(target.name, value, fail)
+        if kind == "ArrayRef":
+            name, index = self._element(target)
+            return self.scope.assign_element(name, index, value, fail)
+        raise self.error(target, "this cannot be assigned to; assign to a variable or an element")
+
+    def _eval_funccall(self, node: Any) -> Node:
+        if type(node.name).__name__ == "StructRef":
+            return self._method(node)
+        if type(node.name).__name__ != "ID":
+            self.fail(node, "only named functions can be called")
+        args = [self.expression(each) for each in (node.args.exprs if node.args else [])]
+        if (function := self._functions.get(node.name.name)) is not None:
+            return self._inlined(node, function, args)
+        return cfunctions.call(self.b, node.name.name, args, lambda message, kind: self.fail(node.name, message, kind))
+
+    def _inlined(self, node: Any, function: Function, args: list[Node]) -> Node:
+        """The call of a function of the preamble."""
+        if self._depth >= MOST_DEPTH:
+            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
+
+        def make(scope: Scope, text: SnippetText) -> Translator:
+            return Translator(self.b, scope, text, self.types, self._functions, self._depth + 1, self.work)
+
+        key = (id(function.tree), *map(id, args))
+        if key not in self.work.results:  # a function has no effect but its result
+            self.work.results[key] = Inliner(self.b, make).call(function, args)
+        return self.work.results[key]
+
+    def _method(self, node: Any) -> Node:
+        """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``."""
+        owner, method = node.name.name, node.name.field.name
+        if node.args is None and method == "size" and type(owner).__name__ == "ID":
+            if owner.name in self.scope.sizes:
+                return self.scope.sizes[owner.name]
+            return self.scope.length(owner.name, lambda message: self.fail(owner, message))
+        if node.args is None and method in ("real", "imag"):
+            value = self.expression(owner)
+            if is_complex(value.dtype):
+                return self.b.real(value) if method == "real" else self.b.imag(value)
+        problem = f"no method .{method}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
+        raise self.error(node.name.field, problem)

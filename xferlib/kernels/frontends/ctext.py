@@ -1,0 +1,111 @@
+"""The text of a snippet on its way to the C parser, with the way back to the user's columns.
+
+pycparser reads C99: comments, ``static_cast`` and constructor-style conversions are rewritten first, and
+every character remembers where it came from, so that an error points at what the user wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from xferlib.errors import KernelSyntaxError
+from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, check_length, plain_types
+from xferlib.kernels.frontends.source_lines import caret
+from xferlib.kernels.ir.types import C_TYPES
+
+_STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
+_BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
+
+
+class SnippetText:
+    """A snippet as given, and as the parser reads it.
+
+    Args:
+        source: The user's text.
+        generics: Type letters in force, which are type names too.
+        what: ``"operation"``, ``"map_expr"`` or the like, for messages.
+    """
+
+    def __init__(self, source: str, generics: frozenset[str], what: str) -> None:
+        self.source = source
+        self.what = what
+        self._check_characters()
+        self._text = plain_types(source)
+        self._origin = list(range(len(self._text) + 1))
+        self._replace(CONTINUATION, lambda match: "")  # C joins the lines before it reads them
+        self._replace(COMMENT, lambda match: re.sub(r"[^\n]", " ", match[0]))
+        self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
+        names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
+        conversion = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()")
+        self._replace(conversion, lambda match: f"({match[1]})")
+        typedefs = "".join(f"typedef int {name};" for name in names if not _BUILTIN & set(name.split()))
+        self._typedefs = typedefs
+
+    def statements(self) -> str:
+        """A C translation unit: the type names on line 1, the body from line 2."""
+        body = self._text.rstrip()
+        if body and not body.endswith((";", "}")):
+            body += ";"
+        return f"{self._typedefs}void kernel(){{\n{body}\n}}"
+
+    def unit(self) -> str:
+        """A C translation unit of definitions: the type names on line 1, the text from line 2."""
+        return f"{self._typedefs}\n{self._text}"
+
+    def parse_error(self, message: str) -> Exception:
+        """The error for what pycparser says of `statements` or `unit`."""
+        match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
+        if match is None:
+            problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
+            found: Exception = self.error(problem, len(self.source))
+        else:
+            what = match[3].strip() or "the end"
+            place = self.position(int(match[1]), int(match[2]))
+            found = self.error(f"C cannot be read before {what!r}; check the syntax", place)
+        return found
+
+    def _check_characters(self) -> None:
+        check_length(self.source, self.what)
+        for position, character in enumerate(self.source):
+            if character == "\0" or ord(character) > 126 or (ord(character) < 32 and character not in "\t\n\r\f\v"):
+                raise self.error(f"character {character!r} cannot stand in C source; use ASCII", position)
+        if (at := self.source.find("#")) >= 0:
+            raise self.error("a snippet has no preprocessor; write the statement out, or use raw_module", at)
+
+    def _replace(self, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> None:
+        pieces: list[str] = []
+        origin: list[int] = []
+        end = 0
+        for match in pattern.finditer(self._text):
+            new = replacement(match)
+            pieces += [self._text[end : match.start()], new]
+            origin += self._origin[end : match.start()]
+            origin += [self._origin[match.start()]] * len(new)
+            end = match.end()
+        self._text = "".join([*pieces, self._text[end:]])
+        self._origin = origin + self._origin[end:]
+
+    def error(self, message: str, position: int | None, width: int = 1, kind: type[Any] = KernelSyntaxError) -> Any:
+        """An error of ``kind`` that shows the user's line with a caret under ``position``."""
+        if position is None:
+            return kind(f"{self.what}: {message}")
+        position = min(position, len(self.source))
+        start = self.source.rfind("\n", 0, position) + 1
+        line = self.source.count("\n", 0, position) + 1
+        end = self.source.find("\n", start)
+        text = self.source[start : end if end >= 0 else len(self.source)]
+        where = f"{self.what}, line {line}, column {position - start + 1}"
+        return kind(f"{where}: {message}\n{caret(text, position - start, position - start + width)}")
+
+    def position(self, line: int, column: int) -> int | None:
+        """The place in the user's text of a place in `statements`; both count from 1."""
+        start = 0
+        for _ in range(line - 2):
+            start = self._text.find("\n", start) + 1
+            if start == 0:
+                return len(self.source)
+        if line < 2:
+            return 0
+        return self._origin[min(start + column - 1, len(self._text))]

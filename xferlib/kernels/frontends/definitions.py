@@ -1,0 +1,219 @@
+"""What a kernel is before its dtypes are known: a Python function, or a C snippet with its signature.
+
+`Definition.specialize` turns the dtypes of one call into a program. Both front ends end here; what follows is common.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels.frontends import csnippet, signature, tracing
+from xferlib.kernels.frontends.carrays import indexed_otherwise
+from xferlib.kernels.frontends.cscope import Scope, Variable
+from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.frontends.host_numbers import HostNumbers
+from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.signature import CParam
+from xferlib.kernels.ir import types
+from xferlib.kernels.ir.indices import conflict
+from xferlib.kernels.ir.nodes import Builder, DType, Param, Program
+
+Kind = DType | type | None
+"""What a call gives for a parameter: an array's dtype, a Python scalar's type, None for an omitted output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Specialization:
+    """A program for one set of dtypes, and how its parameters are passed."""
+
+    program: Program
+    outputs: tuple[int, ...]
+    """The parameters that are allocated when omitted, and returned."""
+    numbers: HostNumbers | None = None
+    """What becomes of the Python numbers of a traced kernel; None where the arguments are the parameters."""
+
+
+class Definition(Protocol):
+    """A kernel's parameters, and its program for given dtypes."""
+
+    name: str
+    names: tuple[str, ...]
+    """The parameters in the order of the program; outputs that nobody names are called out0, out1."""
+    first_output: int | None
+    """Where the omissible outputs begin among ``names``; None if they depend on the dtypes."""
+
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        """The program for these dtypes and types; ``arguments`` are those of the call, for the values of numbers."""
+        ...
+
+
+class TracedDefinition:
+    """A Python function; keyword-only parameters are scalars."""
+
+    def __init__(self, function: Callable[..., Any], *, name: str | None, math: str) -> None:
+        self.function = function
+        self.name: str = name or str(getattr(function, "__name__", "kernel"))
+        self.math = math
+        self.positional: list[str] = []
+        self.defaults: dict[str, Any] = {}
+        self.keywords: list[str] = []
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise KernelSyntaxError(
+                    f"{self.name}: parameter {str(parameter)!r} takes any number of arguments; name each one"
+                )
+            is_keyword = parameter.kind is parameter.KEYWORD_ONLY
+            (self.keywords if is_keyword else self.positional).append(parameter.name)
+            if parameter.default is not parameter.empty:
+                self.defaults[parameter.name] = parameter.default
+        self.names = (*self.positional, *self.keywords)
+        self.first_output: int | None = None
+
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
+        count = len(self.positional)
+        names = frozenset(self.names[number] for number in scalars if number < len(self.names))
+        program, outputs, numbers = tracing.trace(
+            self.function,
+            given[:count],
+            given[count : len(self.names)],
+            scalars=names,
+            numbers=dict(zip(self.names, arguments, strict=False)),
+            math=self.math,
+        )
+        first = len(program.params) - outputs
+        return Specialization(program=program, outputs=tuple(range(first, len(program.params))), numbers=numbers)
+
+
+class SnippetDefinition:
+    """A C snippet: CuPy's two parameter lists, or PyCUDA's one list with pointers."""
+
+    def __init__(
+        self,
+        inputs: Sequence[CParam],
+        outputs: Sequence[CParam],
+        operation: str,
+        *,
+        name: str,
+        math: str,
+        preamble: str = "",
+    ) -> None:
+        self.name = signature.check_name(name, "kernel name")
+        self.math = math
+        self.params = (*inputs, *outputs)
+        self.names = tuple(param.name for param in self.params)
+        self.first_output = len(inputs) if outputs else None
+        self._inputs = len(inputs)
+        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble)
+        check_names(self.name, self.names)
+        generics = frozenset(param.generic for param in self.params if param.generic)
+        self._functions = functions_of(preamble, generics)
+        self._text = SnippetText(operation, generics, "operation")
+        self._statements = csnippet.parse(self._text)
+        self._raw = indexed_otherwise(self._statements)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        inputs, outputs, operation, preamble = self._made_from
+        make = functools.partial(SnippetDefinition, name=self.name, math=self.math, preamble=preamble)
+        return make, (inputs, outputs, operation)
+
+    def specialize(
+        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        bound = bind_generics(self.params, kinds)
+        b = Builder(math=self.math)
+        scope = Scope(b)
+        variables: dict[str, Variable] = {}
+        for number, param in enumerate(self.params):
+            dtype = param.dtype or bound[str(param.generic)]
+            is_raw = param.is_raw or (param.is_pointer and param.name in self._raw)
+            is_scalar = number in scalars
+            b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
+            variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
+            scope.bind(param.name, variables[param.name])
+        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
+        program = b.program(scope.stores(variables))
+        self._check_outputs(program)
+        outputs = tuple(range(self._inputs, len(self.params)))
+        return Specialization(program=program, outputs=outputs)
+
+    def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
+        is_output = number >= self._inputs
+        if is_scalar and param.is_pointer:
+            raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
+        if is_scalar:
+            return Variable(param.name, dtype, number, "value", is_writable=False)
+        is_writable = (is_output or param.is_pointer) and not param.is_const
+        return Variable(
+            param.name, dtype, number, "raw" if is_raw else "element", is_writable, needs_index=param.is_pointer
+        )
+
+    def _check_outputs(self, program: Program) -> None:
+        plain = [(store.param, store.index) for store in program.stores if store.index is not None and not store.mask]
+        if (number := conflict(plain, list(program.params))) is not None:
+            raise KernelSyntaxError(
+                f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
+                "result would depend on their order; write each element once"
+            )
+        if not program.stores:
+            raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
+        for number in range(self._inputs, len(self.params)):
+            if number not in program.writes:
+                raise KernelSyntaxError(
+                    f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
+                )
+
+
+def check_names(kernel: str, names: Sequence[str]) -> None:
+    """Refuse a parameter name that stands twice."""
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")
+
+
+def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, DType]:
+    """The dtype of each generic letter: that of the arrays declared with it, else that of a scalar.
+
+    Raises:
+        KernelTypeError: Two arrays differ, or a declared dtype is not the array's.
+    """
+    bound: dict[str, tuple[DType, str]] = {}
+    for param, kind in zip(params, kinds, strict=True):
+        if not isinstance(kind, np.dtype):
+            continue
+        if param.generic is None:
+            if kind != param.dtype:
+                raise KernelTypeError(
+                    f"argument {param.name!r} is declared {param.dtype} and has dtype {kind}; convert it first, "
+                    f"e.g. with astype({str(param.dtype)!r})"
+                )
+            continue
+        dtype, first = bound.setdefault(param.generic, (kind, param.name))
+        if dtype != kind:
+            raise KernelTypeError(
+                f"type {param.generic} is {dtype} of argument {first!r} and {kind} of argument {param.name!r}; "
+                "convert one of them, or declare another letter"
+            )
+    result = {letter: dtype for letter, (dtype, _) in bound.items()}
+    for param, kind in zip(params, kinds, strict=True):
+        if param.generic and param.generic not in result and isinstance(kind, type):
+            weak = [each for other, each in zip(params, kinds, strict=True) if other.generic == param.generic]
+            result[param.generic] = types.numpy_common(tuple(each for each in weak if isinstance(each, type)))
+    for param in params:
+        if param.generic and param.generic not in result:
+            raise KernelTypeError(
+                f"type {param.generic} of {param.name!r} is not determined by any argument; pass {param.name!r}, or "
+                "name its type"
+            )
+    return result

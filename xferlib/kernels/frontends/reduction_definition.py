@@ -1,0 +1,182 @@
+"""What a reduction is before its dtypes are known, and how C expressions define one."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
+from xferlib.kernels.frontends import csnippet, signature
+from xferlib.kernels.frontends.carrays import indexed_otherwise
+from xferlib.kernels.frontends.cscope import Scope, Variable
+from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.frontends.definitions import Kind, bind_generics, check_names
+from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.ir.constants import stored_value
+from xferlib.kernels.ir.nodes import Builder, DType, Node, Param
+from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
+from xferlib.kernels.ir.types import C_TYPES
+
+
+class ReductionDefinition(Protocol):
+    """A reduction before its dtypes are known."""
+
+    name: str
+    names: tuple[str, ...]
+
+    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
+
+
+class SnippetReduction:
+    """CuPy's ReductionKernel or PyCUDA's, in C expressions over ``a`` and ``b``."""
+
+    def __init__(
+        self,
+        in_params: str,
+        out_params: str | None,
+        *,
+        map_expr: str,
+        reduce_expr: str,
+        post_map_expr: str | None,
+        identity: str | None,
+        dtype: Any,
+        name: str,
+        math: str,
+        preamble: str = "",
+    ) -> None:
+        self.name = signature.check_name(name, "kernel name")
+        self.math = math
+        self._made_from = functools.partial(
+            SnippetReduction, in_params, out_params, map_expr=map_expr, reduce_expr=reduce_expr,
+            post_map_expr=post_map_expr, identity=identity, dtype=dtype, name=name, math=math, preamble=preamble,
+        )  # fmt: skip
+        self._inputs = signature.parse(in_params, "in_params")
+        self._outputs = signature.parse(out_params or "", "out_params")
+        self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
+        check_names(name, self.names)
+        self._dtype = dtype
+        if (raw := next((each for each in self._outputs if each.is_raw), None)) is not None:
+            raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
+        if not self._outputs and dtype is None:
+            raise KernelSyntaxError(f"{name}: without out_params, dtype= must say what the result is")
+        if self._outputs and not post_map_expr:
+            raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
+        generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
+        self._functions = functions_of(preamble, generics)
+        self._map = self._parse(map_expr, generics, "map_expr")
+        free = indexed_otherwise(self._map[1])
+        self._free = frozenset(
+            each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
+        )
+        self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
+        self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
+        self._identity = self._parse(identity, generics, "identity") if identity is not None else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._made_from, ()
+
+    @staticmethod
+    def _parse(source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:
+        text = SnippetText(source, generics, what)
+        return text, csnippet.parse(text)
+
+    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+        """The programs for inputs, and given outputs, of these dtypes."""
+        declared = (*self._inputs, *self._outputs)
+        kinds = (*kinds, *[None] * (len(declared) - len(kinds)))
+        types = bind_generics(declared, kinds)
+        resolved = [param.dtype or types[str(param.generic)] for param in declared]
+        inputs = resolved[: len(self._inputs)]
+        params = [
+            Param(name=param.name, dtype=dtype, is_scalar=number in scalars, is_raw=self._is_free(number, scalars))
+            for number, (param, dtype) in enumerate(zip(self._inputs, inputs, strict=True))
+        ]
+        outputs = resolved[len(self._inputs) :]
+        accumulator = self._accumulator(types, outputs)
+        premap = None
+        mapping = lambda b, nodes: [self._mapped(b, types, accumulator)]
+        if any(param.is_raw for param in params):
+            premap = self._premap(params, types, accumulator)
+            params, mapping = [Param(name="mapped", dtype=accumulator)], lambda b, nodes: [nodes[0]]
+        spec = build(
+            params,
+            mapping,
+            lambda b, a, c: [self._value(b, self._reduce, types, accumulator, {"a": a[0], "b": c[0]})],
+            lambda b, a, n, m: self._finished(b, a[0], n, m, types, outputs),
+            identity=self._identity_value(types, accumulator),
+            math=self.math,
+        )
+        return replace(spec, premap=premap)
+
+    def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
+        """Whether input ``number`` is an array that the map indexes otherwise than by the element's number."""
+        return self._inputs[number].name in self._free and number not in scalars
+
+    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Premap:
+        b = Builder(params, math=self.math)
+        program = storing(b, "acc", [self._mapped(b, types, accumulator)])
+        return Premap(program=program, inputs=len(params))
+
+    def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> DType:
+        if self._dtype is None:
+            return outputs[0]
+        name = str(self._dtype) if isinstance(self._dtype, str) else np.dtype(self._dtype).name
+        found = types.get(name) or C_TYPES.get(name)
+        if found is None:
+            raise KernelTypeError(
+                f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
+            )
+        return found
+
+    def _mapped(self, b: Builder, types: dict[str, DType], accumulator: DType) -> Node:
+        scope = Scope(b)
+        for number, param in enumerate(self._inputs):
+            given = b.params[number]
+            kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
+            variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
+            scope.bind(param.name, variable)
+        text, statements = self._map
+        value = csnippet.Translator(b, scope, text, types, self._functions).value(statements)
+        return b.cast(value, accumulator)
+
+    def _value(
+        self,
+        b: Builder,
+        source: tuple[SnippetText, list[Any]],
+        types: dict[str, DType],
+        dtype: DType,
+        names: dict[str, Node],
+    ) -> Node:
+        scope = Scope(b)
+        for name, node in names.items():
+            scope.bind_value(name, node)
+        text, statements = source
+        return b.cast(csnippet.Translator(b, scope, text, types, self._functions).value(statements), dtype)
+
+    def _finished(
+        self, b: Builder, a: Node, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
+    ) -> list[Node]:
+        if not self._outputs:
+            return [a]
+        scope = Scope(b)
+        scope.bind_value("a", a)
+        scope.bind_sizes(in_size, out_size)
+        for param, dtype in zip(self._outputs, outputs, strict=True):
+            scope.declare(param.name, dtype, None)
+        text, statements = self._post
+        csnippet.Translator(b, scope, text, types, self._functions).run(statements)
+
+        def unwritten(message: str) -> Any:
+            raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
+
+        return [scope.read(param.name, unwritten) for param in self._outputs]
+
+    def _identity_value(self, types: dict[str, DType], accumulator: DType) -> tuple[Any, ...] | None:
+        if self._identity is None:
+            return None
+        b = Builder(math=self.math)
+        program = storing(b, "out", [self._value(b, self._identity, types, accumulator, {})])
+        return (stored_value(program),)

@@ -1,0 +1,56 @@
+"""Errors that show the user's own line, with a caret under the place."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+import numpy as np
+
+E = TypeVar("E", bound=Exception)
+
+_KERNELS = Path(__file__).parents[1]
+_SKIPPED = tuple(f"{each}{os.sep}" for each in (_KERNELS, Path(np.__file__).parent))
+_WIDTH = 160
+
+
+def at_user_line(error: E) -> E:
+    """``error`` with the calling line of the user's function below its message; once."""
+    if getattr(error, "shows_line", False):
+        return error
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED):
+        frame = frame.f_back
+    if frame is None:
+        return error
+    extended = type(error)(f"{error}\n{_excerpt(frame)}")
+    extended.shows_line = True  # type: ignore[attr-defined]
+    return extended
+
+
+def _excerpt(frame: FrameType) -> str:
+    filename, line = frame.f_code.co_filename, frame.f_lineno
+    first = end = None
+    positions = list(frame.f_code.co_positions())
+    if 0 <= frame.f_lasti // 2 < len(positions):
+        line_start, line_end, first, end = positions[frame.f_lasti // 2]
+        line = line_start or line
+        end = end if line_end == line else None
+    text = linecache.getline(filename, line).rstrip("\n")
+    return f'  File "{filename}", line {line}\n' + caret(text, first, end)
+
+
+def caret(text: str, first: int | None, end: int | None = None) -> str:
+    """``text`` and, under columns ``[first, end)`` of it, carets; a long line is cut around them."""
+    if not text:
+        return ""
+    start = max(0, (first or 0) - _WIDTH // 2)
+    shown = text[start : start + _WIDTH].expandtabs(1)
+    if first is None:
+        return f"    {shown}"
+    width = max(1, min((end or first + 1), start + len(shown)) - first)
+    return f"    {shown}\n    {' ' * (first - start)}{'^' * width}"

@@ -1,0 +1,198 @@
+"""The front end for Python functions: run the function once on traced values, which record the program.
+
+Python's own control flow cannot be recorded, so that asking a traced value for its truth is an error at the user's
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels.frontends.promotion import COMPARISONS, Value, builder_of, node_of, node_of_call, operand_kind
+from xferlib.kernels.frontends.source_lines import at_user_line
+from xferlib.kernels.ir import types
+from xferlib.kernels.ir.nodes import BOOL, is_integer
+
+OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+
+_namespace: ModuleType
+
+
+def use_namespace(module: ModuleType) -> None:
+    """Let traced values name this module as their namespace: its functions make such values, so it stands above."""
+    global _namespace
+    _namespace = module
+
+
+class Traced(Value):
+    """A value inside a traced kernel."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 1000.0
+
+    @property
+    def real(self) -> Traced:
+        return apply("real", (self,))
+
+    @property
+    def imag(self) -> Traced:
+        return apply("imag", (self,))
+
+    def conj(self) -> Traced:
+        return apply("conj", (self,))
+
+    def astype(self, dtype: Any) -> Traced:
+        return astype(self, dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
+        return clip(self, min, max)
+
+    def __neg__(self) -> Traced:
+        return apply("negative", (self,))
+
+    def __pos__(self) -> Traced:
+        return apply("positive", (self,))
+
+    def __abs__(self) -> Traced:
+        return apply("absolute", (self,))
+
+    def __invert__(self) -> Traced:
+        return apply("invert", (self,))
+
+    def __round__(self, digits: int | None = None) -> Traced:
+        if digits:
+            _refuse(self, f"round(x, {digits})", "scale, round and scale back")
+        return rounded(self)
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - raises
+        _refuse(self, "if, while, and, or, not", "use where(condition, a, b), & , | and ~")
+
+    def __float__(self) -> NoReturn:
+        _refuse(self, "float()", "use astype('float64')")
+
+    def __int__(self) -> NoReturn:
+        _refuse(self, "int()", "use astype('int64')")
+
+    def __complex__(self) -> NoReturn:
+        _refuse(self, "complex()", "use astype('complex128')")
+
+    def __index__(self) -> NoReturn:  # noqa: PLE0305 - raises
+        _refuse(self, "range() or an index", "use arithmetic on the values")
+
+    def __iter__(self) -> NoReturn:
+        _refuse(self, "iteration or unpacking", "a kernel sees one element at a time")
+
+    def __len__(self) -> NoReturn:  # noqa: PLE0303 - raises
+        _refuse(self, "len()", "a kernel sees one element at a time")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        _refuse(self, "indexing", "a kernel sees one element at a time; a C snippet has raw parameters")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(self, "conversion to an array", "call only element-wise functions")
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return _namespace
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Traced:
+        if method != "__call__" or options:
+            _refuse(self, f"numpy.{ufunc.__name__}.{method} with {sorted(options)}", "call the plain ufunc")
+        # A NumPy scalar on the left of a comparison comes as an array without dimensions.
+        plain = (each[()] if isinstance(each, np.ndarray) and each.ndim == 0 else each for each in inputs)
+        return apply(ufunc.__name__, tuple(plain))
+
+    def __array_function__(self, function: Callable[..., Any], kinds: Any, args: Any, options: Any) -> Traced:
+        supported: list[tuple[Any, Callable[..., Traced]]] = [
+            (np.where, where), (np.clip, clip), (np.real, _real), (np.imag, _imag), (np.round, rounded),
+            (np.around, rounded),
+        ]  # fmt: skip
+        found = next((ours for theirs, ours in supported if theirs is function), None)
+        if found is None:
+            _refuse(self, f"numpy.{function.__name__}", "call only element-wise functions")
+        return found(*args, **options)
+
+
+def _real(x: Traced) -> Traced:
+    return apply("real", (x,))
+
+
+def _imag(x: Traced) -> Traced:
+    return apply("imag", (x,))
+
+
+def rounded(x: Traced, decimals: int = 0) -> Traced:
+    """The nearest integer, of the dtype of ``x``."""
+    if decimals:
+        _refuse(x, f"round(x, {decimals})", "scale, round and scale back")
+    return apply("positive" if is_integer(x.dtype) else "rint", (x,))
+
+
+def _install_operators() -> None:
+    def binary(name: str) -> Callable[[Traced, Any], Traced]:
+        return lambda self, other: apply(name, (self, other))
+
+    def reflected(name: str) -> Callable[[Traced, Any], Traced]:
+        return lambda self, other: apply(name, (other, self))
+
+    for operation, name in OPERATORS.items():
+        setattr(Traced, f"__{operation}__", binary(name))
+        setattr(Traced, f"__r{operation}__", reflected(name))
+    for operation, name in COMPARISONS.items():
+        setattr(Traced, f"__{operation}__", binary(name))
+
+
+_install_operators()
+
+
+def _refuse(value: Traced, what: str, remedy: str) -> NoReturn:
+    raise at_user_line(
+        KernelSyntaxError(
+            f"{what} needs the value of an element, but a traced kernel is recorded once for all ({value.dtype}); "
+            f"{remedy}"
+        )
+    )
+
+
+def apply(name: str, args: tuple[Any, ...]) -> Traced:
+    """Function ``name`` of traced values and scalars, promoted as NumPy does."""
+    b = builder_of(args, name)
+    return Traced(b, node_of_call(b, name, args))
+
+
+def where(condition: Any, yes: Any, no: Any) -> Traced:
+    """``yes`` where ``condition`` is true, else ``no``; the common dtype of the two."""
+    args = (condition, yes, no)
+    b = builder_of(args, "where")
+    try:
+        dtype = types.numpy_common((operand_kind(yes, "where"), operand_kind(no, "where")))
+        kind = operand_kind(condition, "where")
+    except TypeError as error:
+        raise at_user_line(KernelTypeError(f"where: {error}")) from None
+    test = node_of(b, condition, BOOL) if isinstance(kind, type) else b.truth(node_of(b, condition, kind))
+    return Traced(b, b.select(test, node_of(b, yes, dtype), node_of(b, no, dtype)))
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
+    """``minimum(maximum(x, min), max)``; a bound of None does nothing."""
+    result = x if min is None else apply("maximum", (x, min))
+    if max is not None:
+        return apply("minimum", (result, max))
+    return Traced(builder_of((result,), "clip"), node_of(result.builder, result, result.dtype))
+
+
+def astype(x: Any, dtype: Any) -> Traced:
+    """``x`` converted: floats to integers saturate, NaN gives 0."""
+    from xferlib._core.array import check_dtype
+
+    b = builder_of((x,), "astype")
+    return Traced(b, b.cast(x.node, check_dtype(dtype, what="astype")))

@@ -1,0 +1,65 @@
+"""NumPy's float64 functions with bits that do not depend on the layout of the operands.
+
+NumPy has vector loops and scalar ones, which may differ in the last bits. It takes a scalar loop where a stride is
+negative, that of an array of one element too, which NumPy calls contiguous. So a function here sees contiguous
+arrays of the result's shape only; anything else is copied first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib.kernels.ir.circular import mended
+
+A = np.ndarray[Any, Any]
+Operation = Callable[..., Any]
+
+_local = threading.local()
+
+
+def steady(function: np.ufunc) -> Operation:
+    """``function(*operands, out)`` of float64, the same bits for a value wherever it lies."""
+    if function.nin == 2:
+        return _steady_two(function)
+    name = function.__name__
+    return _steady_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
+
+
+def _steady_one(function: Operation) -> Operation:
+    def compute(x: A, out: A) -> None:
+        if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
+            function(x, out)
+            return
+        whole = _buffer(out, 0)
+        np.copyto(whole, x)
+        function(whole, whole)
+        np.copyto(out, whole)
+
+    return compute
+
+
+def _steady_two(function: np.ufunc) -> Operation:
+    def compute(x: A, y: A, out: A) -> None:
+        is_plain = x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
+        if is_plain and x.size == y.size == out.size > 1:
+            function(x, y, out)
+            return
+        one, two = _buffer(out, 0), _buffer(out, 1)
+        np.copyto(one, x)
+        np.copyto(two, y)
+        function(one, two, one)
+        np.copyto(out, one)
+
+    return compute
+
+
+def _buffer(like: A, number: int) -> A:
+    """This thread's memory of the shape of ``like``."""
+    buffers: list[A] = _local.__dict__.setdefault("buffers", [np.empty(0), np.empty(0)])
+    if buffers[number].size < like.size:
+        buffers[number] = np.empty(like.size)
+    return buffers[number][: like.size].reshape(like.shape)

@@ -1,0 +1,1 @@
+"""Arrays of the simulated devices and their Array-API namespace."""

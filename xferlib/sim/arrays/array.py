@@ -1,0 +1,172 @@
+"""Arrays of the simulated devices: every look at their values is an operation or an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xferlib._core.array import ArrayInfo
+from xferlib.sim.detect.reports import SimError
+from xferlib.sim.model import blocks
+from xferlib.sim.model.blocks import Spans
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from xferlib._core.device import Device
+    from xferlib.sim.machine.lifetimes import Allocation
+
+HostArray = np.ndarray[Any, Any]
+
+
+class ImplicitCopyError(SimError, TypeError):
+    """Something would have moved device data to the host without saying so."""
+
+
+class SimArray:
+    """An array on a simulated device, with the Array API's attributes and operators.
+
+    Made by `xferlib.to_device`, `xferlib.empty` and the functions of its namespace.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
+
+    def __init__(self, allocation: Allocation, info: ArrayInfo, spans: Spans | None = None) -> None:
+        self.allocation = allocation
+        self.info = info
+        self._memory: HostArray | None = None
+        self._spans = spans
+
+    # --- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.info.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.info.dtype
+
+    @property
+    def device(self) -> Device:
+        return self.info.device
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.info.strides
+
+    @property
+    def ndim(self) -> int:
+        return len(self.info.shape)
+
+    @property
+    def size(self) -> int:
+        return self.info.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.info.nbytes
+
+    def __len__(self) -> int:
+        if not self.info.shape:
+            raise TypeError("an array without axes has no length")
+        return self.info.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<SimArray {self.shape} {self.dtype} on {self.device}; xferlib.to_host(x) shows its values>"
+
+    def memory(self) -> HostArray:
+        """The simulated device's own memory: for operations to run on, not to look at."""
+        found = self._memory
+        if found is None:
+            info, block = self.info, self.allocation.block
+            found = np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+            self._memory = found
+        return found
+
+    def spans(self) -> Spans:
+        """The bytes that it occupies."""
+        found = self._spans
+        if found is None:
+            found = self._spans = blocks.spans(self.info, self.allocation.block)
+        return found
+
+    # --- interfaces
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (12, self.device.index)  # kDLExtDev: a type that no other library claims
+
+    def __dlpack__(self, **_: Any) -> NoReturn:
+        raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
+
+    # --- what would copy to the host without saying so
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise ImplicitCopyError(
+            f"{what} would copy {self.nbytes} bytes from {self.device} to the host, and wait for them; "
+            f"say so: {instead}"
+        )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
+
+    def item(self) -> NoReturn:
+        """Refused: it would copy to the host."""
+        self._refuse("x.item()", "xferlib.to_host(x).item()")
+
+    def tolist(self) -> NoReturn:
+        """Refused: it would copy to the host."""
+        self._refuse("x.tolist()", "xferlib.to_host(x).tolist()")
+
+    def __float__(self) -> float:
+        self._refuse("float(x)", "float(xferlib.to_host(x))")
+
+    def __int__(self) -> int:
+        self._refuse("int(x)", "int(xferlib.to_host(x))")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex(x)", "complex(xferlib.to_host(x))")
+
+    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
+        self._refuse("bool(x), as in `if x:`", "bool(xferlib.to_host(x))")
+
+    def __index__(self) -> int:  # noqa: PLE0305 - it raises
+        self._refuse("using x as an index", "int(xferlib.to_host(x))")
+
+    def __iter__(self) -> NoReturn:
+        self._refuse("iterating over x", "for value in xferlib.to_host(x), or x[i] for a part on the device")
+
+    def __contains__(self, value: object) -> bool:
+        self._refuse("`value in x`", "value in xferlib.to_host(x)")
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickling x", "pickle xferlib.to_host(x)")
+
+    # --- functions over arrays, which `xferlib.sim.arrays.operators` puts here with the operators and the other methods
+
+    if TYPE_CHECKING:
+
+        @property
+        def T(self) -> SimArray: ...  # noqa: N802 - the Array API's name
+
+        @property
+        def mT(self) -> SimArray: ...  # noqa: N802 - the Array API's name
+
+        def transpose(self, *axes: int) -> SimArray: ...
+
+        def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray: ...
+
+        def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType: ...
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray: ...
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
+
+        def __getitem__(self, key: Any) -> SimArray: ...
+
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+
+        def __imatmul__(self, other: Any) -> SimArray: ...
+
+    __hash__ = None  # type: ignore[assignment]  # == compares element by element

@@ -1,0 +1,77 @@
+"""What the namespace of the simulated devices can do, as the Array API has programs ask."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib._core.array import DTYPES
+from xferlib._core.device import Device
+from xferlib.sim.arrays.array import SimArray
+from xferlib.sim.machine.current import simulator
+
+_DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
+
+
+class Info:
+    """The answers of ``__array_namespace_info__()``."""
+
+    def capabilities(self) -> dict[str, bool | int]:
+        """What is optional in the standard and there."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """The current device."""
+        return simulator().device_current()
+
+    def devices(self) -> list[Device]:
+        """All simulated devices."""
+        return list(simulator().devices())
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes of arrays made without one."""
+        names = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
+        return {kind: np.dtype(name) for kind, name in names.items()}
+
+    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype[Any]]:
+        """The standard's dtypes, of a kind or several."""
+        return {name: dtype for name, dtype in _DTYPES.items() if kind is None or np.isdtype(dtype, kind)}
+
+
+def _dtype(of: Any) -> Any:
+    return of.dtype if isinstance(of, SimArray) else of
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether a dtype, or an array's, becomes another without loss."""
+    return bool(np.can_cast(_dtype(from_), to))
+
+
+class FloatLimits(NamedTuple):
+    """What `finfo` says: Python numbers, as the Array API demands."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[Any]
+
+
+def finfo(type: Any, /) -> FloatLimits:  # noqa: A002 - the Array API's name
+    """Limits of a floating dtype, or of an array's."""
+    found = np.finfo(_dtype(type))
+    eps, greatest, least, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatLimits(found.bits, eps, greatest, least, normal, found.dtype)
+
+
+def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
+    """Limits of an integer dtype, or of an array's."""
+    return np.iinfo(_dtype(type))
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The dtype that an operation on these would have."""
+    values = (np.empty(0, each.dtype) if isinstance(each, SimArray) else each for each in arrays_and_dtypes)
+    return np.result_type(*values)

@@ -1,0 +1,107 @@
+"""The operators and methods of arrays: most are the function of the Array API that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from xferlib._api import transfers
+from xferlib.sim.arrays import elementwise, equivalents, indexing, namespace, shaping, whole
+from xferlib.sim.arrays.array import SimArray
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+
+
+def _swapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: function(other, self)
+
+
+def _reduction(name: str) -> Callable[..., SimArray]:
+    function = getattr(namespace, name)
+
+    def method(self: SimArray, axis: Any = None, **options: Any) -> SimArray:
+        result: SimArray = function(self, axis=axis, **options)
+        return result
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"``{name}`` of the namespace, over ``axis``; options as there."
+    return method
+
+
+def _astype(self: SimArray, dtype: Any, *, copy: bool = True) -> SimArray:
+    """The elements as another dtype."""
+    return shaping.astype(self, dtype, copy=copy)
+
+
+def _reshape(self: SimArray, *shape: Any) -> SimArray:
+    """The elements in another shape, given as one tuple or as numbers: a view where strides allow."""
+    return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def _ravel(self: SimArray) -> SimArray:
+    """The elements along one axis: a view where strides allow."""
+    return shaping.reshape(self, -1)
+
+
+def _copy(self: SimArray) -> SimArray:
+    """The same elements in memory of their own, in C order."""
+    return shaping.reshape(self, self.shape, copy=True)
+
+
+def _dot(self: SimArray, other: SimArray) -> SimArray:
+    """Products summed over the last axis of this and the last but one, or the only one, of the other."""
+    return whole.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
+
+
+def _transpose(self: SimArray, *axes: int) -> SimArray:
+    """A view with the axes in that order; reversed if none is given."""
+    return shaping.permute_dims(self, axes or tuple(reversed(range(self.ndim))))
+
+
+def _matmul_in_place(self: SimArray, other: Any) -> SimArray:
+    indexing.put(self, ..., whole.matmul(self, other))
+    return self
+
+
+def _namespace(_: SimArray, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - the Array API's
+    return namespace
+
+
+def _to_device(self: SimArray, device: Any, /, *, stream: Any = None) -> SimArray:
+    moved: SimArray = transfers.to_device(self, device=device, stream=stream, copy=None)
+    return moved
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "getitem": indexing.get, "setitem": indexing.put, "imatmul": _matmul_in_place, "array_namespace": _namespace,
+    "array_ufunc": equivalents.array_ufunc, "array_function": equivalents.array_function,
+}  # fmt: skip
+
+
+def install() -> None:
+    """Give `SimArray` its operators and methods, which are functions over it."""
+    for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
+        function = getattr(namespace, name)
+        setattr(SimArray, f"__{operator}__", function)
+        if operator not in _UNARY and operator not in _COMPARISONS:
+            setattr(SimArray, f"__r{operator}__", _swapped(function))
+    for operator, name in _BINARY.items():
+        setattr(SimArray, f"__i{operator}__", elementwise.in_place(name))
+    for name in (*elementwise.REDUCTIONS, *elementwise.ACCUMULATIONS, *elementwise.DEVIATIONS):
+        if name != "count_nonzero":
+            setattr(SimArray, name, _reduction(name))
+    for method in (_astype, _reshape, _ravel, _copy, _dot, _transpose, _to_device):
+        setattr(SimArray, method.__name__.lstrip("_"), method)
+    for name, function in _SPECIAL.items():
+        setattr(SimArray, f"__{name}__", function)
+    for name, function in {"T": _transpose, "mT": shaping.matrix_transpose}.items():
+        setattr(SimArray, name, property(function))

@@ -1,0 +1,1 @@
+"""The race detector, and what it says."""

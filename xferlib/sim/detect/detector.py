@@ -1,0 +1,295 @@
+"""The race detector: every access against the accesses to the same bytes that came before it.
+
+An access is ordered behind an earlier one when its participant's clock has reached the other's tick.
+If it has not, some legal schedule swaps the two, whatever happened to be carried out first this time.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from xferlib._runtime.callsite import site_of
+from xferlib.sim.detect.reports import Hazard, Race, RaceError, race_between, uninitialised
+from xferlib.sim.model import ranges
+from xferlib.sim.model.blocks import FRESH, UNTOUCHED, Block, Shadow, Span, Spans
+from xferlib.sim.model.clocks import Clock, Joined
+from xferlib.sim.model.history import History
+from xferlib.sim.model.hosts import HostThread
+from xferlib.sim.model.operations import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_logger = logging.getLogger("xferlib.sim")
+
+
+class Mode(StrEnum):
+    """What happens when a fault is found."""
+
+    RAISE = "raise"
+    LOG = "log"
+    OFF = "off"
+
+
+class Detector:
+    """Checks accesses, and keeps what it found.
+
+    Attributes:
+        mode: Raise at the second access, write to the log ``xferlib.sim``, or do not look.
+        races: What was found, each fault once.
+        postponed: What was found where nothing could be raised, and is to be.
+    """
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode = mode
+        self.is_on = mode is not Mode.OFF
+        self.races: list[Race] = []
+        self._known: set[tuple[object, ...]] = set()
+        self.postponed: list[Race] = []
+        self._found: list[tuple[Hazard, Action]] = []
+        self._apart: list[tuple[Span, bool]] = []
+        """Accesses of the operation at hand that go into histories, and whether they are writes."""
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._mode = mode
+        self.is_on = mode is not Mode.OFF
+
+    # --- accesses
+
+    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
+        """Note an access; report it if nothing orders it behind an earlier one.
+
+        Args:
+            action: Who and where.
+            clock: What the access is ordered behind.
+            reads, writes: The bytes.
+            uses_values: What is read is needed: to read memory that nothing has written is a fault.
+        """
+        found = self._found
+        where: Span | None = None
+        unwritten: Span | None = None
+        race: Race | None = None
+        if uses_values:
+            for span in reads:
+                if span.block.has_void and unwritten is None:
+                    unwritten = _unwritten(span)
+        if reads:
+            change = self._reading(action, clock)
+            for span in reads:
+                if span not in writes:  # what is read and written is looked at once, below
+                    block, start, stop, form = span
+                    if form is None and block.history is None:
+                        block.shadow.update(start, stop, change)
+                    else:
+                        self._check_apart(span, action, clock, change)
+                    if found and where is None:
+                        where = span
+        for span in writes:
+            hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
+            change = self._writing(action, clock, hazard)
+            block, start, stop, form = span
+            if form is None and block.history is None:
+                block.shadow.update(start, stop, change)
+            else:
+                self._check_apart(span, action, clock, change, hazard)
+                if form is not None and block.has_void:
+                    block.note_written(span)
+            if found and where is None:
+                where = span
+        if where is not None:
+            # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
+            hazard, first = found[0]
+            found.clear()
+            former = where.block.former
+            if former is not None and first in former.users:
+                memory = f"{where}, which an array freed at {site_of(former.place)} had before"
+                race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
+            else:
+                race = race_between(hazard, first, action, str(where))
+        elif unwritten is not None:
+            race = uninitialised(action, unwritten)
+        if race is not None:
+            apart, self._apart = self._apart, []
+            self.report(race)
+            self._apart = apart
+        if self._apart:
+            self._note_apart(action)
+
+    def _note_apart(self, action: Action) -> None:
+        for span, is_write in self._apart:
+            history = span.block.history
+            if history is None:
+                history = span.block.history = History()
+                span.block.shadow.is_cut = True  # no more as simple as at first
+            history.note(span, action, is_write=is_write)
+        self._apart.clear()
+
+    def _check_apart(
+        self,
+        span: Span,
+        action: Action,
+        clock: Clock | Joined,
+        change: Callable[[Shadow], Shadow],
+        hazard: Hazard | None = None,
+    ) -> None:
+        """An access where either it or an earlier one is to separate runs of bytes.
+
+        Args:
+            span, action, clock: The access.
+            change: What it makes of the shadow of bytes that it touches.
+            hazard: Of a write: what it is where it collides with another; None: a read.
+        """
+        block, is_write = span.block, hazard is not None
+        if span.form is None:
+            block.shadow.update(span.start, span.stop, change)
+        else:
+            self._check_shadow(span, change)
+            self._apart.append((span, is_write))
+        if block.history is not None:
+            met = block.history.met(span, action, clock, is_write=is_write)
+            if met is not None:
+                other = hazard if met[1] and hazard is not None else Hazard.WRITE_AFTER_READ
+                kind = _writing_hazard(action, other) if is_write else _reading_hazard(action)
+                self._found.append((kind, met[0]))
+            if is_write and span.form is None and span.stop - span.start >= block.nbytes:
+                block.history = None  # as the shadow forgets what is overwritten
+
+    def _check_shadow(self, span: Span, change: Callable[[Shadow], Shadow]) -> None:
+        """Look at the shadow of bytes that separate runs touch, and leave it as it is."""
+        found = self._found
+        harmless: set[int] = set()
+        for start, stop, state in span.block.shadow.within(span.start, span.stop):
+            if id(state) not in harmless:
+                before = len(found)
+                change(state)
+                if len(found) == before:
+                    harmless.add(id(state))
+                elif ranges.meet(span, Span(span.block, start, stop)):
+                    return
+                else:
+                    del found[before:]
+
+    def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
+        """The end of a block, as a write of all of it; the report is for the caller to place."""
+        change = self._writing(action, clock)
+        if block.history is None:
+            block.shadow.update(0, block.shadow.nbytes, change)
+        else:
+            self._check_apart(block.whole(), action, clock, change, Hazard.WRITE_AFTER_WRITE)
+        if not self._found:
+            return None
+        first = self._found[0][1]
+        self._found.clear()
+        return race_between(Hazard.USE_AFTER_FREE, first, action, block.where)
+
+    def _reading(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
+        get, own = clock.get, action.participant
+        alone = (action,)
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            if write is not None:
+                writer = write.participant
+                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
+                    self._found.append((_reading_hazard(action), write))
+            if not reads or (len(reads) == 1 and reads[0].participant is own):
+                return write, alone
+            # A read ordered behind another one stands for both.
+            return write, (*[each for each in reads if get(each.participant.key, 0) < each.tick], action)
+
+        return change
+
+    def _writing(
+        self, action: Action, clock: Clock | Joined, hazard: Hazard = Hazard.WRITE_AFTER_WRITE
+    ) -> Callable[[Shadow], Shadow]:
+        get, own = clock.get, action.participant
+        after = (action, ())
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            if write is not None:
+                writer = write.participant
+                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
+                    self._found.append((_writing_hazard(action, hazard), write))
+            for read in reads:
+                reader = read.participant
+                if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
+                    self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
+            return after
+
+        return change
+
+    def prune(self, block: Block, known: Callable[[Action], bool]) -> None:
+        """Forget accesses that everything still to come is ordered behind."""
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            reads = tuple([each for each in reads if not known(each)])
+            if write is not None and known(write):
+                write = FRESH[0] if write.is_void else None
+            if reads or (write is not None and write is not FRESH[0]):
+                return write, reads
+            return UNTOUCHED if write is None else FRESH
+
+        block.shadow.rewrite(change)
+        if block.history is not None:
+            if block.history.forget(known):
+                block.shadow.is_cut = True
+            else:
+                block.history = None
+
+    # --- reports
+
+    def report(self, race: Race) -> None:
+        """A fault at a place that can raise."""
+        if self._note(race) and self.mode is Mode.RAISE:
+            raise RaceError(race)
+
+    def postpone(self, race: Race) -> None:
+        """A fault found where nothing can be raised: the next call into the simulator raises it."""
+        if self._note(race) and self.mode is Mode.RAISE:
+            self.postponed.append(race)
+
+    def raise_postponed(self) -> None:
+        if self.postponed:
+            race = self.postponed[0]
+            self.postponed = []
+            raise RaceError(race)
+
+    def _note(self, race: Race) -> bool:
+        if self.mode is Mode.OFF or race.key in self._known:
+            return False
+        self._known.add(race.key)
+        self.races.append(race)
+        if self.mode is Mode.LOG:
+            _logger.warning("%s", race)
+        return True
+
+
+def _unwritten(span: Span) -> Span | None:
+    """The first of those bytes that hold no value; of separate runs: the span."""
+    block = span.block
+    void = block.void(span)
+    if void is None:
+        if span.form is None and span.stop - span.start == block.nbytes:
+            block.has_void = False  # for good, but for copies of such bytes
+        return None
+    if span.form is not None:
+        return span
+    start, stop = ranges.runs(void)[0]
+    return Span(block, span.start + start, span.start + stop)
+
+
+def _reading_hazard(action: Action) -> Hazard:
+    return Hazard.HOST_READ if isinstance(action.participant, HostThread) else Hazard.READ_AFTER_WRITE
+
+
+def _writing_hazard(action: Action, otherwise: Hazard) -> Hazard:
+    return Hazard.HOST_WRITE if isinstance(action.participant, HostThread) else otherwise

@@ -1,0 +1,226 @@
+"""What the detector says: both accesses, what ordering was missing, and the one call that adds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from xferlib._runtime.callsite import Site, site_of, user_site
+from xferlib.errors import DeviceError, XferError
+from xferlib.sim.model.blocks import Span
+from xferlib.sim.model.clocks import Participant
+from xferlib.sim.model.hosts import Copies, HostThread, Stager
+from xferlib.sim.model.operations import Action
+from xferlib.sim.model.streams import SimStream, StreamKind
+
+
+class Hazard(StrEnum):
+    """The kinds of fault that the detector tells apart."""
+
+    READ_AFTER_WRITE = "read of what is still being written"
+    WRITE_AFTER_READ = "write of what is still being read"
+    WRITE_AFTER_WRITE = "two unordered writes"
+    HOST_READ = "host read before synchronisation"
+    HOST_WRITE = "host write while a device uses the memory"
+    USE_AFTER_FREE = "use after free"
+    MEMORY_REUSED = "memory used again while its former array is still in use"
+    SOURCE_CHANGED = "source changed while its copy was in flight"
+    TARGET_CHANGED = "target written while a copy into it was in flight"
+    UNINITIALISED = "read of what nothing has written"
+    WRONG_DEVICE = "stream used on the wrong device"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side of a hazard: what it was, and where it was asked for."""
+
+    what: str
+    by: str
+    site: Site
+
+    def __str__(self) -> str:
+        return f"{self.what} on {self.by}\n              {self.site}"
+
+    @classmethod
+    def of(cls, action: Action) -> Access:
+        return cls(action.name, action.participant.label, action.site)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """A missing synchronisation, found."""
+
+    hazard: Hazard
+    first: Access
+    second: Access
+    memory: str
+    """Which bytes of which allocation."""
+    missing: str
+    """The ordering that nothing in the program makes."""
+    remedy: str
+    """The call that makes it."""
+    hint: str = ""
+    """What in the program looks as if it had been meant to order the two."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.hazard.value}: {self.memory}",
+            f"  first:      {self.first}",
+            f"  second:     {self.second}",
+            f"  missing:    {self.missing}",
+            f"  add:        {self.remedy}",
+        ]
+        return "\n".join([*lines, f"  note:       {self.hint}"] if self.hint else lines)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for the same fault met again."""
+        return (self.hazard, self.first.site, self.first.what, self.second.site, self.second.what)
+
+
+class SimError(XferError, RuntimeError):
+    """The simulated accelerator found a fault in the program."""
+
+
+class RaceError(SimError):
+    """Two accesses to the same memory that nothing orders; ``race`` has the particulars."""
+
+    def __init__(self, race: Race) -> None:
+        super().__init__(str(race))
+        self.race = race
+
+
+class WrongDeviceError(SimError, DeviceError, ValueError):
+    """An operation was given memory of one device and a stream of another."""
+
+
+def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> Race:
+    """The report of two accesses that nothing orders."""
+    one, two = first.participant, second.participant
+    return Race(
+        hazard=hazard,
+        first=Access.of(first),
+        second=Access.of(second),
+        memory=memory,
+        missing=f"nothing makes {_short(two)} wait for {_short(one)}",
+        remedy=_remedy(hazard, first, second),
+        hint=_hint(first, two),
+    )
+
+
+def _short(participant: Participant) -> str:
+    """A stream by where it was made: its number means nothing to the program's author."""
+    if isinstance(participant, Copies):
+        return "the transfer"
+    if not isinstance(participant, SimStream):
+        return participant.label
+    if participant.is_own:
+        return f"a stream of xferlib's own on {participant.device}"
+    if participant.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD):
+        return f"the {participant.kind.value} stream of {participant.device}"
+    return f"stream {participant.key} (made at {Path(participant.site.file).name}:{participant.site.line})"
+
+
+def _line(site: Site) -> str:
+    return f"{site.file}:{site.line}"
+
+
+def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
+    """The call that orders the two, by names that the program has, and the line that it goes before."""
+    one, two = first.participant, second.participant
+    before = f"before {_line(second.site)}"
+    if isinstance(two, HostThread):
+        return waits_of_host(first, before)
+    if isinstance(one, HostThread) and not isinstance(one, Stager):
+        return f"let the thread of {_line(first.site)} finish {before}"
+    if hazard is Hazard.USE_AFTER_FREE:
+        return (
+            f"b.wait(a) before the array dies, where a is {_short(one)} and b is {_short(two)}; or keep the array "
+            "until a is synchronised"
+        )
+    stream = two.stream if isinstance(two, Copies) else two
+    assert isinstance(stream, SimStream)
+    waiter = f"the current stream of {stream.device} there" if stream.is_own else _short(stream)
+    if _is_transfer(first):
+        return f"b.wait(t) {before}, where b is {waiter} and t is the transfer of {_line(first.site)}"
+    if _is_own(one):
+        return f"xferlib.synchronize() {before}"
+    return f"b.wait(a) {before}, where b is {waiter} and a is {_short(one)}"
+
+
+def waits_of_host(first: Action, where: str) -> str:
+    """The call by which the host waits for an access, at a place."""
+    one = first.participant
+    if _is_transfer(first):
+        # The result of an upload is a device array: the host has it while the copy still reads the source.
+        call = "t.result()" if first.call == TO_HOST else "while not t.source_released: pass"
+        return f"{call} {where}, where t is the transfer of {_line(first.site)}"
+    if first.call.startswith(_READ_AHEAD) or isinstance(one, Stager):
+        return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
+    if isinstance(one, SimStream) and not one.is_own:
+        return f"a.synchronize() {where}, where a is {_short(one)}"
+    if isinstance(one, HostThread):
+        return f"let the thread of {_line(first.site)} finish {where}"
+    return f"xferlib.synchronize() {where}"
+
+
+def uninitialised(reader: Action, span: Span) -> Race:
+    """The report of a read of bytes without a value."""
+    made = site_of(span.block.place)
+    return Race(
+        hazard=Hazard.UNINITIALISED,
+        first=Access("allocation", str(span.block.device), made),
+        second=Access.of(reader),
+        memory=str(span),
+        missing="nothing has written these bytes since they were allocated",
+        remedy=f"a write of them before {_line(reader.site)}, or zeros() instead of empty() at {_line(made)}",
+    )
+
+
+def change_between(hazard: Hazard, first: Action, memory: str) -> Race:
+    """The report of host memory that the program has changed between a call and the copy that uses it."""
+    now = user_site()
+    return Race(
+        hazard=hazard,
+        first=Access.of(first),
+        second=Access("a write by the host", "the host", Site(now.file, now.line, f"{now.function}, or before it")),
+        memory=memory,
+        missing=f"the host did not wait for the copy of {first.site} before it wrote",
+        remedy=waits_of_host(first, f"after {_line(first.site)} and before the write"),
+    )
+
+
+def _is_transfer(action: Action) -> bool:
+    """Whether the program has a `Transfer` for it."""
+    return action.call in TRANSFERS
+
+
+def _is_own(participant: Participant) -> bool:
+    return isinstance(participant, SimStream) and participant.is_own
+
+
+def _hint(first: Action, waiter: Participant) -> str:
+    if not isinstance(waiter, SimStream):
+        return ""
+    waited = waiter.waited.get(first.participant.key)
+    if waited is not None and waited.event is not None:
+        return (
+            f"{_short(waiter)} did wait at {_line(waited.site)}, but for an event recorded at "
+            f"{_line(waited.event.site)}, before the first access was enqueued: that wait does not cover it"
+        )
+    empty = waiter.waited.get(UNRECORDED)
+    if empty is not None:
+        return f"{_short(waiter)} waited at {_line(empty.site)} for an event that had not been recorded: no wait at all"
+    return ""
+
+
+TO_HOST = "to_host_async"
+TRANSFERS = (TO_HOST, "to_device_async")
+"""Functions that return a `Transfer`."""
+_READ_AHEAD = ("Prefetcher.", "prefetch")
+OWN_STREAMS = (*_READ_AHEAD, "stream_map")
+"""Names of functions that make streams of which the program does not know begin so."""
+
+UNRECORDED = -1
+"""The key in `SimStream.waited` of waits for events that were never recorded."""

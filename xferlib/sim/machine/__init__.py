@@ -1,0 +1,1 @@
+"""The simulated machine at work: operations, schedules, waits, lifetimes, faults."""

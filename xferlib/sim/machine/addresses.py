@@ -1,0 +1,51 @@
+"""Which memory an operation means, and whether its stream may use it: a GPU would fail, or corrupt other data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from xferlib._runtime.callsite import user_site
+from xferlib.sim.detect.reports import Access, Hazard, Race, SimError, WrongDeviceError
+from xferlib.sim.model.blocks import Span
+
+if TYPE_CHECKING:
+    from xferlib.sim.detect.detector import Detector
+    from xferlib.sim.model.blocks import Block
+    from xferlib.sim.model.memory import Memory
+    from xferlib.sim.model.streams import SimStream
+
+
+def span(memory: Memory, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
+    """The bytes at an address, for an operation about to be enqueued.
+
+    Raises:
+        SimError: They are in no memory that devices reach, or not wholly.
+        RaceError: Their memory has been freed.
+    """
+    block = memory.find(pointer)
+    if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
+        return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
+    freed = memory.freed(pointer)
+    if block is None and freed is not None:
+        race = Race(
+            hazard=Hazard.USE_AFTER_FREE,
+            first=Access.of(freed.action),
+            second=Access(name, stream.label, user_site()),
+            memory=freed.where,
+            missing="the memory was freed before this operation was even enqueued",
+            remedy=f"keep the array alive until after {user_site()}",
+        )
+        detector.report(race)
+    raise SimError(
+        f"{name}: {nbytes} bytes at address {pointer:#x} are "
+        + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
+        + f" ({user_site()}); a GPU would fail or corrupt other data"
+    )
+
+
+def refuse_foreign(block: Block, name: str, stream: SimStream) -> NoReturn:
+    """The error for a kernel on a stream of another device than its memory."""
+    raise WrongDeviceError(
+        f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on {stream.label}; use "
+        f"a stream of {block.device}, or move the array with to_device(x, device={str(stream.device)!r})"
+    )

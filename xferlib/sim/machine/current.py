@@ -1,0 +1,54 @@
+"""The simulated machine that is in use: made when backend ``sim`` is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib.sim.machine.machine import Machine
+    from xferlib.sim.model.streams import SimStream
+
+
+class Simulator(Protocol):
+    """What drives the machine, and knows what is current for the calling thread: the backend."""
+
+    machine: Machine
+
+    def devices(self) -> tuple[Device, ...]: ...
+
+    def device_current(self) -> Device: ...
+
+    def current(self, device: Device, /) -> SimStream: ...
+
+
+_instance: Simulator | None = None
+
+
+def install(simulator: Simulator) -> None:
+    """The registry has made the backend."""
+    global _instance
+    _instance = simulator
+
+
+def simulator() -> Simulator:
+    """The backend, loaded."""
+    return _instance if _instance is not None else _load()
+
+
+def _load() -> Simulator:
+    from xferlib._core import registry
+
+    registry.get("sim")
+    assert _instance is not None
+    return _instance
+
+
+def machine() -> Machine:
+    """The machine that the backend drives."""
+    return simulator().machine
+
+
+def stream(device: Device) -> SimStream:
+    """The calling thread's current stream on a device."""
+    return simulator().current(device)

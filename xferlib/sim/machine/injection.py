@@ -1,0 +1,131 @@
+"""Faults on purpose: what a full, lost, slow or interrupted machine does, at a place that the seed picks.
+
+Every call into the simulated machine passes a point. A plan strikes at points: at one chosen by its
+number, so that a test can try them all in turn, or at random with a rate.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from xferlib._core.device import Device
+
+
+class Point(StrEnum):
+    """Where a fault can strike."""
+
+    ALLOCATE = "allocate"
+    PINNED = "pinned"
+    COPY = "copy"
+    LAUNCH = "launch"
+    RECORD = "record"
+    WAIT = "wait"
+    SYNCHRONIZE = "synchronize"
+
+
+class Fault(StrEnum):
+    """What strikes."""
+
+    OUT_OF_MEMORY = "out of memory"
+    OUT_OF_PINNED_MEMORY = "out of pinned memory"
+    LOST_DEVICE = "lost device"
+    INTERRUPT = "interrupt"
+    SLOW_STREAM = "slow stream"
+
+
+_WHERE: dict[Fault, frozenset[Point]] = {
+    Fault.OUT_OF_MEMORY: frozenset({Point.ALLOCATE}),
+    Fault.OUT_OF_PINNED_MEMORY: frozenset({Point.PINNED}),
+    Fault.LOST_DEVICE: frozenset(Point) - {Point.PINNED},
+    Fault.INTERRUPT: frozenset(Point),
+    Fault.SLOW_STREAM: frozenset({Point.COPY, Point.LAUNCH}),
+}
+
+
+@dataclass(slots=True)
+class Plan:
+    """Which faults strike where.
+
+    Attributes:
+        kinds: The faults to inject.
+        at: Strike at the point of this number, counted from 0 over the points that ``kinds`` can
+            strike at, once; None: at random.
+        rate: At random: the chance that a point is struck.
+        seed: Of the random choice.
+        slowness: By what a slow stream's durations grow.
+        passed: Points passed so far.
+        struck: The faults injected, as (number of the point, point, fault).
+    """
+
+    kinds: tuple[Fault, ...]
+    at: int | None = None
+    rate: float = 0.01
+    seed: int = 0
+    slowness: float = 10.0
+    passed: int = 0
+    struck: list[tuple[int, Point, Fault]] = field(default_factory=list)
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 - replay wants a seed, not a secret
+
+    def choose(self, point: Point) -> Fault | None:
+        """The fault that strikes here, if one does."""
+        candidates = [kind for kind in self.kinds if point in _WHERE[kind]]
+        if not candidates:
+            return None
+        number = self.passed
+        self.passed += 1
+        if self.at is not None:
+            if number != self.at:
+                return None
+            fault = candidates[0]
+        elif self._random.random() >= self.rate:
+            return None
+        else:
+            fault = self._random.choice(candidates)
+        self.struck.append((number, point, fault))
+        return fault
+
+
+class Faults:
+    """The plan in force, and the devices that are lost."""
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+        self.lost: set[Device] = set()
+
+    def refuse_lost(self, devices: Collection[Device]) -> None:
+        """A lost device stays lost: every later call on it fails as well."""
+        for device in devices:
+            if device in self.lost:
+                raise DeviceLostError(
+                    f"{device} was lost by an injected fault, and nothing more can run on it in this process; "
+                    "leave the faults() block to get it back"
+                )
+
+    def strike(self, point: Point, device: Device | None) -> Fault | None:
+        """Pass a point: raises what strikes there; a slow stream is the caller's to slow down."""
+        if self.lost and device is not None:
+            self.refuse_lost((device,))
+        fault = self.plan.choose(point) if self.plan is not None else None
+        if fault is None or fault is Fault.SLOW_STREAM:
+            return fault
+        if fault is Fault.INTERRUPT:
+            raise KeyboardInterrupt
+        if fault is Fault.OUT_OF_MEMORY:
+            raise DeviceMemoryError(f"injected: {device} has no memory left; free arrays, or move the data in parts")
+        if fault is Fault.OUT_OF_PINNED_MEMORY:
+            raise PinnedMemoryError("injected: no memory can be page-locked; release pinned arrays")
+        if device is not None:
+            self.lost.add(device)
+            self.refuse_lost((device,))
+        return None

@@ -1,0 +1,304 @@
+"""The simulated machine: devices, streams, events, memory, and every operation's way through them.
+
+One call does one thing under one lock: order it by CUDA's rules, let the detector look, give it to the
+engine. The layers below know nothing of each other; this file is where they meet.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xferlib._runtime.callsite import place as here
+from xferlib._runtime.callsite import site_of, user_call
+from xferlib._runtime.fork import reset_in_child
+from xferlib.errors import DeviceMemoryError, ForkError
+from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
+from xferlib.sim.machine import addresses, hostdata, schedules
+from xferlib.sim.machine.injection import Fault, Point
+from xferlib.sim.machine.lifetimes import Allocation, Lifetimes
+from xferlib.sim.machine.parts import Parts
+from xferlib.sim.machine.settings import Settings
+from xferlib.sim.machine.staging import Staging, SummedBatch
+from xferlib.sim.machine.waits import Waits
+from xferlib.sim.model.blocks import Block, Spans, on_host
+from xferlib.sim.model.hosts import HostThread, Stager
+from xferlib.sim.model.operations import Action, Operation
+from xferlib.sim.model.streams import SimEvent, SimStream, StreamKind, Waited, later
+from xferlib.sim.timing.profile import HOST, Lane
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+    from xferlib._core.raw import OperationListener
+
+KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # an enumeration's member costs a call to look up
+
+
+class Machine(Parts):
+    """Devices, and a host that drives them.
+
+    Args:
+        settings: What it is made of.
+        schedule: Overrides the schedule that ``settings`` names.
+    """
+
+    def __init__(self, settings: Settings | None = None, schedule: schedules.Schedule | None = None) -> None:
+        super().__init__(settings if settings is not None else Settings(), schedule)
+        self.staging = Staging(self, self.enter)
+        self.lifetimes = Lifetimes(self, self.staging.postponed)
+        self.waits = Waits(self, self.lifetimes, self.enter)
+        self.hosts.stage = self._stage
+        self.hosts.put_off = self.staging.postpone
+        self.hosts.ahead = functools.partial(SummedBatch, self)
+        self.hosts.touch = self.host_access
+        self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.forked_from = 0
+        existing.add(self)
+
+    # --- entering
+
+    def enter(
+        self, point: Point | None = None, device: Device | None = None, stream: SimStream | None = None
+    ) -> HostThread:
+        """Every call begins here: raise what is to be raised, bury what has died; returns who calls."""
+        if self.forked_from:
+            raise ForkError(
+                f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
+                "was initialised there; start workers with multiprocessing.get_context('spawn'), or fork first"
+            )
+        if self.lifetimes.deaths or self.lifetimes.released:
+            self.lifetimes.bury()
+        if self.detector.postponed:
+            self.detector.raise_postponed()
+        if self.guard is not None and self.guard.touches:
+            hostdata.report_touches(self.detector, self.guard)
+        host = self.hosts.current()
+        host.time_s += self.timeline.enqueue_s
+        if point is not None and (self.faults.plan is not None or self.faults.lost):
+            self._strike(point, device, stream)
+        return host
+
+    def _strike(self, point: Point, device: Device | None, stream: SimStream | None) -> None:
+        lost = len(self.faults.lost)
+        try:
+            if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
+                self.slow(stream)
+        finally:
+            if len(self.faults.lost) > lost:
+                self.waits.abandon()  # a lost device carries nothing out any more: nothing of it may come later
+
+    def settle(self) -> None:
+        """Bury what has died, and raise what was found where nothing could be raised."""
+        with self.lock:
+            self.lifetimes.bury()
+            self.detector.raise_postponed()
+            if self.guard is not None:
+                hostdata.report_touches(self.detector, self.guard)
+
+    # --- streams
+
+    def stream(self, device: Device, kind: StreamKind = StreamKind.NON_BLOCKING, priority: int = 0) -> SimStream:
+        """A new stream."""
+        with self.lock:
+            self.enter()
+            place, call = user_call()
+            is_own = call in TRANSFERS or call.startswith(OWN_STREAMS)
+            stream = SimStream(self.roll.enter(), device, kind, site_of(place), priority, is_own=is_own)
+            self.streams[device].add(stream)
+            return stream
+
+    def per_thread(self, device: Device) -> SimStream:
+        """The calling thread's own default stream."""
+        with self.lock:
+            streams = self._per_thread.setdefault(threading.current_thread(), {})
+            if device not in streams:
+                streams[device] = self.stream(device, StreamKind.PER_THREAD)
+            return streams[device]
+
+    # --- operations
+
+    def enqueue(
+        self,
+        stream: SimStream,
+        name: str,
+        run: Callable[[], object],
+        *,
+        reads: Spans = (),
+        writes: Spans = (),
+        lane: Lane = KERNELS,
+        nbytes: int = 0,
+        uses_values: bool = True,
+    ) -> Operation:
+        """Enqueue an operation that reads and writes those bytes; ``run`` does it when its turn comes.
+
+        Args:
+            stream, name, run, reads, writes, lane, nbytes: What it is.
+            uses_values: Memory that nothing has written must not be among what it reads.
+        """
+        with self.lock:
+            is_kernel = lane is KERNELS
+            host = self.enter(_LAUNCH if is_kernel else _COPY, stream.device, stream)
+            detector, spans = self.detector, reads + writes
+            if is_kernel:
+                device = stream.device
+                for block, _, _, _ in spans:
+                    if block.device is not device and block.device is not None:
+                        addresses.refuse_foreign(block, name, stream)
+            after = self.order(stream, host)
+            stager = host if type(host) is Stager else None
+            place, call = user_call() if stager is None else (stager.place, stager.call)
+            operation = Operation(name, stream, place, run, call)
+            if detector.is_on:
+                try:
+                    if stager is None:
+                        detector.check(operation, stream.clock, reads, writes, uses_values=uses_values)
+                    else:  # what the copies do on the device was checked when they were asked for
+                        detector.check(operation, stream.clock, on_host(reads), on_host(writes))
+                except RaceError:
+                    operation.tick = 0  # it will not be carried out: nothing later can collide with it
+                    raise
+                for block, _, _, _ in spans:
+                    if block.shadow.is_cut and block.is_long:
+                        self._prune(block)
+            if not is_kernel:
+                hostdata.watch(self, operation, reads, writes)
+            stream.tail = operation
+            if lane is not Lane.NONE:
+                timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)
+                stream.time_s = timing[1]
+                if self.listener is not None:
+                    self._tell(self.listener, operation, lane, nbytes, timing)
+            self.engine.add(operation, after)
+            return operation
+
+    def _tell(
+        self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
+    ) -> None:
+        stream = operation.participant
+        assert isinstance(stream, SimStream)
+        kind = "kernel" if lane is KERNELS else lane.value
+        listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.place)
+
+    def _prune(self, block: Block) -> None:
+        main = self.hosts.main.clock
+
+        def known(action: Action) -> bool:
+            return action.participant.is_retired or main.get(action.participant.key, 0) >= action.tick
+
+        self.detector.prune(block, known)
+        block.prune_at = max(block.prune_at, 2 * len(block.shadow))
+
+    # --- events
+
+    def record(self, stream: SimStream, *, timing: bool = False) -> SimEvent:
+        """An event after the work on ``stream`` so far."""
+        with self.lock:
+            host = self.enter(Point.RECORD, stream.device)
+            after = self.order(stream, host)
+            operation = Operation("record", stream, here(), None)
+            stream.tail = operation
+            self.engine.add(operation, after)
+            return SimEvent(stream, operation, self.roll, timing=timing)
+
+    def wait(self, stream: SimStream, event: SimEvent) -> None:
+        """Let what follows on ``stream`` wait for an event, as it was last recorded."""
+        with self.lock:
+            host = self.enter(Point.WAIT, stream.device)
+            if stream.kind is StreamKind.LEGACY:
+                after = [stream.last_wait]
+                stream.awaited[event.stream.key] = later(event, stream.awaited.get(event.stream.key))
+            else:
+                after = self.order(stream, host)
+                stream.learn(event.clock)
+            stream.time_s = max(stream.time_s, event.time_s)
+            operation = Operation("wait", stream, here(), None)
+            stream.waited[event.stream.key] = Waited(event, operation.place)
+            if stream.kind is StreamKind.LEGACY:
+                stream.last_wait = operation
+            else:
+                stream.tail = operation
+            self.engine.add(operation, [*after, event.operation])
+
+    def wait_unrecorded(self, stream: SimStream) -> None:
+        """A wait for an event that was never recorded: does nothing, and is remembered for a report."""
+        with self.lock:
+            stream.waited[UNRECORDED] = Waited(None, here())
+
+    # --- memory
+
+    def allocate(self, nbytes: int, stream: SimStream) -> Allocation:
+        """Device memory, in the order of a stream, freed when the result dies."""
+        with self.lock:
+            self.enter(Point.ALLOCATE, stream.device)
+            used, limit = self.memory.used.get(stream.device.index, 0), self.settings.memory_nbytes
+            if used + nbytes > limit:
+                raise DeviceMemoryError(
+                    f"{nbytes} bytes do not fit on {stream.device}: {used} of {limit} bytes are in use; free arrays, "
+                    "move the data in parts, or raise XFERLIB_SIM_MEMORY"
+                )
+            block = self.memory.allocate(nbytes, stream.device, stream, here())
+            former = stream.pool.take(nbytes, self.hosts.main.clock)
+            if former is not None:
+                block.hand_over(former)
+            return Allocation(block, self.lifetimes.deaths)
+
+    def track_host(self, data: HostArray) -> Block:
+        """Let devices reach host memory, and follow who touches it."""
+        with self.lock:
+            self.enter()
+            return self.memory.track(data, here())
+
+    def pass_point(self, point: Point) -> None:
+        """Pass a point at which a fault can strike, outside any operation."""
+        with self.lock:
+            self.enter(point)
+
+    def host_access(self, data: HostArray, *, is_write: bool, is_declared: bool = True) -> None:
+        """The host reads or writes an array: checked if a device can reach its memory, or a transfer uses it.
+
+        Args:
+            data, is_write: What it does.
+            is_declared: The program says so; else a blocking transfer does it.
+        """
+        with self.lock:
+            if is_declared:
+                self.settle()
+                self.engine.linger()
+            elif self.staging.is_clear(data):
+                return
+            if self.detector.is_on:
+                host = self.hosts.current()
+                action = Action("a write" if is_write else "a read", host, *user_call())
+                self.staging.check(action, host.clock, data, is_write=is_write)
+
+    def _stage(self, host: HostThread, nbytes: int) -> None:
+        with self.lock:
+            timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)
+            host.time_s = timing[1]
+            if self.listener is not None:
+                self.listener("staging", "stage", nbytes, "host", host.label, *timing, here())
+
+    def slow(self, stream: SimStream) -> None:
+        """Let operations on a stream take longer on the virtual clock."""
+        assert self.faults.plan is not None
+        self.timeline.slowed[stream.key] = self.faults.plan.slowness
+
+
+existing: weakref.WeakSet[Machine] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """As with CUDA, a device does not survive a fork; another thread may have held the lock."""
+    for machine in existing:
+        machine.lock = threading.RLock()
+        machine.forked_from = os.getppid()
+
+
+reset_in_child(_after_fork_in_child)

@@ -1,0 +1,75 @@
+"""What a simulated machine is made of, for those who each do a part of its work.
+
+They reach what they need here, and know nothing of the machine, which calls them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from xferlib._core import device as _device
+from xferlib._runtime.callsite import user_site
+from xferlib.sim.detect.detector import Detector
+from xferlib.sim.machine import schedules
+from xferlib.sim.machine.engine import Engine
+from xferlib.sim.machine.injection import Faults
+from xferlib.sim.machine.settings import Settings
+from xferlib.sim.model.clocks import Roll
+from xferlib.sim.model.hosts import Hosts, HostThread
+from xferlib.sim.model.memory import Memory
+from xferlib.sim.model.operations import Operation
+from xferlib.sim.model.streams import DeviceStreams, SimStream, StreamKind
+from xferlib.sim.timing.lanes import Timeline
+
+if TYPE_CHECKING:
+    from xferlib._core.raw import OperationListener
+    from xferlib.sim.machine.guard import PageGuard
+
+
+class Parts:
+    """The parts of one machine, and the order among its streams. Some are exchanged for the time of a block.
+
+    Attributes:
+        lock: Held by every call into the machine.
+        guard: The page guard of a block; None: there is none.
+        listener: Who is told of every operation and when it would run.
+    """
+
+    def __init__(self, settings: Settings, schedule: schedules.Schedule | None) -> None:
+        self.settings = settings
+        self.lock = threading.RLock()
+        self.roll = Roll(3)  # 0 to 2 are the handles of the default streams
+        self.hosts = Hosts(self.roll)
+        self.memory = Memory()
+        self.detector = Detector(settings.mode)
+        self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
+        self.guard: PageGuard | None = None
+        self.faults = Faults()
+        self.timeline = Timeline(settings.profile, keeps=False)
+        self.listener: OperationListener | None = None
+        self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
+        self.streams = {
+            device: DeviceStreams(SimStream(self.roll.enter(), device, StreamKind.LEGACY, user_site()))
+            for device in self.devices
+        }
+
+    def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
+        """Put what follows on ``stream`` behind what CUDA's rules put before it."""
+        stream.join(host)
+        if stream.time_s < host.time_s:
+            stream.time_s = host.time_s
+        if stream.kind is StreamKind.NON_BLOCKING:
+            return [stream.tail]
+        after = [stream.tail]
+        if stream.awaited:
+            for event in stream.awaited.values():
+                stream.learn(event.clock)
+            stream.awaited = {}
+        if stream.last_wait is not None:
+            after.append(stream.last_wait)
+        for other in self.streams[stream.device].before(stream):
+            stream.join(other)
+            after.append(other.tail)
+            stream.time_s = max(stream.time_s, other.time_s)
+        return after

@@ -1,0 +1,167 @@
+"""In which order the devices do what they were given: any order that the program allows.
+
+An order that a GPU rarely takes is as legal as the usual one. These schedules take the rare ones on
+purpose, and take the same ones again for the same seed.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from xferlib.sim.model.operations import Operation
+
+T = TypeVar("T")
+Ready = dict[Operation, None]
+
+
+class Schedule(ABC):
+    """Chooses the operation to carry out next.
+
+    Attributes:
+        is_eager: Every operation is carried out as soon as it is enqueued, which is legal too.
+        reuses_memory: Freed memory is overwritten as soon as that may be, as a pool does that hands
+            it out again.
+    """
+
+    is_eager = False
+    reuses_memory = False
+
+    @abstractmethod
+    def pick(self, ready: Ready, target: Operation) -> Operation:
+        """One of the operations that may run now, while the host waits for ``target``."""
+
+    def plan(self, target: Operation) -> list[Operation]:
+        """What to carry out until ``target`` is done, in order; empty: `pick` chooses step by step."""
+        return []
+
+    def linger(self, ready: Ready) -> Operation | None:
+        """An operation to carry out before the host goes on to look at memory; None: let it go on."""
+        return None
+
+
+class Eager(Schedule):
+    """At once, in program order: what a CPU fallback does, and why it finds nothing."""
+
+    is_eager = True
+
+    def pick(self, ready: Ready, target: Operation) -> Operation:
+        return next(iter(ready))
+
+
+class Lazy(Schedule):
+    """As late as possible: only what the host waits for, and what must come before that."""
+
+    def pick(self, ready: Ready, target: Operation) -> Operation:
+        return next(iter(self.plan(target)))
+
+    def plan(self, target: Operation) -> list[Operation]:
+        waiting, needed = [target], {target}
+        while waiting:
+            for before in waiting.pop().before:
+                if not before.is_done and before not in needed:
+                    needed.add(before)
+                    waiting.append(before)
+        return sorted((each for each in needed if each.run is not None), key=_serial)
+
+
+class LastInFirstOut(Schedule):
+    """The operation enqueued last among those that may run."""
+
+    reuses_memory = True
+
+    def pick(self, ready: Ready, target: Operation) -> Operation:
+        return max(ready, key=_serial)
+
+
+def _serial(operation: Operation) -> int:
+    return operation.serial
+
+
+class RandomPriorities(Schedule):
+    """Streams in a random order of preference, which changes now and then; seeded.
+
+    Preferences that last find orders that need one stream to be far ahead of another, which coin
+    flips at every step almost never give (Burckhardt and others, ASPLOS 2010).
+    """
+
+    reuses_memory = True
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._random = random.Random(seed)  # noqa: S311 - replay wants a seed, not a secret
+        self._preference: dict[int, float] = {}
+
+    def pick(self, ready: Ready, target: Operation) -> Operation:
+        if self._random.random() < 0.1:
+            self._preference.clear()
+        return min(ready, key=self._rank)
+
+    def _rank(self, operation: Operation) -> tuple[float, int]:
+        key = operation.participant.key
+        if key not in self._preference:
+            self._preference[key] = self._random.random()
+        return self._preference[key], operation.serial
+
+    def linger(self, ready: Ready) -> Operation | None:
+        return min(ready, key=self._rank) if ready and self._random.random() < 0.3 else None
+
+
+class Prescribed(Schedule):
+    """Follows a list of choices, then takes the first of what there is; notes how many there were."""
+
+    def __init__(self, choices: Sequence[int] = ()) -> None:
+        self._choices = tuple(choices)
+        self.widths: list[int] = []
+        self.taken: list[int] = []
+
+    def _choose(self, width: int) -> int:
+        if width == 1:
+            return 0
+        step = len(self.taken)
+        choice = self._choices[step] if step < len(self._choices) else 0
+        self.taken.append(choice)
+        self.widths.append(width)
+        return choice
+
+    def pick(self, ready: Ready, target: Operation) -> Operation:
+        return list(ready)[self._choose(len(ready))]
+
+    def linger(self, ready: Ready) -> Operation | None:
+        choice = self._choose(len(ready) + 1)
+        return list(ready)[choice - 1] if choice else None
+
+
+def explore(program: Callable[[Schedule], T], *, most: int | None = None) -> Iterator[T]:
+    """Run a program under every schedule that it allows, one run a schedule.
+
+    Args:
+        program: Makes a machine with the schedule given to it, and returns what it wants known.
+        most: Give up after so many runs; None: run them all.
+
+    Yields:
+        What ``program`` returned.
+    """
+    choices: list[int] = []
+    runs = 0
+    while most is None or runs < most:
+        schedule = Prescribed(choices)
+        yield program(schedule)
+        runs += 1
+        choices, widths = schedule.taken, schedule.widths
+        while choices and choices[-1] + 1 >= widths[len(choices) - 1]:
+            choices.pop()
+        if not choices:
+            return
+        choices[-1] += 1
+
+
+def named(name: str, seed: int) -> Schedule:
+    """A schedule from its name in the configuration."""
+    return RandomPriorities(seed) if name == "random" else _NAMED[name]()
+
+
+_NAMED: dict[str, type[Schedule]] = {"eager": Eager, "lazy": Lazy, "lifo": LastInFirstOut}
+SCHEDULES = (*_NAMED, "random")

@@ -1,0 +1,34 @@
+"""What a simulated machine is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xferlib._runtime import config as _config
+from xferlib.sim.detect.detector import Mode
+from xferlib.sim.timing.profile import H200, PROFILES, Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a machine is made with; the environment variables are in `xferlib._runtime.config`."""
+
+    devices: int = 2
+    memory_nbytes: int = 8 << 30
+    mode: Mode = Mode.RAISE
+    schedule: str = "lazy"
+    seed: int = 0
+    profile: Profile = H200
+
+    @classmethod
+    def configured(cls) -> Settings:
+        """What ``XFERLIB_SIM_*`` and `xferlib.configure` say."""
+        config = _config.get()
+        return cls(
+            devices=config.sim_devices,
+            memory_nbytes=config.sim_memory,
+            mode=Mode(config.sim),
+            schedule=config.sim_schedule,
+            seed=config.sim_seed,
+            profile=PROFILES[config.sim_profile],
+        )

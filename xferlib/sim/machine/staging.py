@@ -1,0 +1,279 @@
+"""Transfers that threads stage, begun as late as the contract allows: when the program waits for them.
+
+What such a transfer does to memory counts from the call that starts it, at every size. Its
+copies on the device are a participant of their own: ordered behind what its stream had then, and ahead of
+nothing until all of them are enqueued, which the program can only know by waiting for the transfer. Its
+staging is another one: it uses the host's memory from the call until the program has waited.
+
+A thread that is late reads a source that has been changed meanwhile, and fills a target that has been
+read before. So the source is summed when the transfer is called and again when its staging begins;
+the target holds the pattern of uninitialised memory until then.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xferlib._core.layout import address, share_memory
+from xferlib._runtime.callsite import user_call
+from xferlib.sim.detect.reports import Hazard, RaceError, change_between, race_between
+from xferlib.sim.model import blocks
+from xferlib.sim.model.blocks import Span, Spans
+from xferlib.sim.model.clocks import Clock, Participant, joined
+from xferlib.sim.model.hosts import Stager
+from xferlib.sim.model.memory import POISON
+from xferlib.sim.model.operations import Action
+from xferlib.sim.model.streams import StreamHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.layout import HostArray
+    from xferlib._core.staging_hooks import Ends
+    from xferlib._runtime.jobs import Job
+    from xferlib.sim.machine.parts import Parts
+    from xferlib.sim.model.blocks import Block
+    from xferlib.sim.model.hosts import HostThread
+
+_MOST_POSTPONED = 32
+_POLLS = 64
+_READER = Participant(-1, "the host, for xferlib.prefetch")
+_READER.is_retired = True
+
+
+class PostponedStaging:
+    """One transfer whose staging has not begun."""
+
+    def __init__(self, machine: Parts, staging: Staging, job: Job, ends: Ends) -> None:
+        assert isinstance(ends.stream, StreamHandle)
+        self._machine = machine
+        self._staging = staging
+        self._job: Job | None = job
+        self._ends: Ends | None = ends
+        place, call = user_call()
+        self.stager = Stager(machine.roll, ends.stream.stream, place, call)
+        name = "the staging of a source" if ends.is_upload else "the staging into a target"
+        self.action = Action(name, self.stager, place, call)
+        self._block: Block | None = None
+        self._polls = 0
+        self._sum = 0
+
+    def ask(self) -> None:
+        """Check what the transfer will do to memory, as from now."""
+        ends, stager, machine = self._ends, self.stager, self._machine
+        assert ends is not None
+        host = machine.hosts.current()
+        stager.learn(host.clock)
+        stager.time_s = host.time_s
+        machine.order(stager.stream, host)
+        stager.copies.learn(stager.stream.clock)
+        block = machine.memory.find(ends.device.pointer)
+        assert block is not None
+        spans = blocks.spans(ends.device, block)
+        self._block = block
+        name = "copy host to device" if ends.is_upload else "copy device to host"
+        copies = Action(name, stager.copies, stager.place, stager.call)
+        clock = stager.clock if ends.is_upload else joined(stager.clock, stager.copies.clock)
+        try:
+            if machine.detector.is_on:
+                machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
+            self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
+        except RaceError:
+            self.drop()
+            raise
+
+    def watch(self, *, poisons: bool) -> None:
+        """Remember what the host's memory holds, and make a target look uninitialised."""
+        assert self._ends is not None
+        if poisons:
+            _fill(self._ends.host)
+        self._sum = _sum(self._ends.host)
+
+    def begin(self, *, is_watched: bool = True) -> None:
+        """Stage, in the calling thread, and report what has happened to the host's memory before that."""
+        job, ends = self._job, self._ends
+        if job is None or ends is None:
+            return
+        self._job = self._ends = None  # the queue of what is put off must not keep the array alive
+        machine, stager = self._machine, self.stager
+        try:
+            is_changed = is_watched and _sum(ends.host) != self._sum
+            stager.finishing = job, functools.partial(self._complete, is_upload=ends.is_upload)
+            with machine.hosts.acting(stager):
+                job.help()
+            stager.finishing = None
+            if job.error is None:
+                with machine.lock:
+                    machine.hosts.over += [stager, stager.copies]
+            else:
+                self._retire()
+        except BaseException:  # Ctrl-C: nothing goes on with the transfer
+            self._retire()
+            raise
+        if is_changed and machine.detector.is_on:
+            machine.detector.report(
+                change_between(
+                    Hazard.SOURCE_CHANGED if ends.is_upload else Hazard.TARGET_CHANGED,
+                    self.action,
+                    f"{ends.host.nbytes} bytes of host memory",
+                )
+            )
+
+    def _complete(self, *, is_upload: bool) -> None:
+        """All copies are enqueued: what comes after them on the stream comes after the transfer.
+
+        Before the transfer's event is recorded, and before the end of its job is known: another thread may act on
+        either at once.
+        """
+        machine, stager = self._machine, self.stager
+        with machine.lock:
+            copies = stager.copies
+            stager.stream.learn(copies.clock)
+            if not is_upload:  # its chunks have arrived
+                stager.learn(copies.clock)
+                assert self._block is not None
+                self._block.left = [each for each in self._block.left if not each.is_retired]
+                self._block.left.append(copies)
+            self._block = None
+
+    def drop(self) -> None:
+        """The program does not want the transfer any more: what happens to its memory is no fault."""
+        self._job = self._ends = None
+        self._retire()
+
+    def _retire(self) -> None:
+        self.stager.is_retired = self.stager.copies.is_retired = True
+
+    def is_due(self) -> bool:
+        """A program that polls gets its transfer in the end."""
+        self._polls += 1
+        return self._polls > _POLLS
+
+    def participants(self) -> tuple[Participant, Participant]:
+        return self.stager, self.stager.copies
+
+
+class _Side:
+    """Ordinary memory of the host that a transfer in flight uses."""
+
+    __slots__ = ("action", "host", "is_target")
+
+    def __init__(self, action: Action, host: HostArray, *, is_target: bool) -> None:
+        self.action = action
+        self.host = host
+        self.is_target = is_target
+
+    def meets(self, array: HostArray) -> bool:
+        """Whether some element is in both."""
+        return share_memory(self.host, array)
+
+
+class Staging:
+    """The transfers that are put off, and the ordinary memory that transfers use."""
+
+    def __init__(self, machine: Parts, enter: Callable[[], HostThread]) -> None:
+        self._machine = machine
+        self._enter = enter
+        self.postponed: deque[PostponedStaging] = deque()
+        self._sides: list[_Side] = []
+
+    def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
+        """Put a transfer off, unless everything is done at once."""
+        machine = self._machine
+        with machine.lock:
+            self._enter()
+            asked = PostponedStaging(machine, self, job, ends)
+            is_alone = not any(side.meets(ends.host) for side in self._present())
+            asked.ask()
+        if machine.engine.schedule.is_eager:
+            asked.begin(is_watched=False)
+            return asked
+        asked.watch(poisons=not ends.is_upload and is_alone)
+        self.postponed.append(asked)
+        if len(self.postponed) > _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
+            self.postponed.popleft().begin()
+        return asked
+
+    def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
+        """An access to host memory, by a thread of the program's or by a transfer."""
+        machine = self._machine
+        low, high = np.lib.array_utils.byte_bounds(host)
+        block = machine.memory.find(low) if high > low else None
+        if block is not None:
+            if machine.detector.is_on:
+                machine.detector.check(action, clock, *_either(_bytes(block, low, high, host), is_write=is_write))
+            return
+        for side in self._present():
+            first = side.action
+            is_ordered = clock.get(first.participant.key, 0) >= first.tick or first.participant.is_retired
+            if (is_write or side.is_target) and not is_ordered and side.meets(host):
+                hazard = Hazard.HOST_WRITE if is_write else Hazard.HOST_READ
+                memory = f"{host.nbytes} bytes of ordinary host memory"
+                machine.detector.report(race_between(hazard, first, action, memory))
+                break
+        if isinstance(action.participant, Stager):
+            self._sides.append(_Side(action, host, is_target=is_write))
+
+    def is_clear(self, host: HostArray) -> bool:
+        """Whether nothing follows what happens to an array: most blocking transfers need to know no more."""
+        return not self._present() and self._machine.memory.find(address(host)) is None
+
+    def _present(self) -> list[_Side]:
+        """The memory of transfers that the program has not waited for."""
+        if not self._sides:
+            return self._sides
+        known = self._machine.hosts.main.clock
+        self._sides = [
+            side
+            for side in self._sides
+            if known.get(side.action.participant.key, 0) < side.action.tick and not side.action.participant.is_retired
+        ]
+        return self._sides
+
+
+class SummedBatch:
+    """A batch that `prefetch` may read before it hands it out, and so may not be changed meanwhile."""
+
+    def __init__(self, machine: Parts, hosts: list[HostArray]) -> None:
+        self._machine = machine
+        self._hosts = [(each, _sum(each)) for each in hosts if isinstance(each, np.ndarray)]
+        place, call = user_call()
+        self._action = Action("the read of a batch ahead", _READER, place, call)
+
+    def handed_out(self) -> None:
+        """The program has it: report what it has changed before."""
+        hosts, self._hosts = self._hosts, []
+        detector = self._machine.detector
+        site = self._action.site
+        if any(race.hazard is Hazard.SOURCE_CHANGED and race.first.site == site for race in detector.races):
+            return  # by the copy itself
+        for host, before in hosts:
+            if detector.is_on and _sum(host) != before:
+                detector.report(change_between(Hazard.SOURCE_CHANGED, self._action, f"{host.nbytes} bytes of a batch"))
+
+
+def _either(spans: Spans, *, is_write: bool) -> tuple[Spans, Spans]:
+    return ((), spans) if is_write else (spans, ())
+
+
+def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
+    """The bytes of an array in page-locked memory."""
+    start = host.__array_interface__["data"][0] - block.pointer
+    if high <= block.pointer + block.nbytes:
+        return blocks.strided_spans(block, start, host.shape, host.strides, host.itemsize)
+    return (Span(block, low - block.pointer, block.nbytes),)
+
+
+def _sum(host: HostArray) -> int:
+    return zlib.crc32(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data)
+
+
+def _fill(host: HostArray) -> None:
+    """The pattern of uninitialised memory, element by element, in any layout."""
+    words = np.full(max(host.itemsize // 2, 1), POISON, np.uint16)
+    host[...] = words.view(np.uint8)[: host.itemsize].view(host.dtype)[0]

@@ -1,0 +1,241 @@
+"""A block of memory and its parts: which bytes an operation touches, who has touched them, which hold a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib._runtime.callsite import NOWHERE, Place, site_of
+from xferlib.sim.model import ranges
+from xferlib.sim.model.clocks import RETIRED, Joined, Participant
+from xferlib.sim.model.history import History
+from xferlib.sim.model.intervals import IntervalMap
+from xferlib.sim.model.operations import Action, Operation, void
+from xferlib.sim.model.pool import Former
+from xferlib.sim.model.ranges import Region, Strided
+
+if TYPE_CHECKING:
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.device import Device
+    from xferlib.sim.model.streams import SimStream
+
+_PRUNE_FROM = 128
+
+
+class Span(Region["Block"]):
+    """Bytes of one block of the simulated machine's memory."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        of = "bytes" if self.form is None else "some of bytes"
+        return f"{of} {self.start} to {self.stop} of {self.block.where}"
+
+
+Spans = tuple[Span, ...]
+
+
+def on_host(spans: Spans) -> Spans:
+    """Those in host memory."""
+    return tuple([span for span in spans if span.block.device is None])
+
+
+class Watcher(Protocol):
+    """Looks whether the program changes host memory that an operation in flight uses."""
+
+    @property
+    def span(self) -> Span: ...
+
+    def look(self) -> None:
+        """Note whether the program has changed it since it was looked at."""
+
+    def accept(self) -> None:
+        """An operation has written into it."""
+
+
+Shadow = tuple[Action | None, tuple[Action, ...]]
+"""Who last wrote some bytes, and who has read them since without being ordered among themselves."""
+UNTOUCHED: Shadow = (None, ())
+FRESH: Shadow = (Action("allocation", RETIRED, NOWHERE), ())
+"""Of device memory that nothing has written yet."""
+assert FRESH[0] is not None
+FRESH[0].is_void = True
+
+
+class Block:
+    """One allocation: its bytes, who touched which of them, and where it was made."""
+
+    __slots__ = (
+        "data", "device", "former", "has_void", "history", "left", "nbytes", "pending_reads", "pending_writes", "place",
+        "pointer", "prune_at", "shadow", "stream", "watches", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, place: Place
+    ) -> None:
+        self.data = data
+        self.nbytes = data.nbytes
+        self.pointer = pointer
+        self.device = device
+        """None: host memory."""
+        self.stream = stream
+        """The stream in whose order it was allocated, and is freed."""
+        self.place = place
+        self.prune_at = _PRUNE_FROM
+        """Segments of the shadow at which it is pruned next."""
+        self.pending_reads: dict[Operation, tuple[int, int]] = {}
+        """Of host memory: operations in flight that read it, and where."""
+        self.pending_writes: dict[Operation, tuple[int, int]] = {}
+        self.watches: list[Watcher] = []
+        """What those operations use of it."""
+        self.left: list[Participant] = []
+        """Transfers to the host that have ended: each has kept the block until then."""
+        self.has_void = device is not None
+        """Whether some of it may have no value yet."""
+        self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED if device is None else FRESH)
+        """Who touched which bytes, of accesses to all bytes of a range."""
+        self.written: ranges.Flags | None = None
+        """Bytes written since as a part of separate runs: such writes are not in the shadow; None: there were none."""
+        self.history: History | None = None
+        """Of the other accesses, if there were any."""
+        self.former: Former | None = None
+        """The array that had the memory before, if something may still have been at work on it."""
+
+    def hand_over(self, former: Former) -> None:
+        """The memory is another array's no more; what may still use it comes before the next write."""
+        self.former = former
+        self.shadow.restart((self.shadow.at(0)[0], former.users))
+
+    @property
+    def where(self) -> str:
+        return where(self.nbytes, self.device, self.place)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether what is known of accesses is to be pruned."""
+        return len(self.shadow) >= self.prune_at or (self.history is not None and self.history.is_long)
+
+    def void(self, span: Span) -> ranges.Flags | None:
+        """Of each byte of a span, whether it holds no value; None: each holds one."""
+        start, stop, written = span.start, span.stop, self.written
+        segments = [
+            (max(begin, start) - start, min(end, stop) - start)
+            for begin, end, (write, _) in self.shadow.within(start, stop)
+            if write is not None and write.is_void
+        ]
+        if not segments or (written is not None and ranges.bytes_of(span, written).all()):
+            return None
+        found = np.zeros(stop - start, np.bool_)
+        for begin, end in segments:
+            found[begin:end] = True
+        if written is not None:
+            found &= ~written[start:stop]
+        found = ranges.bytes_of(span, found, start)
+        return found if found.any() else None
+
+    def note_initialised(self) -> None:
+        """Every byte has a value, and none is in use."""
+        self.shadow.rewrite(lambda _: UNTOUCHED)
+        self.has_void = False
+
+    def note_written(self, span: Span) -> None:
+        """Separate runs of bytes were given a value."""
+        if self.written is None:
+            self.written = np.zeros(self.nbytes, np.bool_)
+        ranges.mark(span, self.written, True)
+
+    def note_void(self, span: Span, write: Action, found: ranges.Flags | None = None) -> None:
+        """Bytes were written by a copy of bytes without a value: of all or, with ``found``, of those."""
+        self.has_void = True
+        if span.form is not None:
+            if self.written is not None:
+                ranges.mark(span, self.written, False)
+            return
+        copied = (void(write), ())
+        self.shadow.update(span.start, span.stop, lambda _: copied)
+        if self.written is not None or found is not None:
+            if self.written is None:
+                self.written = np.zeros(self.nbytes, np.bool_)
+            self.written[span.start : span.stop] = False if found is None else ~found
+
+    def whole(self) -> Span:
+        return Span(self, 0, max(self.nbytes, 1))
+
+
+def where(nbytes: int, device: Device | None, place: Place) -> str:
+    memory = "pinned host memory" if device is None else f"memory of {device}"
+    return f"{nbytes} bytes of {memory} allocated at {site_of(place)}"
+
+
+def spans(info: ArrayInfo, block: Block) -> Spans:
+    """The bytes of an array."""
+    start = info.pointer - block.pointer
+    if info.is_c_contiguous:
+        return (Span(block, start, start + info.nbytes),) if info.nbytes else ()
+    return strided_spans(block, start, info.shape, info.strides, info.dtype.itemsize)
+
+
+def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Spans:
+    """The bytes of elements ``start + sum(i * stride)`` of a block."""
+    if 0 in shape:
+        return ()
+    stop = start + itemsize
+    axes: list[tuple[int, int]] = []
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent > 1 and stride:
+            if stride < 0:
+                stride = -stride
+                start -= (extent - 1) * stride
+            else:
+                stop += (extent - 1) * stride
+            axes.append((stride, extent))
+    if len(axes) > 1:
+        axes.sort()
+    run = itemsize
+    kept: list[tuple[int, int]] = []
+    for stride, extent in axes:
+        if not kept and stride <= run:
+            run += (extent - 1) * stride
+        elif kept and kept[-1][0] * kept[-1][1] == stride:
+            kept[-1] = (kept[-1][0], kept[-1][1] * extent)
+        else:
+            kept.append((stride, extent))
+    return (Span(block, start, stop, Strided(run, tuple(kept)) if kept else None),)
+
+
+def last_users(block: Block, before: Sequence[Participant]) -> tuple[Action, ...]:
+    """The last access of each participant that the streams ``before`` the free are ordered behind.
+
+    Of others something else makes sure: what the owner has declared, or the host's waits.
+    """
+    states, own = block.shadow.states(), block.stream
+    if len(states) == 1 and block.history is None and not states[0][1]:  # written as a whole, by far the most common
+        write = states[0][0]
+        if write is None:
+            return ()
+        if write.participant is own:
+            return (write,)
+    clock = Joined(before)
+    latest: dict[int, Action] = {}
+    for action in _accesses(block):
+        key = action.participant.key
+        if key not in latest or latest[key].tick < action.tick:
+            latest[key] = action
+    return tuple(
+        [
+            each
+            for key, each in latest.items()
+            if each.participant is own or (each.tick <= clock.get(key, 0) and not each.participant.is_retired)
+        ]
+    )
+
+
+def _accesses(block: Block) -> Iterator[Action]:
+    for write, reads in block.shadow.states():
+        if write is not None:
+            yield write
+        yield from reads
+    if block.history is not None:
+        yield from block.history.latest()

@@ -1,0 +1,157 @@
+"""Streams and events of the simulated devices, with CUDA's rules of who waits for whom."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core.raw import RawStream
+from xferlib._runtime.callsite import Place, Site, site_of
+from xferlib.sim.model.clocks import KeptClock, Participant, Roll
+from xferlib.sim.model.operations import Operation
+from xferlib.sim.model.pool import Pool
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+
+LEGACY, LEGACY_ALIAS, PER_THREAD = 0, 1, 2
+"""The handles that CUDA gives the default streams."""
+
+
+class StreamKind(Enum):
+    """How a stream stands to the legacy default stream of its device."""
+
+    LEGACY = "legacy default"
+    PER_THREAD = "per-thread default"
+    BLOCKING = "blocking"
+    NON_BLOCKING = "non-blocking"
+
+
+class SimStream(Participant):
+    """A queue of operations on one device.
+
+    Attributes:
+        tail: The last operation enqueued.
+        time_s: When the virtual clock has it finish.
+        pool: Memory freed in its order.
+        awaited: Of the legacy stream, by stream: events that its next operation comes after. A wait is no operation
+            that blocking streams come before or after, as measured on an H200.
+        last_wait: Of the legacy stream: its last wait.
+        polled: What the host has last asked for, until it was done.
+        waited: By the key of another stream, this stream's last wait for it: what it says of an
+            access that came after the record is the hint of a wait placed too early.
+    """
+
+    __slots__ = (
+        "awaited", "device", "is_ended", "is_own", "kind", "last_wait", "polled", "pool", "priority", "site", "tail",
+        "time_s", "waited",
+    )  # fmt: skip
+
+    def __init__(
+        self, key: int, device: Device, kind: StreamKind, site: Site, priority: int = 0, *, is_own: bool = False
+    ) -> None:
+        made = f", made {'for' if is_own else 'at'} {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
+        super().__init__(key, f"{kind.value} stream {key} of {device}{made}")
+        self.is_own = is_own
+        """Made by xferlib for transfers: the program has no name for it."""
+        self.device = device
+        self.kind = kind
+        self.site = site
+        self.priority = priority
+        self.tail: Operation | None = None
+        self.time_s = 0.0
+        self.waited: dict[int, Waited] = {}
+        self.is_ended = False
+        self.pool = Pool()
+        self.awaited: dict[int, SimEvent] = {}
+        self.last_wait: Operation | None = None
+        self.polled: SimEvent | None = None
+
+    @property
+    def handle(self) -> int:
+        """The handle that CUDA would give it."""
+        return {StreamKind.LEGACY: LEGACY, StreamKind.PER_THREAD: PER_THREAD}.get(self.kind, self.key)
+
+
+class Waited:
+    """One stream's wait for an event of another; ``event`` None: an event that was never recorded."""
+
+    __slots__ = ("event", "place")
+
+    def __init__(self, event: SimEvent | None, place: Place) -> None:
+        self.event = event
+        self.place = place
+
+    @property
+    def site(self) -> Site:
+        return site_of(self.place)
+
+
+class SimEvent(KeptClock):
+    """A record: the work before it, as a clock and as the operation to carry out."""
+
+    __slots__ = ("operation", "polls", "stream", "time_s", "timing")
+
+    def __init__(self, stream: SimStream, operation: Operation, roll: Roll, *, timing: bool) -> None:
+        super().__init__(dict(stream.clock), roll)
+        self.stream = stream
+        self.operation = operation
+        self.time_s = stream.time_s
+        self.timing = timing
+        self.polls = 0
+
+    @property
+    def site(self) -> Site:
+        return self.operation.site
+
+
+def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
+    """Of two events of one stream, the one that stands for both."""
+    return event if other is None or other.operation.tick < event.operation.tick else other
+
+
+class StreamHandle(RawStream):
+    """What shared code holds of a stream; tells the machine when the last holder lets go."""
+
+    __slots__ = ("_ended", "stream")
+
+    def __init__(self, handle: int, stream: SimStream, ended: deque[SimStream] | None) -> None:
+        super().__init__(handle, stream.device, native=None)
+        self.stream = stream
+        self._ended = ended
+
+    def __del__(self) -> None:
+        ended: Any = getattr(self, "_ended", None)
+        if ended is not None:
+            ended.append(self.stream)
+
+
+class DeviceStreams:
+    """The streams of one device, by how they stand to its legacy stream."""
+
+    __slots__ = ("blocking", "every", "legacy")
+
+    def __init__(self, legacy: SimStream) -> None:
+        self.legacy = legacy
+        self.blocking: list[SimStream] = []
+        self.every: list[SimStream] = [legacy]
+
+    def add(self, stream: SimStream) -> None:
+        self.every.append(stream)
+        if stream.kind is not StreamKind.NON_BLOCKING:
+            self.blocking.append(stream)
+
+    def remove(self, stream: SimStream) -> None:
+        self.every.remove(stream)
+        if stream in self.blocking:
+            self.blocking.remove(stream)
+
+    def before(self, stream: SimStream) -> list[SimStream]:
+        """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rule.
+
+        The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt.
+        """
+        if stream.kind is StreamKind.LEGACY:
+            return self.blocking
+        return [] if stream.kind is StreamKind.NON_BLOCKING else [self.legacy]

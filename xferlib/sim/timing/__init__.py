@@ -1,0 +1,1 @@
+"""The virtual clock: what things would cost on a real machine."""
