@@ -1,9 +1,11 @@
 # Each target makes its own virtual environment and installs what it needs: Python 3.11+ and make are enough.
 #
 #   make demo     train on handwritten digits on every backend that this machine can run
+#   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
 #   make test-sim what of it runs on `sim` or on the default backend again: `sim` by default, another schedule
-#   make lint     ruff: rules and format
+#   make coverage the test suite, and which lines and branches of the library it reaches
+#   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
@@ -17,10 +19,13 @@ BIN := $(VENV)/bin
 ARGS ?=
 ON_SIM = "(sim and not crosscheck and not mutations) or raw or cli or messages or device or config or scopes"
 
-.PHONY: demo test test-sim lint types docs reference check clean
+.PHONY: demo quick test test-sim coverage lint types docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
+
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 -q @tests/quick.txt $(ARGS)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto $(ARGS)
@@ -28,9 +33,19 @@ test: $(VENV)/.test
 test-sim: $(VENV)/.test
 	XFERLIB_BACKEND=sim XFERLIB_SIM=raise XFERLIB_SIM_SCHEDULE=lifo $(BIN)/python -m pytest -n auto -q -k $(ON_SIM) $(ARGS)
 
+coverage: $(VENV)/.test
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n auto -q $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report --skip-covered
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell -D - -D tools/words/dictionary.txt *.md Makefile changes docs examples tests tools xferlib
+	$(BIN)/python tools/check_words.py
 
 types: $(VENV)/.lint
 	$(BIN)/mypy
@@ -66,5 +81,5 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site build dist htmlcov .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,17 @@ settings.register_profile("any-machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any-machine")
 
 
+TESTS = Path(__file__).parent
+QUICK = frozenset((TESTS / "quick.txt").read_text(encoding="utf-8").split())
+"""What `make quick` runs: files, and classes of files. `-m quick` chooses the same tests, after collecting all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if QUICK.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format)):
+            item.add_marker(pytest.mark.quick)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say why tests were skipped, each reason once: a machine without CUDA skips hundreds for the same few."""
     skipped = terminalreporter.stats.get("skipped", [])
@@ -28,7 +40,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"{count:5} skipped: {reason}")
 
 
-PLUGIN_DIR = Path(__file__).parent / "plugin"
+PLUGIN_DIR = TESTS / "plugin"
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,6 @@ def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -
 
 
 def test_an_end_without_threads_costs_no_wait() -> None:
-    source = (
-        "import xferlib as xl; xl.to_device([1.0]); from xferlib._runtime import shutdown; shutdown._INSIDE_S = 1e9"
-    )
+    shutdown = "from xferlib._runtime import shutdown; shutdown._INSIDE_S = 1e9"
+    source = f"import xferlib as xl; xl.to_device([1.0]); {shutdown}"
     assert ended("-c", source) == (0, "")
