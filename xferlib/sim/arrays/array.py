@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class SimArray:
     """
 
     __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
+
+    _namespace: ClassVar[ModuleType]
+    """The functions over arrays, which `xferlib.sim.arrays.operators` puts here when the backend is loaded."""
 
     def __init__(self, allocation: Allocation, info: ArrayInfo, spans: Spans | None = None) -> None:
         self.allocation = allocation
@@ -68,6 +71,18 @@ class SimArray:
     def nbytes(self) -> int:
         return self.info.nbytes
 
+    @property
+    def T(self) -> SimArray:  # noqa: N802 - the Array API's name
+        return self._do("permute_dims", tuple(reversed(range(self.ndim))))
+
+    @property
+    def mT(self) -> SimArray:  # noqa: N802 - the Array API's name
+        return self._do("matrix_transpose")
+
+    def transpose(self, *axes: int) -> SimArray:
+        """A view with the axes in that order; reversed if none is given."""
+        return self._do("permute_dims", axes or tuple(reversed(range(self.ndim))))
+
     def __len__(self) -> int:
         if not self.info.shape:
             raise TypeError("an array without axes has no length")
@@ -93,6 +108,15 @@ class SimArray:
         return found
 
     # --- interfaces
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        return self._namespace
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
+        from xferlib._api import transfers
+
+        moved: SimArray = transfers.to_device(self, device=device, stream=stream, copy=None)
+        return moved
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (12, self.device.index)  # kDLExtDev: a type that no other library claims
@@ -143,30 +167,24 @@ class SimArray:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 
-    # --- functions over arrays, which `xferlib.sim.arrays.operators` puts here with the operators and the other methods
+    # --- operators and methods: `xferlib.sim.arrays.operators` puts the others here, and these four
+
+    def _do(self, name: str, *args: Any) -> SimArray:
+        result: SimArray = getattr(self._namespace, name)(self, *args)
+        return result
+
+    def __imatmul__(self, other: Any) -> SimArray:
+        self[...] = self._do("matmul", other)
+        return self
 
     if TYPE_CHECKING:
-
-        @property
-        def T(self) -> SimArray: ...  # noqa: N802 - the Array API's name
-
-        @property
-        def mT(self) -> SimArray: ...  # noqa: N802 - the Array API's name
-
-        def transpose(self, *axes: int) -> SimArray: ...
-
-        def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray: ...
-
-        def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType: ...
-
-        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray: ...
-
-        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
 
         def __getitem__(self, key: Any) -> SimArray: ...
 
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
-        def __imatmul__(self, other: Any) -> SimArray: ...
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray: ...
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element

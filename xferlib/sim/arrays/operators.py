@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-from xferlib._api import transfers
 from xferlib.sim.arrays import elementwise, equivalents, indexing, namespace, shaping, whole
 from xferlib.sim.arrays.array import SimArray
 
@@ -62,33 +60,15 @@ def _dot(self: SimArray, other: SimArray) -> SimArray:
     return whole.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
 
 
-def _transpose(self: SimArray, *axes: int) -> SimArray:
-    """A view with the axes in that order; reversed if none is given."""
-    return shaping.permute_dims(self, axes or tuple(reversed(range(self.ndim))))
-
-
-def _matmul_in_place(self: SimArray, other: Any) -> SimArray:
-    indexing.put(self, ..., whole.matmul(self, other))
-    return self
-
-
-def _namespace(_: SimArray, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - the Array API's
-    return namespace
-
-
-def _to_device(self: SimArray, device: Any, /, *, stream: Any = None) -> SimArray:
-    moved: SimArray = transfers.to_device(self, device=device, stream=stream, copy=None)
-    return moved
-
-
 _SPECIAL: dict[str, Callable[..., Any]] = {
-    "getitem": indexing.get, "setitem": indexing.put, "imatmul": _matmul_in_place, "array_namespace": _namespace,
-    "array_ufunc": equivalents.array_ufunc, "array_function": equivalents.array_function,
+    "getitem": indexing.get, "setitem": indexing.put, "array_ufunc": equivalents.array_ufunc,
+    "array_function": equivalents.array_function,
 }  # fmt: skip
 
 
 def install() -> None:
-    """Give `SimArray` its operators and methods, which are functions over it."""
+    """Give `SimArray` its namespace, operators and methods, which are functions over it."""
+    SimArray._namespace = namespace
     for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
         function = getattr(namespace, name)
         setattr(SimArray, f"__{operator}__", function)
@@ -99,9 +79,7 @@ def install() -> None:
     for name in (*elementwise.REDUCTIONS, *elementwise.ACCUMULATIONS, *elementwise.DEVIATIONS):
         if name != "count_nonzero":
             setattr(SimArray, name, _reduction(name))
-    for method in (_astype, _reshape, _ravel, _copy, _dot, _transpose, _to_device):
+    for method in (_astype, _reshape, _ravel, _copy, _dot):
         setattr(SimArray, method.__name__.lstrip("_"), method)
     for name, function in _SPECIAL.items():
         setattr(SimArray, f"__{name}__", function)
-    for name, function in {"T": _transpose, "mT": shaping.matrix_transpose}.items():
-        setattr(SimArray, name, property(function))
