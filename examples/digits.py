@@ -35,7 +35,7 @@ class Result:
 
 def load() -> tuple[Any, Any]:
     """1,797 images as float32 rows of 64 pixels from 0 to 1, and their labels, with the writers mixed."""
-    with (files("xferlib") / "_demo" / "digits.npz").open("rb") as file, np.load(file) as data:
+    with (files("xferlib") / "_cli" / "demo" / "digits.npz").open("rb") as file, np.load(file) as data:
         mixed = np.random.default_rng(0).permutation(len(data["labels"]))
         return data["images"][mixed].reshape(-1, 64).astype("float32") / 16, data["labels"][mixed]
 

@@ -82,7 +82,7 @@ class Strike:
 
 
 def _is_ours(file: str) -> bool:
-    return (str(Path(file).parent) == str(ROOT) and file != _interrupts.__file__) or file.startswith(OURS)
+    return file.startswith(OURS) and file != _interrupts.__file__
 
 
 def _is_ignored(frame: FrameType | None, event: str) -> bool:

@@ -8,11 +8,11 @@ import numpy as np
 
 import xferlib as xl
 from xferlib import _native
-from xferlib._native import calling
+from xferlib._native import driver_calls
 
 
 def main() -> int:
-    problems = [each for each in (_native.why_absent(), calling.why_absent()) if each]
+    problems = [each for each in (_native.why_absent(), driver_calls.why_absent()) if each]
     for problem in problems:
         print(problem, file=sys.stderr)
     source = np.arange(1 << 20, dtype=np.float32)

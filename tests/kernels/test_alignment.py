@@ -129,7 +129,7 @@ def test_copies_between_layouts(pair):
     target[...] = 0
     moved = {}
     patched = pytest.MonkeyPatch()
-    patched.setattr(relayout._recording, "copy", lambda *args: moved.setdefault("whole", True))
+    patched.setattr(relayout.observe, "copy", lambda *args: moved.setdefault("whole", True))
     patched.setattr(relayout, "_kernels", {})
     with patched.context():
         relayout.copy(_info(target), _info(source), emulator, RawStream(0, None))

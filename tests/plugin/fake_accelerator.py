@@ -24,12 +24,17 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core import device as _device
-from xferlib._core.array import ArrayInfo, c_strides
-from xferlib._core.backend import Backend
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, DeviceProperties
-from xferlib._core.raw import RawStream, StagingCalls
+from xferlib.backends.base import (
+    ArrayInfo,
+    Backend,
+    Capabilities,
+    Device,
+    DeviceProperties,
+    RawStream,
+    StagingCalls,
+    c_strides,
+    make_device,
+)
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
 POISON = 0xA5
@@ -299,7 +304,7 @@ class FakeBackend(Backend):
 
     def __init__(self) -> None:
         self.machine = Machine()
-        self._devices = tuple(_device.make(self.name, "sim", index) for index in range(2))
+        self._devices = tuple(make_device(self.name, "sim", index) for index in range(2))
         self._local = threading.local()
         self._handles = 0
         self._default = {device: self.stream_create(device, non_blocking=False, priority=0) for device in self._devices}

@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core import device as _device
-from xferlib._core.array import ArrayInfo
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
-from xferlib._core.raw import RawStream
-from xferlib.backends.host import WHY_HOST, HostBackend
+from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream, make_device
 from xferlib.errors import BackendUnavailableError
 
 
@@ -40,7 +35,7 @@ class TinyBackend(HostBackend):
     )
 
     def __init__(self) -> None:
-        self._device = _device.make(self.name, "cpu")
+        self._device = make_device(self.name, "cpu")
         self._stream = RawStream(0, self._device)
 
     def namespace(self) -> ModuleType:

@@ -119,6 +119,6 @@ class Device:
         directory.leave()
 
 
-def make(backend: str, kind: str, index: int = 0) -> Device:
+def make_device(backend: str, kind: str, index: int = 0) -> Device:
     """The device object, for backends: not checked against what exists."""
     return Device._of(backend, kind, index)

@@ -3,7 +3,7 @@
 1. Subclass `xferlib.backends.base.Backend`; its abstract methods are the primitives, and
    `Capabilities` says which of the optional ones exist. A library on the CPU needs about ten short
    methods: `xferlib.backends.numpy` is the model. A library on CUDA starts from
-   `xferlib.backends.cuda.backend.CudaBackend` and adds how to allocate an array, read its pointer and name
+   `xferlib.backends.base.CudaBackend` and adds how to allocate an array, read its pointer and name
    its current stream: `xferlib.backends.cupy` is the model.
 2. Register the class under the entry-point group ``xferlib.backends``; the entry point's name is the
    backend's.

@@ -5,24 +5,43 @@
 
 from __future__ import annotations
 
-from xferlib._core.array import Array, ArrayInfo
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.backend import Backend, matching
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.raw import OperationListener, PinnedBlock, RawEvent, RawKernel, RawStream, StagingCalls
+from xferlib.backends.host import WHY_HOST, HostBackend
+
+if TYPE_CHECKING:
+    from xferlib.backends.cuda.backend import CudaBackend
 
 __all__ = [
+    "WHY_HOST",
     "Array",
     "ArrayInfo",
     "Backend",
     "Capabilities",
+    "CudaBackend",
     "Device",
     "DeviceProperties",
+    "HostBackend",
     "OperationListener",
     "PinnedBlock",
     "RawEvent",
     "RawKernel",
     "RawStream",
     "StagingCalls",
+    "c_strides",
+    "make_device",
     "matching",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CudaBackend":  # at its first use: it needs cuda.core
+        from xferlib.backends.cuda.backend import CudaBackend
+
+        return CudaBackend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core import device as _device
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
+from xferlib._core.device import Device, make_device
 from xferlib._core.layout import address
 from xferlib._core.raw import RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend
@@ -27,7 +26,7 @@ class NumpyBackend(HostBackend):
     capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
 
     def __init__(self) -> None:
-        self._device = _device.make("numpy", "cpu")
+        self._device = make_device("numpy", "cpu")
         self._stream = RawStream(0, self._device)
 
     def namespace(self) -> ModuleType:

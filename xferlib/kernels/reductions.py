@@ -16,7 +16,7 @@ from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls.reduction_calls import Axis
 from xferlib.kernels.frontends.definitions import Kind
-from xferlib.kernels.ir import lower, lower_complex
+from xferlib.kernels.ir.formulas import lower, lower_complex
 from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT16,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.ir.formulas.lower import plain_bits
 from xferlib.kernels.ir.functions import TABLE
-from xferlib.kernels.ir.lower import plain_bits
 from xferlib.kernels.ir.nodes import FLOAT32, UINT32, UINT64, Builder, DType, Node, Param, is_float
 from xferlib.kernels.ir.reduction import ReductionSpec, build
 from xferlib.kernels.reduction import ReductionKernel

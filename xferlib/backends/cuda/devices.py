@@ -8,9 +8,8 @@ from typing import Any
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib._core import device as _device
 from xferlib._core.backend import Backend
-from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.contexts import Current, Inside
 from xferlib.backends.cuda.errors import check, failure, is_forked
@@ -23,7 +22,7 @@ class CudaDevices(Backend):
     def __init__(self, count: int) -> None:
         if count == 0:
             raise BackendUnavailableError(f"{self.name} sees no CUDA device")
-        self._devices = tuple(_device.make(self.name, "cuda", index) for index in range(count))
+        self._devices = tuple(make_device(self.name, "cuda", index) for index in range(count))
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
         self._attached = threading.local()

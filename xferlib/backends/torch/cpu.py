@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from xferlib._core import device as _device
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
+from xferlib._core.device import Device, make_device
 from xferlib._core.raw import RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend
 from xferlib.backends.torch import autograd
@@ -38,7 +37,7 @@ class TorchCpu(HostBackend):
     capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
 
     def __init__(self) -> None:
-        self._device = _device.make("torch", "cpu")
+        self._device = make_device("torch", "cpu")
         self._stream = RawStream(0, self._device)
 
     def namespace(self) -> ModuleType:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.ir import lower
+from xferlib.kernels.ir.formulas import lower
 from xferlib.kernels.ir.functions import CALLS, TABLE
 from xferlib.kernels.ir.nodes import FLOAT32, Builder, Node, is_complex, is_float
 from xferlib.kernels.ir.types import c_common, c_float, c_promoted

@@ -18,8 +18,8 @@ from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Function, Inliner
-from xferlib.kernels.ir import complex_division
-from xferlib.kernels.ir.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.ir.formulas import complex_division
+from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import INT64, Node, Program
 from xferlib.kernels.ir.numpy_ops import operation
-from xferlib.kernels.ir.own_functions import expanded
 
 
 def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generic | None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir import bounds, complex_division, complex_functions, lower, lower_complex, own_functions
-from xferlib.kernels.ir.lower import Lowering, by_kind, call, call_wide, core, logical
+from xferlib.kernels.ir import bounds
+from xferlib.kernels.ir.formulas import complex_division, complex_functions, lower, lower_complex, own_functions
+from xferlib.kernels.ir.formulas.lower import Lowering, by_kind, call, call_wide, core, logical
 from xferlib.kernels.ir.nodes import FLOAT16, FLOAT32, DType
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from xferlib._core import device as _device
+from xferlib._core.device import make_device
 from xferlib._runtime.callsite import user_site
 from xferlib.sim.detect.detector import Detector
 from xferlib.sim.machine import schedules
@@ -48,7 +48,7 @@ class Parts:
         self.faults = Faults()
         self.timeline = Timeline(settings.profile, keeps=False)
         self.listener: OperationListener | None = None
-        self.devices = tuple(_device.make("sim", "sim", index) for index in range(settings.devices))
+        self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
             device: DeviceStreams(SimStream(self.roll.enter(), device, StreamKind.LEGACY, user_site()))
             for device in self.devices

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, loaded, stored
+from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import Program
-from xferlib.kernels.ir.own_functions import expanded
 
 
 def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str = "0") -> tuple[list[str], list[str]]:

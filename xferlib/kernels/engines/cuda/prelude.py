@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xferlib.kernels.engines.cuda.ops import CALL_NAMES
+from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.hard_cases import MARGIN_ULP, tables
 from xferlib.kernels.ir.nodes import FLOAT32, Node, Program
-from xferlib.kernels.ir.own_functions import expanded
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """IEEE arithmetic. The generated code does not rely on them, what NVRTC's own functions do might."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
+from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import DType, Node, Program
-from xferlib.kernels.ir.own_functions import expanded
 
 ENTRY = "xf_kernel"
 

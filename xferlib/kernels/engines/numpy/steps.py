@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.engines.numpy.indexing import gather_step, scatter_step
+from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.indices import is_distinct
 from xferlib.kernels.ir.nodes import INT64, Node, Program, Store
 from xferlib.kernels.ir.numpy_ops import operation
-from xferlib.kernels.ir.own_functions import expanded
 
 A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xferlib.kernels.ir import lower
+from xferlib.kernels.ir.formulas import lower
+from xferlib.kernels.ir.formulas.real_algebra import Real
 from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT64, UINT64, Builder, Node
-from xferlib.kernels.ir.real_algebra import Real
 
 Pair = tuple[Real, Real]
 

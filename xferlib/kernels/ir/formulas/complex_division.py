@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from xferlib.kernels.ir.formulas.real_algebra import Real
 from xferlib.kernels.ir.nodes import FLOAT32, Builder, Node, part_dtype
-from xferlib.kernels.ir.real_algebra import Real
 
 Pair = tuple[Real, Real]
 

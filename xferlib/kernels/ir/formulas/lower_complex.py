@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xferlib.kernels.ir.complex_division import divide
-from xferlib.kernels.ir.lower import Lowering, hypot
+from xferlib.kernels.ir.formulas.complex_division import divide
+from xferlib.kernels.ir.formulas.lower import Lowering, hypot
 from xferlib.kernels.ir.nodes import Builder, Node, is_complex
 
 

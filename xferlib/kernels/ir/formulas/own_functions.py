@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from xferlib.kernels.ir.formulas.real_algebra import Real
 from xferlib.kernels.ir.nodes import FLOAT64, UINT64, Builder, Node, Program, Store
-from xferlib.kernels.ir.real_algebra import Real
 
 
 def _rsqrt(x: Real) -> Real:

@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xferlib.kernels.ir import lower
-from xferlib.kernels.ir.complex_division import scaled
-from xferlib.kernels.ir.complex_parts import LN2, PI, Functions, Pair
-from xferlib.kernels.ir.lower import COMPLEX_FUNCTIONS, Lowering
+from xferlib.kernels.ir.formulas import lower
+from xferlib.kernels.ir.formulas.complex_division import scaled
+from xferlib.kernels.ir.formulas.complex_parts import LN2, PI, Functions, Pair
+from xferlib.kernels.ir.formulas.lower import COMPLEX_FUNCTIONS, Lowering
+from xferlib.kernels.ir.formulas.real_algebra import Real, two_product, two_sum
 from xferlib.kernels.ir.nodes import FLOAT32, Builder, Node, part_dtype
-from xferlib.kernels.ir.real_algebra import Real, two_product, two_sum
 
 Formula = Callable[[Functions, Real, Real], Pair]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xferlib.kernels.ir import lower
+from xferlib.kernels.ir.formulas import lower
 from xferlib.kernels.ir.nodes import FLOAT64, Builder, Node
 
 
