@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import _native
-from xferlib._memory import staging
+from xferlib._core import thresholds
 from xferlib._transfer import driver_copy, plan
 from xferlib.errors import LayoutError, SlowPathError
 from xferlib.testing import assert_same_bits, forced, strategies
@@ -123,7 +123,7 @@ def test_another_current_stream_goes_the_long_way(copies: list[str]) -> None:
     assert copies == []
 
 
-@pytest.mark.parametrize("nbytes", [1000, 100_000, staging.MEDIUM_NBYTES])
+@pytest.mark.parametrize("nbytes", [1000, 100_000, thresholds.MEDIUM_NBYTES])
 def test_a_stream_of_the_users_is_not_waited_for_while_the_source_is_read(
     copies: list[str], fake: Any, nbytes: int
 ) -> None:

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import _native
+from xferlib._core import thresholds
 from xferlib._core.registry import get
 from xferlib._memory import host as _host
-from xferlib._memory import staging as _staging
-from xferlib._memory.staging import LENT_CHUNKS
+from xferlib._memory import staging_ring
+from xferlib._memory.staging_ring import LENT_CHUNKS
 from xferlib._native import build
 from xferlib._pipeline.routing import WAITING_MOST
 from xferlib._transfer import partition, staged
@@ -355,8 +356,8 @@ def _staged() -> Any:
 @pytest.fixture
 def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A ring of this test's own."""
-    ring = _staging.Ring(fake)
-    monkeypatch.setitem(_staging._rings, fake.pinned_domain, ring)
+    ring = staging_ring.Ring(fake)
+    monkeypatch.setitem(staging_ring._rings, fake.pinned_domain, ring)
     yield ring
     fake.machine.failing = None
     ring.trim()
@@ -414,7 +415,7 @@ def test_loads_cover_a_transfer_and_fit_a_chunk(units: int, unit: int, threads: 
     loads = [end - start for start, end in itertools.pairwise(found.offsets)]
     sizes = list(found.sizes())
     assert (found.offsets[0], found.offsets[-1]) == (0, sum(sizes)) == (0, units * unit)
-    assert all(0 < load <= min(_staging.CHUNK_NBYTES, 8 * most) for load in loads)
+    assert all(0 < load <= min(thresholds.CHUNK_NBYTES, 8 * most) for load in loads)
     assert all(0 < size <= most and size % unit == 0 for size in sizes)
     assert len(sizes) == found.firsts[-1]
     for load, share, (first, end) in zip(loads, found.shares, itertools.pairwise(found.firsts), strict=True):
@@ -427,7 +428,7 @@ def test_pieces_of_fresh_memory_are_whole_huge_pages(nbytes: int, threads: int) 
     starts = list(itertools.accumulate(found.sizes(), initial=0))
     assert starts[-1] == found.offsets[-1] == nbytes
     assert all(start % _host.HUGE == 0 for start in starts[:-1])
-    assert max(end - start for start, end in itertools.pairwise(found.offsets)) <= _staging.CHUNK_NBYTES
+    assert max(end - start for start, end in itertools.pairwise(found.offsets)) <= thresholds.CHUNK_NBYTES
 
 
 def test_results_on_fresh_pages_are_known_to_be() -> None:
@@ -538,7 +539,7 @@ def test_chunks_come_back_after_success_and_after_failure(ring: Any) -> None:
     with _staged():
         d = xl.to_device(x, device=HERE)
         held = ring._free.qsize()
-        assert held == _staging.LENT_CHUNKS
+        assert held == staging_ring.LENT_CHUNKS
         get("fake").machine.failing = OSError("the link is down")
         with pytest.raises(OSError, match="the link is down"):
             xl.to_device(x, out=d)
@@ -557,14 +558,14 @@ def test_a_transfer_in_each_direction_has_chunks_of_its_own(ring: Any) -> None:
         up, down = xl.to_device_async(x[::-1].copy(), device=HERE), xl.to_host_async(d, out=y)
         assert_same_bits(down.result(), x)
         assert_same_bits(xl.to_host(up.result()), x[::-1])
-    assert ring._count <= _staging.RING_CHUNKS
+    assert ring._count <= staging_ring.RING_CHUNKS
 
 
 @compiled
 def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: Any) -> None:
     stream = fake.stream_current(xl.Device(HERE))
     lent = [ring.borrow(100, stream, is_upward=True) for _ in range(2)]
-    assert [len(each) for each in lent] == [_staging.LENT_CHUNKS] * 2
+    assert [len(each) for each in lent] == [staging_ring.LENT_CHUNKS] * 2
     has_asked = threading.Event()
 
     class Watched(threading.Condition):
@@ -577,7 +578,7 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
     waits.start()
     assert has_asked.wait(60)
     down = ring.borrow(100, stream, is_upward=False)
-    assert len(down) == _staging.RING_CHUNKS - _staging.ONE_WAY_CHUNKS
+    assert len(down) == staging_ring.RING_CHUNKS - staging_ring.ONE_WAY_CHUNKS
     assert len(lent) == 2
     ring.give_back(lent[0], is_upward=True)
     waits.join(60)
@@ -590,7 +591,7 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
 
 @compiled
 def test_one_chunk_is_enough(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_staging, "RING_CHUNKS", 1)
+    monkeypatch.setattr(staging_ring, "RING_CHUNKS", 1)
     x = bits_of(30_000, np.uint8, seed=4)
     with _staged():
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
@@ -673,7 +674,7 @@ def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monke
         with pytest.raises(MemoryError, match="state of a transfer"):
             lending._open(_native.library(), waits=True)
     lending._finish()
-    assert ring._free.qsize() == ring._count == _staging.LENT_CHUNKS
+    assert ring._free.qsize() == ring._count == staging_ring.LENT_CHUNKS
 
 
 def test_pieces_that_were_not_done_are_no_steps() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import xferlib as xl
 from xferlib import _native, sim
-from xferlib._memory import staging
+from xferlib._core import thresholds
+from xferlib._memory import slab, staging_ring
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._runtime import happens_before
 from xferlib._transfer.plan import Path
@@ -20,9 +21,9 @@ from xferlib.testing import assert_same_bits, forced
 
 
 @pytest.fixture
-def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> staging.Ring:
-    ring = staging.Ring(fake)
-    monkeypatch.setitem(staging._rings, fake.pinned_domain, ring)
+def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> staging_ring.Ring:
+    ring = staging_ring.Ring(fake)
+    monkeypatch.setitem(staging_ring._rings, fake.pinned_domain, ring)
     return ring
 
 
@@ -36,25 +37,25 @@ def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
         xl.configure(threads=before.threads)
 
 
-def test_one_thread_fills_a_new_chunk_while_the_last_one_is_sent(ring: staging.Ring) -> None:
+def test_one_thread_fills_a_new_chunk_while_the_last_one_is_sent(ring: staging_ring.Ring) -> None:
     source, sent = _send(1 << 20)
-    assert ring.nbytes > staging.CHUNK_NBYTES
-    assert ring.nbytes <= staging.RING_CHUNKS * staging.CHUNK_NBYTES
+    assert ring.nbytes > thresholds.CHUNK_NBYTES
+    assert ring.nbytes <= staging_ring.RING_CHUNKS * thresholds.CHUNK_NBYTES
     assert_same_bits(xl.to_host(sent), source)
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
 def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(
-    ring: staging.Ring, monkeypatch: pytest.MonkeyPatch, chunks: int
+    ring: staging_ring.Ring, monkeypatch: pytest.MonkeyPatch, chunks: int
 ) -> None:
-    monkeypatch.setattr(staging, "RING_CHUNKS", chunks)
-    monkeypatch.setattr(staging, "LENT_CHUNKS", chunks)
+    monkeypatch.setattr(staging_ring, "RING_CHUNKS", chunks)
+    monkeypatch.setattr(staging_ring, "LENT_CHUNKS", chunks)
     source, sent = _send(2 << 20)
-    assert ring.nbytes == chunks * staging.CHUNK_NBYTES
+    assert ring.nbytes == chunks * thresholds.CHUNK_NBYTES
     assert_same_bits(xl.to_host(sent), source)
 
 
-def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging.Ring, fake: Any) -> None:
+def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging_ring.Ring, fake: Any) -> None:
     stream = fake.stream_current(xl.get_device("fake"))
     target = xl.empty(16, np.uint8, device="fake")
     first = ring.acquire()
@@ -62,7 +63,7 @@ def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging.Ring, fake: Any)
     fake.stream_synchronize(stream)
     ring.release(first)
     assert ring.acquire() is first
-    assert ring.nbytes == staging.CHUNK_NBYTES
+    assert ring.nbytes == thresholds.CHUNK_NBYTES
 
 
 class _Watched:
@@ -81,10 +82,10 @@ class _Watched:
 
 
 def test_a_transfer_that_waited_gets_all_chunks_that_come_free(
-    ring: staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of them would have to be filled and sent in turn, for as long as the transfer lasts."""
-    monkeypatch.setattr(staging, "RING_CHUNKS", 4)
+    monkeypatch.setattr(staging_ring, "RING_CHUNKS", 4)
     watched: Any = _Watched(ring._free)
     monkeypatch.setattr(ring, "_free", watched)
     stream = fake.stream_current(fake.device_current())
@@ -100,7 +101,7 @@ def test_a_transfer_that_waited_gets_all_chunks_that_come_free(
 
 
 def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(
-    ring: staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = fake.stream_current(fake.device_current())
     chunks = [ring.acquire(), ring.acquire()]
@@ -112,7 +113,7 @@ def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(
     with pytest.raises(DeviceLostError):
         ring.abandon(chunks, stream)
     monkeypatch.undo()
-    others = [ring.acquire() for _ in range(staging.RING_CHUNKS)]
+    others = [ring.acquire() for _ in range(staging_ring.RING_CHUNKS)]
     assert not {each.pointer for each in chunks} & {each.pointer for each in others}
     for each in others:
         ring.release(each)
@@ -126,11 +127,11 @@ def _batches() -> list[np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("chunks", [1, 2, 8])
 @pytest.mark.parametrize("path", [Path.STAGED, None])
 def test_whoever_wants_chunks_ends_what_nobody_looks_after(
-    ring: staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: Path | None
+    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: Path | None
 ) -> None:
     """Batches on their way hold all the chunks, and their consumer sends something else."""
     for name in ("RING_CHUNKS", "LENT_CHUNKS", "ONE_WAY_CHUNKS"):
-        monkeypatch.setattr(staging, name, chunks)
+        monkeypatch.setattr(staging_ring, name, chunks)
     other = np.random.default_rng(1).integers(0, 256, 5 << 20, dtype=np.uint8)
     batches = _batches()
     with xl.prefetch(batches, device="fake:sim:0") as ahead:
@@ -146,7 +147,7 @@ def test_whoever_wants_chunks_ends_what_nobody_looks_after(
 
 
 @pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
-def test_batches_that_nobody_takes_give_their_chunks_back(ring: staging.Ring, fake: Any) -> None:
+def test_batches_that_nobody_takes_give_their_chunks_back(ring: staging_ring.Ring, fake: Any) -> None:
     for is_dropped in (True, False):
         ahead = xl.prefetch(_batches(), device="fake:sim:0")
         next(ahead)
@@ -161,7 +162,7 @@ def test_batches_that_nobody_takes_give_their_chunks_back(ring: staging.Ring, fa
 
 @pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
 def test_a_transfer_that_cannot_be_begun_alone_says_so_when_it_is_wanted(
-    ring: staging.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*args: Any, **options: Any) -> Any:
         raise DeviceLostError("gone")
@@ -201,7 +202,7 @@ class Own(threading.Thread):
 def test_a_slab_comes_with_what_the_thread_that_had_it_waited_for(
     is_upload: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "_idle_slabs", {})
+    monkeypatch.setattr(slab, "_idle_slabs", {})
     x = np.ones(10_000, np.float32)
 
     def copy(times: int, *, is_upload: bool) -> None:
@@ -221,4 +222,4 @@ def test_a_slab_comes_with_what_the_thread_that_had_it_waited_for(
             thread.start()
             thread.join()
             assert thread.error is None
-    assert sum(map(len, staging._idle_slabs.values())) == 1  # the second had what the first had had
+    assert sum(map(len, slab._idle_slabs.values())) == 1  # the second had what the first had had

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._memory import staging
+from xferlib._memory import slab, staging_ring
 
 ROUNDS = 60
 
@@ -94,8 +94,8 @@ def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkey
     rings: dict[Any, Any] = {}
     slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
     rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
-    monkeypatch.setattr(staging, "_idle_slabs", slabs)
-    monkeypatch.setattr(staging, "_rings", rings)
-    assert staging.trim() == 2
+    monkeypatch.setattr(slab, "_idle_slabs", slabs)
+    monkeypatch.setattr(staging_ring, "_rings", rings)
+    assert slab.trim() + staging_ring.trim() == 2
     assert list(slabs) == [("one", 0), ("three", 0)]
     assert list(rings) == ["one", "two"]

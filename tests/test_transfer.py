@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from xferlib._core import thresholds
 from xferlib._core.registry import get
-from xferlib._memory import in_flight, pinned, staging
+from xferlib._memory import in_flight, pinned, staging_ring
 from xferlib._transfer import partition, staged
 from xferlib._transfer.plan import Path
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
@@ -301,15 +302,15 @@ def test_a_permuted_upload_gathers_where_there_is_no_room_for_a_temporary(machin
 def test_a_host_without_pinned_memory_goes_on_with_the_chunks_it_has(
     machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "_rings", {})
+    monkeypatch.setattr(staging_ring, "_rings", {})
     source = bits_of(3 << 20, np.uint8, seed=9)[::2]
-    machine.limits["pinned"] = machine.held("pinned") + staging.CHUNK_NBYTES + 4096
+    machine.limits["pinned"] = machine.held("pinned") + thresholds.CHUNK_NBYTES + 4096
     with forced(_plan_staged(), chunk_nbytes=64 << 10):
         assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
 
 
 def test_a_host_without_any_pinned_memory_is_an_error(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_rings", {})
+    monkeypatch.setattr(staging_ring, "_rings", {})
     machine.limits["pinned"] = 1
     source = bits_of(3 << 20, np.uint8, seed=10)[::2]
     with forced(_plan_staged()):

@@ -12,8 +12,8 @@ from xferlib._api import transfers
 from xferlib._core import array as _array
 from xferlib._core import convert, defaults, devices, registry
 from xferlib._core.array import Array
-from xferlib._memory import host, pinned, registration, staging
-from xferlib._transfer import routes
+from xferlib._memory import host, pinned, registration, slab, staging_ring
+from xferlib._transfer import arguments, upload
 from xferlib.errors import LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
 def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
     value = _array.as_host_array(fill_value, what="fill_value")
-    wanted = transfers.wanted_dtype(dtype, value.dtype)
+    wanted = arguments.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
     if value.ndim:
         raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")
@@ -75,7 +75,7 @@ def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = 
     if place.kind == "cpu":
         convert.copy_into(owner.host_view(array), np.broadcast_to(value, owner.host_view(array).shape))
     else:
-        routes.fill(array, value, owner.at(place))
+        upload.fill(array, value, owner.at(place))
     return array
 
 
@@ -189,7 +189,7 @@ def trim() -> int:
         Bytes given back to the system.
     """
     pooled = sum(pool.trim() for pool in pinned.pools())
-    return pooled + staging.trim() + host.host_cache.trim()
+    return pooled + staging_ring.trim() + slab.trim() + host.host_cache.trim()
 
 
 def synchronize(device: Any = None) -> None:

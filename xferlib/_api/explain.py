@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import calibration as _calibration
-from xferlib._api import transfers
-from xferlib._core import array, registry
+from xferlib._core import array, registry, thresholds
 from xferlib._core.device import Device
-from xferlib._memory import staging
-from xferlib._transfer import plan
+from xferlib._transfer import arguments, plan
 from xferlib._transfer.plan import Path
 
 _REASONS = {
@@ -69,7 +67,7 @@ def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: An
     if owner is not None and owner.view(x).device.kind != "cpu":
         return _download(x, owner)
     host = owner.host_view(x) if owner is not None else array.as_host_array(x)
-    target, place, *_ = transfers.target_of(backend, device, None, None)
+    target, place, *_ = arguments.target_of(backend, device, None, None)
     wanted = array.check_dtype(host.dtype if dtype is None else dtype)
     if place.kind == "cpu":
         return Explanation(
@@ -100,7 +98,7 @@ def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], path: Path) -> st
 
 def _download(x: Any, owner: Any) -> Explanation:
     info = owner.view(x)
-    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= staging.SMALL_NBYTES else Path.STAGED
+    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= thresholds.SMALL_NBYTES else Path.STAGED
     return Explanation(
         direction="to host",
         path=path.value,

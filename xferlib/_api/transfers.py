@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import array, convert, defaults, devices, mixing, registry
+from xferlib._core import defaults, devices, mixing
 from xferlib._core import device as _device
-from xferlib._core.array import Array, ArrayInfo
-from xferlib._core.observe import Kind
-from xferlib._core.stream import Stream
-from xferlib._memory import host as _host
-from xferlib._transfer import driver_copy, routes, staged
+from xferlib._core.array import Array
+from xferlib._transfer import download, driver_copy
+from xferlib._transfer.arguments import download_arguments, target_of
 from xferlib._transfer.handle import Transfer
-from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
+from xferlib._transfer.routes import (
+    begin,
+    begin_to_host,
+    copy_to_device,
+    send,
+    to_host_from_cpu,
+)
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
-    from xferlib._core.raw import RawStream
 
 
 def get_array_module(*arrays: Any) -> ModuleType:
@@ -93,79 +96,8 @@ def to_device(
                     return send(x, target, device)
         elif device is None and driver_copy.upload(x, out):
             return out
-    source = registry.backend_of(x)
     target, place, order, into = target_of(backend, device, stream, out)
-    if source is None or source.name == "numpy":
-        host = array.as_host_array(x)
-        return _from_host(x, host, target, place, order, wanted_dtype(dtype, host.dtype), out, into, copy)
-    info = source.view(x)
-    wanted = wanted_dtype(dtype, info.dtype)
-    if copy is not True and out is None and info.device is place and wanted == info.dtype:
-        return x
-    if info.device.kind == "cpu":
-        return _from_host(x, source.host_view(x), target, place, order, wanted, out, into, copy)
-    _refuse_no_copy(copy, info, place)
-    convert.check_conversion(info.dtype, wanted)
-    _take_out(target, out, into, info.shape, wanted)
-    source = source.at(info.device)
-    if place.kind == "cpu":
-        filled = out if out is not None else _empty_on_cpu(target, info.shape, wanted, place)
-        routes.device_to_host(x, info, source, wanted, None, target.host_view(filled))
-        return filled
-    source.attach(info.device)
-    if source.pinned_domain != target.pinned_domain:  # a GPU and a simulated one: neither can reach the other
-        host = routes.device_to_host(x, info, source, wanted, None, None)
-        return _from_host(x, host, target, place, order, wanted, out, into, True)
-    return routes.device_to_device(x, source, target, place, wanted, order, out)
-
-
-def send(host: HostArray, target: Backend, place: Device, order: RawStream | None = None) -> Array:
-    """`to_device` of a NumPy array to a device, and on a stream, that have been looked up."""
-    host = array.as_host_array(host)
-    wanted = wanted_dtype(None, host.dtype)
-    if place.kind == "cpu":
-        return _from_host(host, host, target, place, None, wanted, None, None, True)
-    target.attach(place)
-    return routes.host_to_device(host, target, place, wanted, order, None, None)
-
-
-def _from_host(
-    x: Any,
-    host: HostArray,
-    target: Backend,
-    place: Device,
-    order: RawStream | None,
-    wanted: np.dtype[Any],
-    out: Array | None,
-    into: ArrayInfo | None,
-    copy: bool | None,
-) -> Array:
-    is_there = target.name == "numpy" and isinstance(x, np.ndarray) and wanted == host.dtype
-    if is_there and copy is not True and out is None:
-        return x
-    if copy is False:
-        raise LayoutError(f"copy=False, but {type(x).__name__} is not on {place}; pass copy=None or copy=True")
-    if host.dtype != wanted:
-        convert.check_conversion(host.dtype, wanted)
-    _take_out(target, out, into, host.shape, wanted)
-    if place.kind == "cpu":
-        filled = out if out is not None else _empty_on_cpu(target, host.shape, wanted, place)
-        memory = target.host_view(filled)
-        if np.may_share_memory(memory, host):
-            host = host.copy()
-        staged.copy_on_cpu(Kind.H2D, memory, host, target, place)
-        return filled
-    target.attach(place)
-    return routes.host_to_device(host, target, place, wanted, order, out, into)
-
-
-def _empty_on_cpu(target: Backend, shape: tuple[int, ...], dtype: np.dtype[Any], place: Device) -> Array:
-    return target.empty(shape, dtype, device=place, stream=target.stream_current(place))
-
-
-def _refuse_no_copy(copy: bool | None, info: ArrayInfo, place: Device) -> None:
-    if copy is False:
-        raise LayoutError(f"copy=False, but the array is on {info.device}, not {place}; pass copy=None or copy=True")
+    return copy_to_device(x, target, place, order, dtype=dtype, out=out, into=into, copy=copy)
 
 
 def to_device_async(
@@ -197,43 +129,6 @@ def to_device_async(
     return begin(x, target, place, order, dtype=dtype, out=out, into=into)
 
 
-def begin(
-    x: Any,
-    target: Backend,
-    place: Device,
-    order: RawStream | None,
-    *,
-    dtype: Any = None,
-    out: Array | None = None,
-    into: ArrayInfo | None = None,
-    is_awaited: bool = False,
-) -> Transfer:
-    """`to_device_async` to a device, and on a stream, that have been looked up.
-
-    Args:
-        into: What ``out`` is.
-        is_awaited: As in `xferlib._transfer.handle.Transfer.start`.
-    """
-    source = registry.backend_of(x)
-    if source is not None and source.name != "numpy":
-        info = source.view(x)
-        if info.device.kind != "cpu":
-            stream = Stream._of(order, target) if order is not None else None
-            return _on_device(to_device(x, device=place, dtype=dtype, stream=stream, out=out), target, place, order)
-        host = source.host_view(x)
-    else:
-        host = array.as_host_array(x)
-    wanted = wanted_dtype(dtype, host.dtype)
-    if place.kind == "cpu":
-        return _complete(
-            _from_host(x, host, target, place, order, wanted, out, into, True), target, host.nbytes, is_upload=True
-        )
-    convert.check_conversion(host.dtype, wanted)
-    _take_out(target, out, into, host.shape, wanted)
-    target.attach(place)
-    return routes.host_to_device_async(host, target, place, wanted, order, out, is_awaited=is_awaited)
-
-
 def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> HostArray:
     """Copy an array to host memory; complete on return, and never an alias of ``d``.
 
@@ -253,12 +148,12 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
     """
     if dtype is None and stream is None and (done := driver_copy.download(d, out)) is not None:
         return done
-    source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host")
+    source, info, wanted, order = download_arguments(d, dtype, stream, out, "to_host")
     if info.device.kind == "cpu":
-        return _to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
+        return to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
     source = source.at(info.device)
     source.attach(info.device)
-    return routes.device_to_host(d, info, source, wanted, order, out)
+    return download.device_to_host(d, info, source, wanted, order, out)
 
 
 def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> Transfer:
@@ -276,140 +171,3 @@ def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArr
         A `Transfer` whose result is the host array.
     """
     return begin_to_host(d, dtype=dtype, stream=stream, out=out)
-
-
-def begin_to_host(
-    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, is_awaited: bool = False
-) -> Transfer:
-    """`to_host_async`; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
-    source, info, wanted, order = _download_arguments(d, dtype, stream, out, "to_host_async")
-    if info.device.kind == "cpu":
-        done = _to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
-        return _complete(done, source.at(info.device), done.nbytes, is_upload=False)
-    source = source.at(info.device)
-    source.attach(info.device)
-    return routes.device_to_host_async(d, info, source, wanted, order, out, is_awaited=is_awaited)
-
-
-def _download_arguments(
-    d: Any, dtype: Any, stream: Any, out: Any, call: str
-) -> tuple[Backend, ArrayInfo, np.dtype[Any], RawStream | None]:
-    source = registry.backend_of(d)
-    if source is None:
-        d = array.as_host_array(d, what="d")
-        source = registry.get("numpy")
-    info = source.view(d)
-    wanted = wanted_dtype(dtype, array.check_dtype(info.dtype))
-    if wanted != info.dtype:
-        convert.check_conversion(info.dtype, wanted)
-    if out is not None:
-        _check_host_out(out, info.shape, wanted, call)
-    order = raw_stream(stream, info.device) if stream is not None else None
-    return source, info, wanted, order
-
-
-def _to_host_from_cpu(
-    host: HostArray, wanted: np.dtype[Any], out: HostArray | None, source: Backend, place: Device
-) -> HostArray:
-    filled = out if out is not None else _host.host_cache.empty(host.shape, wanted)
-    if np.may_share_memory(filled, host):
-        host = host.copy()
-    staged.copy_on_cpu(Kind.D2H, filled, host, source, place)
-    return filled
-
-
-def _complete(result: Any, backend: Backend, nbytes: int, *, is_upload: bool) -> Transfer:
-    return Transfer(result, backend, None, nbytes=nbytes, path="host", is_upload=is_upload)
-
-
-def _on_device(result: Array, backend: Backend, place: Device, order: RawStream | None) -> Transfer:
-    carrier = order if order is not None else backend.stream_current(place)
-    transfer = Transfer(result, backend, carrier, nbytes=backend.view(result).nbytes, path="device", is_upload=True)
-    transfer.finish()
-    return transfer
-
-
-# --- the checks
-
-
-def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype is None:
-        return given if given.isnative else given.newbyteorder("=")
-    return array.check_dtype(dtype, what="dtype")
-
-
-def target_of(
-    backend: str | None, device: Any, stream: Any, out: Array | None
-) -> tuple[Backend, Device, RawStream | None, ArrayInfo | None]:
-    """Backend, device and stream of an upload, and what ``out`` is; every argument that is given must agree."""
-    into: ArrayInfo | None = None
-    chosen = registry.get(backend) if backend is not None else None
-    if out is not None:
-        owner = registry.backend_of(out)
-        if owner is None:
-            raise UnsupportedArrayError(
-                f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
-            )
-        if chosen is not None and chosen is not owner:
-            raise mixing.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
-        into = owner.view(out)
-        place = into.device
-        if device is not None and devices.resolve(device, backend=owner) is not place:
-            raise MixedDevicesError(
-                f"to_device: device={devices.text(device)!r}, but out is on {place}; "
-                "leave device out, or move out first"
-            )
-    elif device is None and stream is not None and _is_stream_of(stream, chosen):
-        place = stream.device
-    else:
-        place = devices.resolve(device, backend=chosen)
-    target = registry.get(place.backend).at(place)
-    return target, place, (raw_stream(stream, place) if stream is not None else None), into
-
-
-def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:
-    return isinstance(stream, Stream) and (chosen is None or stream.device.backend == chosen.name)
-
-
-def raw_stream(stream: Any, place: Device) -> RawStream:
-    if not isinstance(stream, Stream):
-        stream = Stream.from_any(stream, place)
-    if stream.device is not place:
-        raise StreamError(
-            f"the stream is of {stream.device}, but the array of {place}; "
-            f"use a stream made with xferlib.Stream({str(place)!r})"
-        )
-    raw: RawStream = stream._raw
-    return raw
-
-
-def _take_out(
-    target: Backend, out: Array | None, into: ArrayInfo | None, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> None:
-    """Check ``out``, if one is given, and tell its library that it is about to be written."""
-    if into is not None:
-        _check_fit(into.shape, into.dtype, into.is_writable, shape, dtype)
-        target.note_write(out, "out")
-
-
-def _check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:
-    if not isinstance(out, np.ndarray):
-        raise UnsupportedArrayError(
-            f"{call}: out is {type(out).__name__}, not a numpy.ndarray; make it with numpy.empty() or pinned_empty()"
-        )
-    _check_fit(out.shape, out.dtype, out.flags.writeable, shape, dtype)
-
-
-def _check_fit(
-    has_shape: tuple[int, ...],
-    has_dtype: np.dtype[Any],
-    is_writable: bool,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-) -> None:
-    if has_shape != shape:
-        raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
-    if has_dtype != dtype:
-        raise LayoutError(f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert")
-    if not is_writable:
-        raise LayoutError("out is read-only; pass an array that may be written")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core.matching import matching
 from xferlib.errors import TransferError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -345,13 +346,3 @@ class Backend(ABC):
 
     def _unsupported(self, ability: str) -> UnsupportedError:
         return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")
-
-
-def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
-    """A function that says of as many arrays whether ``read`` gives the same of them as of these."""
-    expected = [*map(read, arrays)]
-
-    def matches(*given: Array) -> bool:
-        return [*map(read, given)] == expected
-
-    return matches

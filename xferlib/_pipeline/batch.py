@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xferlib import tree
-from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
@@ -16,6 +15,7 @@ from xferlib._memory import in_flight
 from xferlib._pipeline.routing import Lane, Way
 from xferlib._pipeline.tree_upload import Arriving
 from xferlib._runtime.interrupts import deferred
+from xferlib._transfer import routes
 from xferlib.errors import OutOfMemoryError, XferError
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Batch:
         if self._sent_on is not None and self._sent_on.handle == current.handle:
             return self._value
         if type(self._host) is np.ndarray:
-            return transfers.send(self._host, backend, place)
+            return routes.send(self._host, backend, place)
         # On a stream that is named the host does not wait for what is pinned.
         order = Stream._of(current, backend) if self._way is Way.DIRECT and backend.capabilities.streams else None
         return tree.to_device(self._host, device=place, stream=order)

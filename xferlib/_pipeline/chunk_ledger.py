@@ -12,6 +12,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._runtime import happens_before
+from xferlib._transfer import routes
 from xferlib.errors import MixedDevicesError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Results:
         if info.device.kind == "cpu" or info.nbytes < _BEGUN_FROM:
             order = stream if info.device is stream.device else None
             return functools.partial(transfers.to_host, value, stream=order, out=out)
-        return transfers.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
+        return routes.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
 
     def store(self, number: int, host: Any) -> None:
         """Put what has arrived where it belongs."""

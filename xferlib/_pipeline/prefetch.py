@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._api import transfers
 from xferlib._core import devices, registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
@@ -20,7 +19,7 @@ from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
 from xferlib._pipeline.tree_upload import THREADS_FROM
 from xferlib._runtime.checks import MOST_AHEAD, whole
-from xferlib._transfer import plan, staged
+from xferlib._transfer import arguments, plan, staged
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def prefetch(
     place = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
     backend = registry.get(place.backend).at(place)
     backend.attach(place)
-    given = transfers.raw_stream(stream, place) if stream is not None else None
+    given = arguments.raw_stream(stream, place) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, place) for _ in range(ahead + 1)]
     conveyor = Conveyor(backend, place, streams[0], ahead + 1) if given is None else None
     lane = Lane(backend, place, transform, conveyor)
@@ -124,7 +123,7 @@ def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
-    dtype = transfers.wanted_dtype(None, leaf.dtype)
+    dtype = arguments.wanted_dtype(None, leaf.dtype)
     if plan.plan(leaf, dtype, backend, may_permute=False).path is plan.Path.PINNED:
         return False
     return not staged.stages_alone(leaf, dtype, backend, place)

@@ -12,7 +12,7 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._core import registry
 from xferlib._core.containers import flatten
-from xferlib._memory.staging import MEDIUM_NBYTES, SMALL_NBYTES
+from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_NBYTES
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
 from xferlib._transfer.packing import Alike

@@ -8,21 +8,20 @@ Ordinary memory is staged by other threads while the consumer works, and sent wh
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib import _native
-from xferlib._api import transfers
 from xferlib._core import array as _array
 from xferlib._core import observe
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
 from xferlib._memory import in_flight, pinned
-from xferlib._transfer import plan
+from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
+from xferlib._transfer import arguments, plan
 from xferlib._transfer import staged as _staged
 from xferlib._transfer.filling import Filling, fill
 from xferlib._transfer.plan import Path
@@ -34,49 +33,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawEvent, RawStream
-    from xferlib._memory.pinned import Lease
     from xferlib._transfer.plan import Plan
-
-
-class _Buffer:
-    """Pinned memory for one array after the other, which goes back to the pool when the last copy has left it."""
-
-    __slots__ = ("_copied", "_lease", "memory", "nbytes", "pointer")
-
-    def __init__(self, memory: HostArray, lease: Lease) -> None:
-        self.memory = memory
-        self._lease = lease
-        self._copied: RawEvent | None = None
-        self.pointer = address(memory)
-        self.nbytes = memory.nbytes
-
-    def note(self, copied: RawEvent) -> None:
-        """The last copy is over at this event."""
-        self._copied = copied
-        self._lease.events[:] = [copied]
-
-    def settle(self, backend: Backend) -> None:
-        """Wait until no copy uses it."""
-        if self._copied is not None:
-            backend.event_synchronize(self._copied)
-
-
-class _Staged(NamedTuple):
-    """An array whose bytes lie in pinned memory, or are about to."""
-
-    buffer: _Buffer
-    filling: Filling | None
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def end(self) -> None:
-        """The source is not read any more."""
-        if self.filling is not None:
-            self.filling.end()
 
 
 class _Form(NamedTuple):
@@ -105,7 +62,7 @@ class Conveyor:
         """After the consumer's work that may still use an array's memory; recorded anew for each."""
         self._count = count
         self._made = 0
-        self._idle: deque[_Buffer] = deque()
+        self._idle: deque[PinnedBuffer] = deque()
         """Buffers, in the order of their last copies."""
         self._pool = pinned.pool_of(backend)
         self._last: _Form | None = None
@@ -123,7 +80,7 @@ class Conveyor:
         recorder = observe.active
         begun = recorder.begin(backend) if recorder is not None else None
         host = _array.as_host_array(host)
-        dtype = transfers.wanted_dtype(None, host.dtype)
+        dtype = arguments.wanted_dtype(None, host.dtype)
         found = plan.plan(host, dtype, backend, may_permute=False)
         plan.refuse_slow(found, host, "prefetch")
         backend.attach(self._place)
@@ -174,7 +131,7 @@ class Conveyor:
         if buffer is None:
             return None
         filling = Filling(buffer.pointer, address(host), host.nbytes, host)
-        return Ahead(self, _Staged(buffer, filling, host.shape, dtype))
+        return Ahead(self, StagedArray(buffer, filling, host.shape, dtype))
 
     def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
         """Enqueue the copy of an array that lies in pinned memory, or is staged by this thread."""
@@ -197,7 +154,7 @@ class Conveyor:
             UnsupportedDTypeError: No device holds it.
         """
         host = _array.as_host_array(host)
-        dtype = transfers.wanted_dtype(None, host.dtype)
+        dtype = arguments.wanted_dtype(None, host.dtype)
         self.backend.attach(self._place)
         buffer = self._buffer(host.size * dtype.itemsize)
         if buffer is None:
@@ -206,14 +163,14 @@ class Conveyor:
             fill(buffer.pointer, address(host), host.nbytes)
         else:
             copy_into(np.ndarray(host.shape, dtype, buffer.memory), host)
-        return Ahead(self, _Staged(buffer, None, host.shape, dtype))
+        return Ahead(self, StagedArray(buffer, None, host.shape, dtype))
 
     def await_buffer(self) -> None:
         """Wait until `stage` need not wait for the device."""
         if self._idle and self._made >= self._count:
             self._idle[0].settle(self.backend)
 
-    def dispatch(self, ahead: Ahead, staged: _Staged) -> None:
+    def dispatch(self, ahead: Ahead, staged: StagedArray) -> None:
         """Enqueue the copy of what has been staged, into memory of the calling thread's current stream."""
         try:
             copied = self._enqueue(ahead, staged.shape, staged.dtype, staged.buffer.pointer, staged.nbytes)
@@ -222,7 +179,7 @@ class Conveyor:
             in_flight.abandon(self.backend, self._carrier)
             raise
 
-    def _buffer(self, nbytes: int) -> _Buffer | None:
+    def _buffer(self, nbytes: int) -> PinnedBuffer | None:
         """Memory that no copy uses any more; None where pinned memory is short."""
         if self._idle and self._made >= self._count:
             buffer = self._idle.popleft()
@@ -238,9 +195,9 @@ class Conveyor:
         if lease is None:
             return None
         self._made += 1
-        return _Buffer(memory, lease)
+        return PinnedBuffer(memory, lease)
 
-    def give_back(self, buffer: _Buffer) -> None:
+    def give_back(self, buffer: PinnedBuffer) -> None:
         """It may be filled again when its last copy is over."""
         self._idle.append(buffer)
 
@@ -299,7 +256,7 @@ class Ahead:
     has_failed = has_slot = is_stalled = is_waiting = False
     is_sent_by_consumer = True
 
-    def __init__(self, conveyor: Conveyor, staged: _Staged | None = None) -> None:
+    def __init__(self, conveyor: Conveyor, staged: StagedArray | None = None) -> None:
         self._conveyor = conveyor
         self._staged = staged
         self.is_sent = staged is None
@@ -322,7 +279,7 @@ class Ahead:
             self._conveyor.dispatch(self, staged)
             self._give_back(staged)
 
-    def _give_back(self, staged: _Staged) -> None:
+    def _give_back(self, staged: StagedArray) -> None:
         self._staged, self.is_sent = None, True
         self._conveyor.give_back(staged.buffer)
 

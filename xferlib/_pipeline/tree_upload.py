@@ -12,7 +12,7 @@ from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._memory import in_flight
-from xferlib._transfer import packing, staged
+from xferlib._transfer import arguments, packing, routes, staged
 from xferlib._transfer.handle import Transfer
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Arriving:
             leaf = leaves[number]
             if self._is_left_to_threads(leaf, place):
                 self._transfers.append(
-                    (transfers.begin(leaf, self._backend, place, self._stream, is_awaited=True), number)
+                    (routes.begin(leaf, self._backend, place, self._stream, is_awaited=True), number)
                 )
             else:
                 self._results[number] = transfers.to_device(leaf, device=place, stream=order)
@@ -89,7 +89,7 @@ class Arriving:
             return nbytes >= THREADS_FROM
         if not isinstance(leaf, np.ndarray):
             return False
-        return staged.stages_alone(leaf, transfers.wanted_dtype(None, leaf.dtype), self._backend, place)
+        return staged.stages_alone(leaf, arguments.wanted_dtype(None, leaf.dtype), self._backend, place)
 
     @property
     def is_sent(self) -> bool:

@@ -12,15 +12,17 @@ from xferlib._core import stream as _stream
 from xferlib._core.observe import Kind
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
+from xferlib._trace import notes
 from xferlib._trace import recorder as _recorder
 from xferlib._trace.timeline import Numbers, Recorded, TraceOperation
-from xferlib._transfer import routes
+from xferlib._transfer import copy_streams
 from xferlib.errors import ArgumentError, ForkError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._trace.recorder import EventRecorder, Record, Sink
+    from xferlib._trace.notes import Record, Sink
+    from xferlib._trace.recorder import EventRecorder
 
 PICTURES = (".png", ".svg", ".pdf")
 _KINDS = (Kind.RANGE, Kind.KERNEL, Kind.H2D, Kind.D2H, Kind.D2D, Kind.PEER)
@@ -65,7 +67,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         if self._sink is not None:
             raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
         self._pid = os.getpid()
-        self._sink = _recorder.Sink(self._keep)
+        self._sink = notes.Sink(self._keep)
         self._recorder = _recorder.opened(self._sink)
         self._is_open = True
         for backend in registry.loaded():
@@ -146,7 +148,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recorder.resolve()
         own = {
             (place.index, stream.handle): f"xferlib {direction}"
-            for (place, direction), stream in routes._copy_streams.copy().items()
+            for (place, direction), stream in copy_streams.streams.copy().items()
         }
         found = tuple([_operation(record, self._sink, own) for record in list(self._sink.records)])
         if not self._is_open:

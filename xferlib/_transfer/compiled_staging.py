@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.observe import Moving, Step
     from xferlib._core.raw import RawStream, StagingCalls
-    from xferlib._memory.staging import Ring
+    from xferlib._memory.staging_ring import Ring
     from xferlib._transfer.cutting import Cut
     from xferlib._transfer.partition import Rows
 

@@ -12,7 +12,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xferlib._memory.staging import CHUNK_NBYTES
+from xferlib._core.thresholds import CHUNK_NBYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Copies by the driver's own route in as few steps as can be: what most blocking calls are.
 
-`_api.transfers` and `_transfer.routes` know every case. This module knows one, in which a single synchronous copy is
+`_transfer.routes` knows every case. This module knows one, in which a single synchronous copy is
 the whole transfer, and leaves the others to them: up to 2 MiB upward and 6 downward (24 from the pinned pool, or where
 nothing stages in C), both ends in C order and of one shape and dtype, on a stream that the driver's copies are ordered
 behind. Up to there the driver is as fast as several threads are.

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from xferlib import _native
-from xferlib._memory.staging import MEDIUM_NBYTES
+from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._runtime import thread_budget
 
 _HELPERS_OF_MEDIUM = 5

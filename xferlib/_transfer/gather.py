@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xferlib._transfer import relayout, routes
+from xferlib._transfer import relayout, upload
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
@@ -38,7 +38,7 @@ def gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend,
     table = np.array(pieces, dtype=np.int64)
     on_device = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
     info = backend.view(on_device)
-    routes.host_to_device(table, backend, stream.device, table.dtype, stream, on_device, info)
+    upload.host_to_device(table, backend, stream.device, table.dtype, stream, on_device, info)
     code = relayout.kernel("gather_pieces", _SOURCE, (0, 0), backend, stream.device)
     args = (dst.pointer, info.pointer)
     relayout.launch(

@@ -12,7 +12,7 @@ from xferlib import _native
 from xferlib._core import array as _array
 from xferlib._core import convert, registry
 from xferlib._core.array import Array, ArrayInfo
-from xferlib._transfer import gather, routes
+from xferlib._transfer import download, gather, upload
 from xferlib._transfer.partition import Scattered
 
 if TYPE_CHECKING:
@@ -161,9 +161,9 @@ def _send(
         for group in groups:
             _fill(_block(staged, group), group, leaves)
 
-    transfer = routes.scattered_to_device(lambda: _located(groups, leaves, nbytes), nbytes, slab, backend, stream)
+    transfer = upload.scattered_to_device(lambda: _located(groups, leaves, nbytes), nbytes, slab, backend, stream)
     if transfer is None:
-        routes.filled_to_device(fill, slab, backend, stream)
+        upload.filled_to_device(fill, slab, backend, stream)
     try:
         for group in groups:  # which takes as long as the copying
             arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
@@ -227,7 +227,7 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list
         for index, member in enumerate(group.members)
     ]
     gather.gather(backend.view(slab), pieces, backend, stream)
-    host = routes.device_to_host(slab, backend.view(slab), backend, _BYTE, stream, None)
+    host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream, None)
     results: list[Any] = [None] * len(infos)
     for group in groups:
         block = _block(host, group)

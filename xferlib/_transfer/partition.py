@@ -12,7 +12,7 @@ import numpy as np
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray, address, chunked, merged
 from xferlib._memory import host
-from xferlib._memory.staging import Chunk
+from xferlib._memory.staging_ring import Chunk
 from xferlib._runtime import thread_budget
 
 _SMALLEST_CHUNK = 512 << 10

@@ -10,9 +10,9 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core.layout import HostArray, address, dense_order
+from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_NBYTES
 from xferlib._memory import pinned, registration
 from xferlib._memory.pinned import Lease
-from xferlib._memory.staging import MEDIUM_NBYTES, SMALL_NBYTES
 from xferlib._runtime import config
 from xferlib.errors import SlowPathError
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import layout, observe, staging_hooks
+from xferlib._core import layout, observe, staging_hooks, thresholds
 from xferlib._core.array import ArrayInfo
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray, address
 from xferlib._core.observe import Kind
-from xferlib._memory import in_flight, staging
-from xferlib._memory.staging import Chunk, Ring
+from xferlib._memory import in_flight, slab, staging_ring
+from xferlib._memory.staging_ring import Chunk, Ring
 from xferlib._runtime.jobs import Computation, Job
 from xferlib._runtime.threads import workers
 from xferlib._transfer import partition, plan
@@ -77,8 +77,8 @@ def readable(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: Raw
 def _in_slab(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> int:
     """The address of a pinned copy, in ``dtype``, for a copy on ``stream``."""
     nbytes = src.size * dtype.itemsize
-    staged, pointer = staging.slab_of(backend, nbytes).take(nbytes, stream)
-    if nbytes > staging.SMALL_NBYTES and _native.is_on():  # plain bytes
+    staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    if nbytes > thresholds.SMALL_NBYTES and _native.is_on():  # plain bytes
         fill(pointer, address(src), nbytes)
     else:
         copy_into(np.ndarray(src.shape, dtype, staged), src)
@@ -95,7 +95,7 @@ def upload_job(
     src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None = None
 ) -> Job:
     """Fill chunks of the ring from ``src`` and send each on ``stream``."""
-    ring = staging.ring_of(backend)
+    ring = staging_ring.ring_of(backend)
     pieces = partition.pieces(src, dst.dtype)
     moving = observe.moving(Kind.H2D, dst.nbytes, pieces, backend, stream)
     start = dst.pointer
@@ -127,7 +127,7 @@ def upload_job(
 
 def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer) -> Job | None:
     """As `upload_job`, from `xferlib._transfer.partition.Scattered` memory; None where staging is not compiled."""
-    ring = staging.ring_of(backend)
+    ring = staging_ring.ring_of(backend)
     moving = observe.moving(Kind.H2D, dst.nbytes, parts, backend, stream)
     lending = _lending(parts, dst.pointer, backend, stream, ring, moving, is_upward=True)
     return lending.job(transfer.finish) if lending is not None else None
@@ -196,7 +196,7 @@ def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
 
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
-    staged, pointer = staging.slab_of(backend, nbytes).take(nbytes, stream)
+    staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
     try:
         observe.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
         backend.stream_synchronize(stream)
@@ -220,7 +220,7 @@ def download_job(
 
     Each thread asks for its next chunk before it empties the one it has, so that the link never idles.
     """
-    ring = staging.ring_of(backend)
+    ring = staging_ring.ring_of(backend)
     pieces = partition.pieces(dst, src.dtype)
     moving = observe.moving(Kind.D2H, src.nbytes, pieces, backend, stream)
     start = src.pointer

@@ -1,15 +1,15 @@
-"""Pinned staging memory: a ring of chunks that threads fill and drain, and a slab for small copies."""
+"""The ring of pinned chunks that threads fill and drain for staged transfers."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core.thresholds import CHUNK_NBYTES
 from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib._runtime.fork import reset_in_child
@@ -18,27 +18,23 @@ from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
     from xferlib._core.raw import RawEvent, RawStream
     from xferlib._runtime.jobs import Job
 
-CHUNK_NBYTES = 8 << 20
-"""Each copy costs the link some microseconds: on an H200 pieces of 4 MiB get 53.6 GB/s of 55.5, of 8 MiB 54.6."""
+
 RING_CHUNKS = 24
 """The ring holds at most 192 MiB of pinned memory: what two transfers in one direction and one in the other can use."""
+
+
 LENT_CHUNKS = 8
 """What one transfer uses: more falls out of the processor's cache before the device has read it."""
+
+
 ONE_WAY_CHUNKS = 16
 """What is lent to all transfers of one direction: those in the other go on meanwhile."""
-SMALL_NBYTES = 64 << 10
-"""Up to here one thread and the slab are fastest."""
-MEDIUM_NBYTES = 2 << 20
-"""Up to here one thread is as fast as several, which must be woken."""
-_SEGMENT_NBYTES = (256 << 10, MEDIUM_NBYTES)
-_SEGMENTS = 4
+
+
 _PATIENCE_S = 0.05
-_MOST_STREAMS = 32
-"""A segment keeps the streams of its copies, which may have been dropped, until the next one is begun."""
 
 
 class Chunk:
@@ -321,88 +317,10 @@ class Ring:
         return freed * CHUNK_NBYTES
 
 
-class _Segment:
-    __slots__ = ("bytes", "events", "pointer", "streams", "used")
-
-    def __init__(self, data: np.ndarray[Any, Any], pointer: int) -> None:
-        self.bytes = data
-        self.pointer = pointer
-        self.used = 0
-        self.streams: dict[tuple[Device, int], RawStream] = {}
-        self.events: list[RawEvent] = []
-
-
-class Slab:
-    """One thread's pinned memory for copies of one size or less: taken in turn, one event a segment and stream."""
-
-    def __init__(self, backend: Backend, segment_nbytes: int) -> None:
-        self._backend = backend
-        self._segment_nbytes = segment_nbytes
-        block = backend.pinned_alloc(_SEGMENTS * segment_nbytes)
-        data = host.bytes_over(block.pointer, block.nbytes, block)
-        self._segments = [
-            _Segment(data[start : start + segment_nbytes], block.pointer + start)
-            for start in range(0, _SEGMENTS * segment_nbytes, segment_nbytes)
-        ]
-        self._index = 0
-        self.handover: object = None
-
-    def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
-        """Bytes that no copy uses, and their address, for one copy on ``stream``."""
-        segment = self._segments[self._index]
-        if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:
-            segment = self._advance()
-        start = segment.used
-        segment.used = -(-(start + nbytes) // 64) * 64
-        segment.streams[stream.device, stream.handle] = stream
-        return segment.bytes[start : start + nbytes], segment.pointer + start
-
-    def _advance(self) -> _Segment:
-        full = self._segments[self._index]
-        full.events = [self._backend.event_record(stream, timing=False) for stream in full.streams.values()]
-        full.streams = {}
-        self._index = (self._index + 1) % _SEGMENTS
-        fresh = self._segments[self._index]
-        for event in fresh.events:
-            self._backend.event_synchronize(event)
-        happens_before.given(self)  # the next thread may use the rest of the segment, and waits for none of these
-        fresh.events = []
-        fresh.used = 0
-        return fresh
-
-    def settle(self) -> int:
-        """Wait until no copy uses the slab; returns its bytes. Any thread may, also one that never used a device."""
-        for segment in self._segments:
-            for stream in segment.streams.values():
-                self._backend.attach(stream.device)
-        for _ in range(_SEGMENTS + 1):
-            self._advance()
-        return _SEGMENTS * self._segment_nbytes
-
-
-class _Tenancy:
-    """A thread's use of a slab, which outlives the thread: its copies may still be under way then."""
-
-    __slots__ = ("kind", "pid", "slab")
-
-    def __init__(self, slab: Slab, kind: tuple[str, int]) -> None:
-        self.slab = slab
-        self.kind = kind
-        self.pid = os.getpid()
-
-    def __del__(self) -> None:
-        try:
-            if self.pid == os.getpid():
-                _idle_slabs.setdefault(self.kind, []).append(self.slab)
-        except Exception:  # the interpreter is going away
-            return
-
-
 _rings: dict[str, Ring] = {}
+
+
 _rings_lock = threading.RLock()
-_idle_slabs: dict[tuple[str, int], list[Slab]] = {}
-"""By domain and size of a segment. Of threads that have ended, for those to come: each knows what still reads it."""
-_local = threading.local()
 
 
 def ring_of(backend: Backend) -> Ring:
@@ -414,41 +332,9 @@ def ring_of(backend: Backend) -> Ring:
     return ring
 
 
-def slab_of(backend: Backend, nbytes: int) -> Slab:
-    """This thread's slab, for a backend's family, that so many bytes fit into; `MEDIUM_NBYTES` at most."""
-    small, medium = _SEGMENT_NBYTES
-    kind = (backend.pinned_domain, small if nbytes <= small else medium)
-    tenancies: dict[tuple[str, int], _Tenancy] = _local.__dict__  # type: ignore[assignment]  # its own, not an object's
-    tenancy = tenancies.get(kind)
-    if tenancy is None:
-        tenancy = tenancies[kind] = _Tenancy(_idle_slab(backend, kind), kind)
-    return tenancy.slab
-
-
-def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
-    try:
-        slab = _idle_slabs[kind].pop()
-    except (KeyError, IndexError):
-        return Slab(backend, kind[1])
-    happens_before.taken(slab)
-    return slab
-
-
 def trim() -> int:
-    """Free every ring's idle chunks, and the slabs of threads that have ended; returns the bytes given up."""
-    nbytes = sum(ring.trim() for ring in tuple(_rings.values()))  # other threads may add to both meanwhile
-    for slabs in tuple(_idle_slabs.values()):
-        with contextlib.suppress(IndexError):  # none is left, or another thread has taken the last
-            while True:
-                nbytes += slabs.pop().settle()
-    return nbytes
+    """Free every ring's idle chunks; returns the bytes given up."""
+    return sum(ring.trim() for ring in tuple(_rings.values()))  # other threads may add to them meanwhile
 
 
-def _after_fork_in_child() -> None:
-    """The parent's pinned memory is not this process's."""
-    _rings.clear()
-    _idle_slabs.clear()
-    _local.__dict__.clear()
-
-
-reset_in_child(_after_fork_in_child)
+reset_in_child(_rings.clear)  # the parent's pinned memory is not the child's

@@ -1,0 +1,98 @@
+"""A staged copy on the record: one operation from its first piece to its last, and the steps that stage it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from xferlib._core.observe import Kind, Step
+from xferlib._runtime import callsite
+from xferlib._runtime.callsite import Place
+from xferlib._trace.device_clock import DeviceClock
+from xferlib._trace.notes import HOST, Awaited, Notes, Sink, now
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.raw import RawEvent, RawStream
+
+
+class Notebook(Protocol):
+    """The part of a recorder that a copy uses."""
+
+    sinks: tuple[Sink, ...]
+
+    def note(
+        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, place: Place, start_s: float,
+        end_s: float, domain: str = ..., awaited: Awaited | None = ..., thread: str = ...,
+    ) -> None:  # fmt: skip
+        """Note something that took its time on the host or between two events."""
+
+    def later(self, notes: Notes) -> None:
+        """Make notes, of what is over, when they are read."""
+
+
+class StagedCopy:
+    """A staged copy: one operation from its first piece to its last, and the steps in which threads stage it."""
+
+    __slots__ = (
+        "_backend", "_clock", "_first", "_kind", "_last", "_nbytes", "_pieces", "_place", "_recorder", "_reference",
+        "_sent", "_since", "_stream",
+    )  # fmt: skip
+
+    def __init__(
+        self, recorder: Notebook, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream,
+        clock: DeviceClock,
+    ) -> None:  # fmt: skip
+        self._recorder = recorder
+        self._kind = kind
+        self._nbytes = nbytes
+        self._pieces = pieces
+        self._backend = backend
+        self._stream = stream
+        self._clock = clock
+        self._place = callsite.place()
+        self._since = now()
+        self._reference = clock.referred(self._since)
+        self._first: RawEvent | None = None
+        self._last: RawEvent | None = None
+        self._sent = itertools.count(1).__next__
+
+    def send(self) -> None:
+        """A piece is about to be enqueued."""
+        if self._first is None:
+            with self._clock.lock(self._stream.handle):
+                if self._first is None:
+                    self._first = self._backend.event_record(self._stream, timing=True, event=self._clock.take())
+
+    def sent(self) -> None:
+        """A piece has been enqueued."""
+        if self._sent() == self._pieces:
+            self._note(self._backend.event_record(self._stream, timing=True, event=self._clock.take()))
+
+    def events(self) -> tuple[RawEvent, RawEvent]:
+        """To be recorded before the first piece and after the last one; then `finished`."""
+        self._first, self._last = self._clock.take(), self._clock.take()
+        return self._first, self._last
+
+    def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
+        """Everything has been enqueued, with `events` around it."""
+        self._note(self._last)
+        sinks, place = self._recorder.sinks, self._place
+        self._recorder.later(lambda: [
+            (sinks, Kind.STAGING, "stage", nbytes, "host", thread, place, begun_s, end_s, "", HOST, None)
+            for nbytes, begun_s, end_s, thread in steps()
+        ])  # fmt: skip
+
+    def _note(self, last: RawEvent) -> None:
+        self._recorder.note(
+            self._kind, "staged copy", self._nbytes, self._clock.label, self._stream.handle, self._place,
+            self._since, now(), HOST, (self._clock, self._reference, self._first, last),
+            threading.current_thread().name,
+        )  # fmt: skip
+
+    def staged(self, begun_s: float, nbytes: int) -> None:
+        """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
+        thread = threading.current_thread().name
+        self._recorder.note(Kind.STAGING, "stage", nbytes, "host", thread, self._place, begun_s, now())
