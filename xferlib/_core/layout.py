@@ -16,7 +16,7 @@ HostArray = np.ndarray[Any, Any]
 
 @functools.cache
 def _addresser() -> Callable[[Any], int] | None:
-    """See `xferlib._native.driver_calls.addresser`; what that imports is for the first array."""
+    """`xferlib._native.driver_calls.addresser`, imported lazily, on the first array."""
     from xferlib._native import driver_calls
 
     return driver_calls.addresser()

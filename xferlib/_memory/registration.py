@@ -157,7 +157,7 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
             registrations_of(self._backend).remove(held)
 
     def _await_copies(self) -> None:
-        """Wait for whatever may still use the pages: xferlib's copies on every device, the library's on the current."""
+        """Wait for all that may still use the pages: xferlib's copies on every device, the library's on the current."""
         from xferlib._memory.in_flight import in_flight
 
         in_flight.drain()
