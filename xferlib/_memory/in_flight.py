@@ -2,16 +2,16 @@
 
 The obvious way is a list behind a lock, swept at each new copy. It fails three times. Asking an event, or dropping an
 array, may run a finalizer that starts a transfer, which comes back here: with a plain lock it deadlocks, with a
-reentrant one it finds the list half changed. A sweep of everything costs more the more copies are in flight. And Ctrl-C
-between taking an entry out and putting it back frees memory that a DMA still reads.
+reentrant one it finds the list half changed. A sweep of everything costs more the more copies are in flight. And
+Ctrl-C between taking an entry out and putting it back frees memory that a DMA still reads.
 
-So there is no lock. Entries are in a dict under increasing numbers, and `hold` asks the two oldest: more than it adds,
-so completed ones do not pile up, at a constant cost. An entry that must stay is put under a new number *before* the old
-one goes; where two threads meet at one entry, the dict's ``pop``, atomic under the GIL, lets one of them win.
+So there is no lock. Entries are in a dict under increasing numbers, and `hold` asks the two oldest: more than it
+adds, so completed ones do not pile up, at a constant cost. An entry that must stay is put under a new number *before*
+the old one goes; where two threads meet at one entry, the dict's ``pop``, atomic under the GIL, lets one of them win.
 
-Guaranteed: an object is let go only after its event was seen to be complete, at exit, or in a forked child. It may live
-longer: entries are looked at only when the next copy is held. A copy whose event is not yet recorded has no entry here;
-`record` and `abandon` cover that gap.
+Guaranteed: an object is let go only after its event was seen to be complete, at exit, or in a forked child. It may
+live longer: entries are looked at only when the next copy is held. A copy whose event is not yet recorded has no
+entry here; `record` and `abandon` cover that gap.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _ADVISED_NBYTES = 512 << 10
 
 
 class Pages:
-    """The pages of an array whose rows are contiguous in a memory map; no-ops for any other array."""
+    """The pages of an array whose rows are contiguous in a memory map; no-ops for others."""
 
     def __init__(self, array: HostArray) -> None:
         self._array = array  # its memory is mapped as long as it lives
@@ -29,7 +29,7 @@ class Pages:
 
     @classmethod
     def of(cls, array: Any) -> Pages | None:
-        """Create for a shared, file-backed memmap; None for private (copy-on-write) maps, whose dirty pages must stay."""
+        """Create for a shared, file-backed memmap; None for private (copy-on-write) maps: dirty pages must stay."""
         memory = getattr(array, "_mmap", None)
         if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
             return None

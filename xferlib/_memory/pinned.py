@@ -1,20 +1,19 @@
 """Pinned memory: the pool, arrays over it, and finding pinned memory by address.
 
-Page-locking costs a hundred times a copy, so blocks are recycled; a DMA may still be using a block
-when its array dies, so a block is reused only after every event recorded on it.
-
+Page-locking costs a hundred times a copy, so blocks are recycled; a DMA may still be using a block when its array
+dies, so it is reused only after every event recorded on it.
 The obvious way is a ``__del__`` of the array's owner that takes the pool's lock and puts the block into a free list.
 It fails three times: an object dies in any thread and within any call, so also while this thread changes the books;
 KeyboardInterrupt raised in a ``__del__`` is swallowed, and the block lost; and the block may still be read by a copy.
 So a death only appends a record to a deque, by a C function, and the next allocation moves the records on, under the
 lock: in use, then draining until the last event completes, then free.
 
-Guaranteed: no block is handed out before every event given to `Lease.hold` is complete; the bytes in use, draining and
-free stay within the limit, if there is one; the pool neither waits for an event nor allocates with its lock held.
+Guaranteed: no block is handed out before every event given to `Lease.hold` is complete; the bytes in use, draining
+and free stay within the limit, if there is one; the pool neither waits for an event nor allocates with its lock held.
 
-`PinnedPool._lock` protects the books and the events of each lease. It is reentrant: asking an event may run a finalizer
-that comes here again, so `_poll` takes the list out before it asks. `_returned` needs no lock, which is why a finalizer
-may append to it; nor does `_records`, where each entry is one assignment.
+`PinnedPool._lock` protects the books and the events of each lease. It is reentrant: asking an event may run a
+finalizer that comes here again, so `_poll` takes the list out before it asks. `_returned` needs no lock, which is why
+a finalizer may append to it; nor does `_records`, where each entry is one assignment.
 """
 
 from __future__ import annotations
@@ -218,11 +217,7 @@ class PinnedPool:
             return record.block
 
     def _make_room(self, size: int, record: _Record) -> bool | None:
-        """Count ``size`` as in use if the limit allows.
-
-        Returns:
-            False: stage instead. None: waited for a copy, look again.
-        """
+        """Count ``size`` as in use if the limit allows; False: stage instead, None: waited for a copy, look again."""
         limit = self.max_bytes if self.max_bytes is not None else config.get().pinned_limit
         with self._lock:
             if limit and self._in_use + self._draining_nbytes + self._free_nbytes + size > limit:
@@ -352,9 +347,4 @@ def pools() -> tuple[PinnedPool, ...]:
     return tuple(_pools.values())
 
 
-def _after_fork_in_child() -> None:
-    """The parent's blocks are not this process's to reuse."""
-    _pools.clear()
-
-
-reset_in_child(_after_fork_in_child)
+reset_in_child(_pools.clear)  # the parent's blocks are not the child's to reuse

@@ -1,8 +1,8 @@
 """Slabs: a thread's own pinned memory for small copies, taken in turn.
 
-The obvious way is one pinned buffer a thread and an event after each copy, waited for before the next. That is one more
-driver call for each small copy, and the wait makes the host and the link take turns. A pool that threads share would
-need a lock at each copy.
+The obvious way is one pinned buffer a thread and an event after each copy, waited for before the next. That is one
+more driver call for each small copy, and the wait makes the host and the link take turns. A pool that threads share
+would need a lock at each copy.
 
 So a slab has four segments. Copies fill one from its start; when the next one does not fit, one event is recorded for
 each stream that the segment was used on, and the thread goes on with the segment whose events are the oldest: usually
@@ -12,8 +12,8 @@ Guaranteed: the bytes that `Slab.take` returns are used by no copy in flight, if
 stream that it named, before its thread takes again. The segment keeps those streams alive until it has recorded its
 events.
 
-There is no lock: a slab belongs to one thread. When the thread ends its slab becomes idle, for the next thread, by one
-``append`` to a list, atomic under the GIL; it is never freed but by `trim`, which waits for its copies.
+There is no lock: a slab belongs to one thread. When the thread ends its slab becomes idle, for the next thread, by
+one ``append`` to a list, atomic under the GIL; it is never freed but by `trim`, which waits for its copies.
 """
 
 from __future__ import annotations

@@ -2,20 +2,18 @@
 
 The obvious way is a queue of free buffers, from which each thread takes one when it needs one. It fails in four ways.
 Threads that hold one chunk and wait for the next deadlock. Transfers of one direction take everything, and the other
-direction stops. A transfer that waits gets the first chunk that comes back, and crawls with that one. And waiting for a
-chunk whose copy is in flight, while more could be made, makes filling and sending take turns.
+direction stops. A transfer that waits gets the first chunk that comes back, and crawls with that one. And waiting for
+a chunk whose copy is in flight, while more could be made, makes filling and sending take turns.
 
 So a thread that holds a chunk never waits for another one. A transfer staged in C borrows all its chunks at once, at
 most `LENT_CHUNKS`, of which one direction gets at most `ONE_WAY_CHUNKS`; chunks that are given back together become
 free together. A thread in want of a chunk first drives a job that holds chunks and that no Python thread is driving.
-
-Guaranteed: `acquire` returns a chunk that no copy uses; a borrowed chunk may still be read by an earlier copy, and has
-the event to wait for. No chunk is freed while a copy may use it: after an error `abandon` waits for the stream, or, if
-the device no longer answers, never uses the chunk again.
+Guaranteed: `acquire` returns a chunk that no copy uses; a borrowed chunk may still be read by an earlier copy, and
+has the event to wait for. No chunk is freed while a copy may use it: after an error `abandon` waits for the stream,
+or, if the device no longer answers, never uses the chunk again.
 
 Locks, never held together: `_lock` for the number of chunks, `_returned` for how many each direction has and for
-orphaned jobs, `_giving` while several chunks change owner. The queue of free chunks has its own lock. A chunk belongs to
-the thread or the transfer that has it, so its fields need none.
+orphaned jobs, `_giving` while several chunks change owner. The fields of a chunk belong to the thread that has it.
 """
 
 from __future__ import annotations
@@ -42,16 +40,10 @@ if TYPE_CHECKING:
 
 RING_CHUNKS = 24
 """Most chunks of the ring, 192 MiB: enough for two transfers in one direction and one in the other."""
-
-
 LENT_CHUNKS = 8
 """Most chunks of one transfer: more fall out of the processor's cache before the device has read them."""
-
-
 ONE_WAY_CHUNKS = 16
 """Most chunks of all transfers in one direction together, so that those in the other go on meanwhile."""
-
-
 _PATIENCE_S = 0.05
 """How long Ctrl-C may be put off by a wait, and how long an orphaned job may go unnoticed."""
 
@@ -105,10 +97,8 @@ class Ring:
         self._free: SimpleQueue[Chunk | None] = SimpleQueue()
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._giving = threading.RLock()  # held while several chunks are given back at once
-        self._count = 0
-        """Chunks there are or are being made."""
-        self._lent = {True: 0, False: 0}
-        """Chunks that uploads have borrowed, and downloads."""
+        self._count = 0  # chunks there are, or are being made
+        self._lent = {True: 0, False: 0}  # chunks that uploads have borrowed, and downloads
         self._returned = threading.Condition()
         self._unattended: dict[Job, None] = {}
         """Orphaned jobs, in order: a thread in want of a chunk drives the first to its end."""
@@ -131,10 +121,9 @@ class Ring:
         return self._settled(chunk) if chunk is not None else None
 
     def borrow(self, most: int, stream: RawStream, *, is_upward: bool, waits: bool = True) -> list[Chunk]:
-        """Chunks for a whole transfer on ``stream``, which earlier copies may still use.
+        """Chunks for a whole transfer on ``stream``, that earlier copies may still use; waits for one or returns none.
 
-        Waits until there is one, or returns none. The caller gives back all, and borrows none meanwhile, unless it
-        does not wait.
+        The caller gives back all, and borrows none meanwhile unless without waiting.
         """
         count = self._share(most, is_upward, waits=waits)
         if not count:
@@ -340,8 +329,6 @@ class Ring:
 
 
 _rings: dict[str, Ring] = {}
-
-
 _rings_lock = threading.RLock()
 
 

@@ -1,9 +1,9 @@
-"""Copies by the driver's own route in as few steps as can be: what most blocking calls are.
+"""Copies by one synchronous driver call, in as few steps as possible: most blocking calls are of this kind.
 
 `_transfer.routes` knows every case. This module knows one, in which a single synchronous copy is
-the whole transfer, and leaves the others to them: up to 2 MiB upward and 6 downward (24 from the pinned pool, or where
-nothing stages in C), both ends in C order and of one shape and dtype, on a stream that the driver's copies are ordered
-behind. Up to there the driver is as fast as several threads are.
+the whole transfer, and leaves the others to it: up to 2 MiB for uploads and 6 for downloads (24 from
+the pinned pool, or where nothing stages in C), both ends in C order and of one shape and dtype, on a
+stream that the driver's copies are ordered behind. Up to there the driver is as fast as several threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _is_open() -> bool:
-    """Whether nobody wants to see or to forbid the way that a transfer takes."""
+    """Whether the fast path may be used: no trace is open, no path is forced, strict mode is off."""
     return observe.active is None and plan.forced() is None and not config.get().strict
 
 

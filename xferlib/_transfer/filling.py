@@ -10,11 +10,11 @@ from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._runtime import thread_budget
 
 _HELPERS_OF_MEDIUM = 5
-"""Threads that look out for more of it: what a larger one gains from more of them is lost in handing out so little."""
+"""Most helper threads of a medium copy: more gain nothing, as there is little to hand out."""
 
 
 def fill(pinned: int, host: int, nbytes: int) -> None:
-    """Copy plain bytes into pinned memory, in a loop with the help of threads that are awake."""
+    """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
     _native.library().xf_fill(*_arguments(pinned, host, nbytes))
 
 
@@ -30,8 +30,8 @@ class Filling:
     Args:
         pinned: The address of memory that nothing else uses.
         host: The address of as many bytes, which stay as they are until `end`.
-        nbytes: How many.
-        keep: What must outlive them.
+        nbytes: The number of bytes.
+        keep: Must outlive the copy.
     """
 
     __slots__ = ("_handle", "_keep", "_pid", "nbytes")
@@ -46,7 +46,7 @@ class Filling:
             library.xf_fill(*arguments)
 
     def end(self) -> None:
-        """Do what is left in this thread too; every byte is there."""
+        """Do what is left in this thread too; on return every byte is there."""
         handle, self._handle = self._handle, None
         if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
             _native.library().xf_fill_end(handle)

@@ -17,7 +17,7 @@ from xferlib._runtime import thread_budget
 
 _SMALLEST_CHUNK = 512 << 10
 PIECE_NBYTES = 4 << 20
-"""What a thread of Python's fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
+"""Bytes that a Python thread fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
 _FIRST = (256 << 10, 512 << 10, 1 << 20, 1 << 20, 2 << 20, 2 << 20)
 """Sizes of the first pieces of a large transfer: the link starts early, and the threads come one after the other."""
 _LAST = (1 << 20,) * 8
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     unit: int
     """Bytes that are not to be divided."""
     least: int
-    """Bytes of a piece at least, except for the last: two threads that fault in one huge page both clear it."""
+    """Fewest bytes of a piece, except for the last: two threads that fault in one huge page both clear it."""
     limit: int
     """Most bytes of a piece."""
     parts: Any = None
@@ -69,7 +69,7 @@ class Memory(Protocol):
         """Parts in which Python would stage it."""
 
     def rows(self) -> Rows | None:
-        """What is to be copied, where the bytes stay as they are and lie in rows; else None."""
+        """The bytes to copy, where they stay as they are and lie in rows; else None."""
 
 
 class Pieces(Memory, Protocol):
@@ -98,8 +98,8 @@ class Scattered:
     """Memory that lies in parts anywhere, to be collected by C alone.
 
     Args:
-        parts: An array of `xferlib._native.Part`, in the order of their places.
-        nbytes: From the place of the first to the end of the last.
+        parts: An array of `xferlib._native.Part`, in the order of their offsets.
+        nbytes: From the offset of the first to the end of the last.
         owner: Keeps the memory alive.
     """
 

@@ -1,4 +1,19 @@
-"""Which way an array crosses the link. Pure: nothing is allocated or copied here."""
+"""The choice of the path on which an array crosses the link. Pure: nothing is allocated or copied here.
+
+The obvious way is to ask the driver whether an address is pinned, and to stage everything else. It fails three times.
+The question is a driver call, too much for small arrays. The driver does not know the pool, which must learn what
+event a block has to wait for. And it answers for one address, while an array may reach beyond the pinned pages, or
+across several registrations, each of which is a copy of its own.
+
+So `plan` asks in the order of what an answer costs: size, the pinned pool by address, the `pin` blocks, and only from
+256 KiB on the driver, at both ends of the array. Arrays that are dense but not in C order are sent as they lie, from
+1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
+
+Guaranteed: the plan names memory that is pinned at the time, with the lease or the spans that the copies need; a
+forced path that the array cannot take becomes `STAGED`. The caller keeps that memory pinned until the copies end.
+
+There is no lock here. The pool and the registrations take their own, one after the other, for one look each.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +52,9 @@ class Path(str, Enum):
 
 _PERMUTED_FROM = 1 << 20
 DRIVER_MOST_UP, DRIVER_MOST_DOWN = 2 << 20, 6 << 20
-"""Up to here the driver's own copy of ordinary memory is as fast as several threads, which must be woken."""
+"""Up to here the driver's own copy of pageable memory is as fast as several threads, which must be woken."""
 _DRIVER_MOST_OF_ALL = 24 << 20
-"""The same where the threads stage in Python."""
+"""As above, where threads stage in Python; and from the pinned pool."""
 _ASK_DRIVER_FROM = 256 << 10
 
 
@@ -74,7 +89,7 @@ def plan(
         dtype: Of the device side.
         backend: Of the device side.
         may_permute: Whether the device side is ours to fill in two steps.
-        is_blocking: The host waits for the transfer, so that it makes no difference when it is made.
+        is_blocking: The host waits for the transfer, so it does not matter when the copy is made.
     """
     nbytes = array.size * dtype.itemsize
     if not nbytes:
@@ -112,7 +127,7 @@ def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
 
 
 def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
-    """Whether one synchronous copy by the driver is as fast as any other way up, for memory at that address."""
+    """Whether one synchronous copy by the driver is as fast as any other upload, for memory at that address."""
     if is_drivers_size(nbytes, is_upward=True):
         return True
     return nbytes <= _DRIVER_MOST_OF_ALL and pinned.pool_of(backend).find(pointer) is not None
@@ -124,7 +139,7 @@ def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
 
 
 def is_medium(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
-    """Whether it is so small that one copy of its bytes, made by one thread and those awake, is sent as a whole."""
+    """True if the array is small enough (<= 2 MiB) to be staged into a slab and sent with a single DMA."""
     return array.nbytes <= MEDIUM_NBYTES and is_plain(found, array, dtype)
 
 
@@ -148,7 +163,7 @@ def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], .
 
 
 def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tuple[int, int], ...]:
-    """The same for memory that is not of the pool."""
+    """`pinned_spans` for memory that is not of the pool."""
     spans = registration.registrations_of(backend).spans(pointer, nbytes)
     if spans is not None:
         return tuple(spans)

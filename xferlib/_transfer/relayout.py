@@ -130,7 +130,7 @@ def launch(
 ) -> None:
     """Launch with 64-bit arguments, which the driver copies before it returns.
 
-    ``name`` and ``nbytes``, read and written, are for whoever records.
+    ``name`` and ``nbytes``, read and written, are for a recorder.
     """
     values = (ctypes.c_int64 * len(args))(*args)
     start = ctypes.addressof(values)
@@ -146,7 +146,7 @@ def launch(
 def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, kind: Kind = Kind.D2D) -> None:
     """Enqueue ``dst[...] = src`` for arrays of equal shape and dtype that do not overlap.
 
-    ``kind`` says what a contiguous copy is, for whoever records: on one device or between two.
+    ``kind`` is for a recorder: a contiguous copy on one device or between two.
 
     Raises:
         LayoutError: More than 16 axes that cannot be merged.

@@ -1,6 +1,21 @@
 """Copies between host and device: executes plans.
 
-Downward and upward staging are the same ring of pinned chunks, filled or drained by the same threads.
+The obvious way for pageable memory is one driver call, which stages it itself. It uses one thread, and neither
+gathers nor converts: slower than several threads above a few MiB. One thread of our own that fills a pinned buffer
+and sends it is no faster: filling and sending take turns.
+
+So staging is a job of several threads over the ring of chunks, in both directions. In an upload each thread fills a
+chunk, enqueues its copy and takes the next chunk. In a download each thread requests its next chunk before it empties
+the one it has, so that the link never idles, but only if a chunk is free or can be made: if each waited for a second
+chunk while holding one, all would deadlock. Plain bytes and rows go to `compiled_staging` instead, where the C is
+compiled.
+
+Guaranteed: `upload` returns when the source has been read, unless it is pinned; `download` returns when the
+destination is complete. A chunk goes back to the ring with the event of its copy; if something fails between the copy
+and its event, `Ring.abandon` waits for the stream first. An error of any thread becomes the job's error, and stops
+the others.
+
+There is no lock here: `Job` numbers the pieces and lets one thread have each, and the ring lends each chunk to one.
 """
 
 from __future__ import annotations
@@ -37,7 +52,7 @@ if TYPE_CHECKING:
 _PARALLEL_HOST_FROM = 8 << 20
 
 
-# --- upward
+# --- host to device
 
 
 def upload(
@@ -134,7 +149,7 @@ def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawSt
 
 
 def stages_alone(src: HostArray, dtype: np.dtype[Any], backend: Backend, device: Device) -> bool:
-    """Whether threads that need no lock of Python's stage this array, to arrive in ``dtype``."""
+    """Whether C threads, which need no GIL, can stage this array, to arrive in ``dtype``."""
     can_stage = _native.is_on() and backend.staging_calls(device) is not None
     return can_stage and partition.pieces(src, dtype).rows() is not None
 
@@ -149,7 +164,7 @@ def _lending(
     *,
     is_upward: bool,
 ) -> Lending | None:
-    """The compiled way, for bytes that stay as they are; None where Python does it."""
+    """Staging in C, for bytes that stay as they are; None where Python does it."""
     calls = backend.staging_calls(stream.device) if _native.is_on() else None
     rows = pieces.rows() if calls is not None else None
     if calls is None or rows is None:
@@ -167,7 +182,7 @@ def _lending(
     )
 
 
-# --- downward
+# --- device to host
 
 
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
@@ -249,7 +264,7 @@ def download_job(
             following = take()
             ahead = None
             try:
-                # Who holds a chunk must not wait for another: all threads might, and none would give one back.
+                # Never block for a second chunk while holding one: if every thread did, all would deadlock.
                 idle = ring.acquire_idle() if following >= 0 else None
                 ahead = receive(idle, following) if idle is not None else None
                 chunk.wait(backend)
@@ -273,7 +288,7 @@ def download_job(
 
 
 def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
-    """What a copy to or from a CPU device is: filling one host array from another."""
+    """Copy to or from a CPU device: fill one host array from another."""
     if (recorder := observe.active) is None:
         copy_on_host(dst, src)
     else:

@@ -194,13 +194,13 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
 
 
 _SCATTERED_FROM = 512 << 10
-"""Less is copied by one thread before another has come."""
+"""One thread copies less than this before another one has woken."""
 
 
 def scattered_to_device(
     locate: Callable[[], Scattered | None], nbytes: int, slab: Array, backend: Backend, stream: RawStream
 ) -> Transfer | None:
-    """Begin to fill a device slab of so many bytes from memory that lies anywhere; None where only Python could.
+    """Begin to fill a device slab of ``nbytes`` from memory that lies anywhere; None where only Python could.
 
     The caller settles or cancels the transfer.
     """
