@@ -109,7 +109,7 @@ def _run(
     helpers: int,
     slice_: int,
     up: bool,
-    vigil_ns: int = 0,
+    spin_ns: int = 0,
     shared: int = 0,
     parts: Any = None,
 ) -> int:
@@ -128,7 +128,7 @@ def _run(
     setup = _native.Setup(
         host=host.ctypes.data, device=device.ctypes.data, offsets=kept[0], shares=kept[1], firsts=kept[2],
         loads=len(shares), chunks=lent, chunk_count=chunks, stream=1, copy=copy, record=record, wait=wait, enter=enter,
-        context=CONTEXT, is_upward=up, shared_chunks=shared, vigil_ns=vigil_ns, parts=len(parts or ()), part=parts,
+        context=CONTEXT, is_upward=up, shared_chunks=shared, spin_ns=spin_ns, parts=len(parts or ()), part=parts,
     )  # fmt: skip
     library = _native.library()
     opposite = _native.Setup(loads=1, chunk_count=0, is_upward=not up)
@@ -156,7 +156,7 @@ def _run(
 
 _cases = given(
     nbytes=st.integers(1, 1000), limit=st.integers(1, CHUNK), chunks=st.integers(1, 9), threads=st.integers(1, 3),
-    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(), vigil_ns=st.sampled_from([0, 50_000]),
+    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(), spin_ns=st.sampled_from([0, 50_000]),
     shared=st.integers(0, 3),
 )  # fmt: skip
 
@@ -165,12 +165,12 @@ _cases = given(
 @settings(max_examples=200)
 @_cases
 def test_every_byte_arrives_however_many_threads_and_chunks(
-    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool, vigil_ns: int, shared: int
+    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool, spin_ns: int, shared: int
 ) -> None:
     host, device = bits_of(nbytes, np.uint8, seed=nbytes), bits_of(nbytes, np.uint8, seed=limit)
     expected = (host if up else device).copy()
     how = {"limit": limit, "chunks": chunks, "threads": threads, "helpers": helpers, "slice_": slice_}
-    assert not _run(Driver(), host, device, up=up, vigil_ns=vigil_ns, shared=shared, **how)
+    assert not _run(Driver(), host, device, up=up, spin_ns=spin_ns, shared=shared, **how)
     assert_same_bits(host, expected)
     assert_same_bits(device, expected)
 

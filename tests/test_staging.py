@@ -143,7 +143,7 @@ def test_whoever_wants_chunks_ends_what_nobody_looks_after(
             assert (xl.to_host(batch) == number).all()
     assert number == len(batches) - 1
     assert ring._lent == {True: 0, False: 0}
-    assert not ring._unattended
+    assert not ring._orphaned
 
 
 @pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
@@ -151,13 +151,13 @@ def test_batches_that_nobody_takes_give_their_chunks_back(ring: staging_ring.Rin
     for is_dropped in (True, False):
         ahead = xl.prefetch(_batches(), device="fake:sim:0")
         next(ahead)
-        assert ring._unattended
+        assert ring._orphaned
         if is_dropped:
             del ahead
         else:
             ahead.close()
         assert ring._lent == {True: 0, False: 0}
-        assert not ring._unattended
+        assert not ring._orphaned
 
 
 @pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")

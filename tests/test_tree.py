@@ -191,7 +191,7 @@ def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, mon
         with pytest.raises(KeyboardInterrupt):
             xl.tree.to_device(leaves, backend="fake")
     monkeypatch.undo()
-    assert not staging_ring.ring_of(fake)._unattended
+    assert not staging_ring.ring_of(fake)._orphaned
     assert staging_ring.ring_of(fake)._lent == {True: 0, False: 0}
     for found, wanted in zip(xl.tree.to_device(leaves, backend="fake"), leaves, strict=True):
         _same(xl.to_host(found), wanted)

@@ -100,7 +100,7 @@ class Ring:
         self._count = 0  # chunks there are, or are being made
         self._lent = {True: 0, False: 0}  # chunks that uploads have borrowed, and downloads
         self._returned = threading.Condition()
-        self._unattended: dict[Job, None] = {}
+        self._orphaned: dict[Job, None] = {}
         """Orphaned jobs, in order: a thread in want of a chunk drives the first to its end."""
         self._lost: list[Chunk] = []
         """Chunks that a device that no longer answers may still use."""
@@ -146,7 +146,7 @@ class Ring:
             deferred.check()
             with self._returned:
                 left = ONE_WAY_CHUNKS - self._lent[is_upward]
-                job = next(iter(self._unattended), None)
+                job = next(iter(self._orphaned), None)
                 if left > 0 or not waits:
                     count = min(most, LENT_CHUNKS, left)
                     self._lent[is_upward] += count
@@ -157,15 +157,15 @@ class Ring:
             job.help()  # perhaps no other thread will
             job.wait()
 
-    def unattended(self, job: Job) -> None:
+    def orphaned(self, job: Job) -> None:
         """Note that this job has chunks, and no Python thread that will give them back."""
         with self._returned:
-            self._unattended[job] = None
+            self._orphaned[job] = None
 
-    def attended(self, job: Job) -> None:
+    def adopt(self, job: Job) -> None:
         """Note that a Python thread is about to give this job's chunks back."""
         with self._returned:
-            self._unattended.pop(job, None)
+            self._orphaned.pop(job, None)
 
     def _note_returned(self, count: int, is_upward: bool) -> None:
         with self._returned:
@@ -195,7 +195,7 @@ class Ring:
         while True:
             deferred.check()
             with self._returned:
-                job = next(iter(self._unattended), None)
+                job = next(iter(self._orphaned), None)
             if job is not None:
                 job.help()
                 job.wait()

@@ -151,7 +151,7 @@ class Lending:
                 return False
             self._job = job
             job.lap = self._lap
-            self._ring.unattended(job)
+            self._ring.orphaned(job)
             self._call(library, self._helpers + 1)
         return True
 
@@ -231,7 +231,7 @@ class Lending:
         if self._staging is None:
             return
         if self._job is not None:
-            self._ring.attended(self._job)
+            self._ring.adopt(self._job)
         library = _native.library()
         library.xf_end(self._staging)
         error = library.xf_error(self._staging)

@@ -73,7 +73,7 @@ class Transfer(PendingTransfer):
     """
 
     __slots__ = (
-        "_backend", "_complete_s", "_device", "_event", "_is_unattended", "_job", "_keep", "_later", "_nbytes", "_path",
+        "_backend", "_complete_s", "_device", "_event", "_is_orphaned", "_job", "_keep", "_later", "_nbytes", "_path",
         "_result", "_start_s", "_stream", "is_upload",
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ class Transfer(PendingTransfer):
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
         self._later: staging_hooks.Postponed | None = None
-        self._is_unattended = False
+        self._is_orphaned = False
         """No Python thread comes for the job: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
@@ -112,7 +112,7 @@ class Transfer(PendingTransfer):
             pending.add_pending(self._stream, self)
             happens_before.given(job)
             if is_awaited and self.try_start():
-                self._is_unattended = True
+                self._is_orphaned = True
                 return
             host = keep[0] if self.is_upload else self._result
             ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
@@ -226,7 +226,7 @@ class Transfer(PendingTransfer):
 
     def poll(self) -> None:
         """Drive an orphaned copy, or begin one that was put off and is due."""
-        if self._is_unattended:
+        if self._is_orphaned:
             self.is_settled(0.0)
         else:
             self._begin(is_poll=True)

@@ -1,4 +1,4 @@
-"""What every backend on a CPU shares: streams that are always done, and ordinary memory for pinned."""
+"""The shared part of backends on a CPU: streams that are always done, and ordinary memory for pinned."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ class HostBackend(Backend):
         return HostEvent()
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
-        """Every event has passed when it is recorded."""
+        """Every event is complete when it is recorded."""
 
     def event_done(self, event: Any) -> bool:
         return True
 
     def event_synchronize(self, event: Any) -> None:
-        """Every event has passed when it is recorded."""
+        """Every event is complete when it is recorded."""
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
         return float(end.time_s - start.time_s) * 1e3

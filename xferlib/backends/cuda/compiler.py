@@ -24,7 +24,7 @@ _NO_CONTEXT = (int(driver.CUresult.CUDA_ERROR_INVALID_CONTEXT), int(driver.CUres
 
 
 class Compiled(NamedTuple):
-    """What NVRTC made of a source: machine code, and the mangled names of the names asked for."""
+    """The output of NVRTC for a source: machine code, and the mangled names of the names asked for."""
 
     cubin: bytes
     names: dict[str, str]

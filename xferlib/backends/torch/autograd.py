@@ -1,4 +1,4 @@
-"""What torch follows of a tensor besides its memory: gradients, tangents, transforms, and the count of its changes.
+"""The state of a tensor that torch follows besides its memory: gradients, tangents, transforms, its count of changes.
 
 xferlib reads and writes memory past torch's own operations. Here it learns where that would make a derivative wrong,
 and tells torch what it has changed.
