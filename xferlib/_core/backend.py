@@ -48,7 +48,7 @@ class Backend(ABC):
     has_made_streams: bool = False
     """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
     survives_fork: bool = False
-    """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
+    """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
 
     def at(self, device: Device) -> Backend:
         """The part of the backend that serves ``device``: a library on CPU and GPU has two."""
@@ -126,10 +126,10 @@ class Backend(ABC):
         return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
-        """``array``, allocated on another stream, is used on ``stream``: its memory must outlast that."""
+        """``array``, allocated on another stream, is used on ``stream``: its memory must outlive that use."""
 
     def guarded(self, array: Array, stream: RawStream) -> Array:
-        """``array``, made by the library itself on ``stream``, such that its memory outlasts what `consumed` says."""
+        """``array``, made by the library on ``stream``, whose memory then outlives all uses told by `consumed`."""
         return array
 
     def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ class Backend(ABC):
         raise self._unsupported("pinned_memory")
 
     def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        """The address of ``array``, on a device, if the bytes of ``host`` fill it as they lie; else 0.
+        """The address of ``array``, on a device, if the bytes of ``host`` fill it without change; else 0.
 
         Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out.
         """
@@ -279,7 +279,7 @@ class Backend(ABC):
     def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...
 
     def event_unrecorded(self, stream: RawStream) -> None:
-        """``stream`` was told to wait for an event never recorded, which does nothing, as in CUDA."""
+        """Note that ``stream`` was told to wait for an event never recorded: a no-op, as in CUDA."""
 
     @abstractmethod
     def event_done(self, event: RawEvent) -> bool: ...
@@ -300,7 +300,7 @@ class Backend(ABC):
         return (type(array), *self.view(array)[1:])
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        """A function that says of as many arrays whether they have the signatures of these, one by one."""
+        """A function that compares as many arrays with these, one by one: True if the signatures are equal."""
         return matching(self.signature, arrays)
 
     def operands(self, arrays: Sequence[Array]) -> list[Any]:

@@ -92,7 +92,7 @@ def default_backend() -> Backend:
 
 
 def environment_choice() -> str:
-    """The default where no ``use_backend`` says otherwise."""
+    """The default without ``use_backend``."""
     return _config.get().backend or _from_device() or _first_usable()
 
 

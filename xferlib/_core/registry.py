@@ -223,7 +223,7 @@ def _plugin_backends() -> Iterable[Backend]:
 
 
 def _after_fork_in_child() -> None:
-    """CUDA cannot be used in a forked child: every backend that was live now says so, or its CUDA part does."""
+    """Make every backend that was live, or its CUDA part, raise ForkError: CUDA does not work in a forked child."""
     global _lock
     _lock = threading.RLock()
     for name, backend in list(_loaded.items()):

@@ -52,7 +52,7 @@ class _InFlight:
             entry = self._held.get(number)
             if entry is None:
                 continue
-            again = -1  # held anew before it is let go, whatever interrupts this thread
+            again = -1  # put back before it is taken out: Ctrl-C may strike in between
             if not entry[0].event_done(entry[1]):
                 again = next(self._numbers)
                 self._held[again] = entry
@@ -68,7 +68,7 @@ class _InFlight:
                 entry[0].event_synchronize(entry[1])
 
     def forget(self) -> None:
-        """Let go of everything."""
+        """Release everything, complete or not."""
         self._held.clear()
 
 

@@ -106,7 +106,7 @@ class Slab:
 
 
 class _Tenancy:
-    """A thread's use of a slab, which outlives the thread: its copies may still be under way then."""
+    """A thread's use of a slab, which outlives the thread, as its copies may still be in flight."""
 
     __slots__ = ("kind", "pid", "slab")
 

@@ -281,7 +281,7 @@ class Ring:
         self._free.put(chunk)
 
     def abandon(self, chunks: list[Chunk], stream: RawStream, *, is_upward: bool | None = None) -> None:
-        """Give chunks back after an error: a copy may be under way that no event marks.
+        """Give chunks back after an error: a copy may be in flight that no event marks.
 
         Args:
             is_upward: The direction for which they were borrowed; None where they were acquired one by one.

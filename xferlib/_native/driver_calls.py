@@ -55,7 +55,7 @@ def _module() -> Any:
 
 
 def locator() -> Callable[[list[Any], int, int, int], bool] | None:
-    """A function that writes where arrays lie; None where that is not compiled.
+    """A function that writes the addresses of arrays; None where it is not compiled.
 
     It takes a list of arrays, the address of as many `xferlib._native.Part`, the offset of the first, and the bytes
     of each, which follow one another. It returns False where an array is not that many plain bytes in C order.
@@ -65,7 +65,7 @@ def locator() -> Callable[[list[Any], int, int, int], bool] | None:
 
 
 def addresser() -> Callable[[Any], int] | None:
-    """A function that tells where an array's bytes lie, 0 if not in C order; None where that is not compiled."""
+    """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
 

@@ -184,6 +184,7 @@ class Lending:
                 self._open(library, waits=True)
                 self._call(library, self._helpers)
         number = self._number()
+        # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
         with self._backend.inside(self._stream.device):
             while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
                 pass
@@ -233,7 +234,7 @@ class Lending:
         if self._job is not None:
             self._ring.adopt(self._job)
         library = _native.library()
-        library.xf_end(self._staging)
+        library.xf_end(self._staging)  # C helpers may still be filling a chunk, and write to `_lent`
         error = library.xf_error(self._staging)
         if self._moving is not None and not error:
             self._moving.finished(functools.partial(_steps, self._marks, self._cut, self._threads))

@@ -30,7 +30,7 @@ def _is_open() -> bool:
 
 
 def upload(x: Any, out: Array) -> bool:
-    """Fill ``out`` from ``x``, which has been read on return; False, and nothing done, in every other case."""
+    """Fill ``out`` from ``x``, which has been read on return; False, a no-op, in every other case."""
     if type(x) is not np.ndarray:
         return False
     owner = registry.backend_of(out)
@@ -47,14 +47,12 @@ def upload(x: Any, out: Array) -> bool:
 
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
-    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, and nothing done, where
-    that cannot be.
-    """
+    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, a no-op, otherwise."""
     return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], plan.DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
-    """Fill a C-contiguous destination of the shape of ``src``; False, and nothing done, in every other case."""
+    """Fill a C-contiguous destination of the shape of ``src``; False, a no-op, in every other case."""
     nbytes = src.nbytes
     if not nbytes or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
         return False
@@ -67,7 +65,7 @@ def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -
 
 
 def download(d: Any, out: Any) -> HostArray | None:
-    """A complete host copy of ``d``, in ``out`` if that is given; None, and nothing done, in every other case."""
+    """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
     owner = registry.backend_of(d)
     if owner is None or not owner.capabilities.streams or not _is_open():
         return None

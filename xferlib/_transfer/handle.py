@@ -92,7 +92,7 @@ class Transfer(PendingTransfer):
         self._keep: tuple[Any, ...] = ()
         self._later: staging_hooks.Postponed | None = None
         self._is_orphaned = False
-        """No Python thread comes for the job: only `settle`, `is_settled` and `poll` end it."""
+        """No Python thread takes the job by itself: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
@@ -232,7 +232,7 @@ class Transfer(PendingTransfer):
             self._begin(is_poll=True)
 
     def _is_staged(self) -> bool:
-        """Whether no thread uses the host's end any more; if so the caller comes after what they did."""
+        """Whether no thread uses the host's end any more; if so, what they did happens-before the caller."""
         self.poll()
         return self._job is None or (self._job.is_over and self._job.wait())
 

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Leaves that lie one behind the other in the slab."""
+    """Leaves that are contiguous in the slab, one after the other."""
 
     offset: int
     kind: Kind

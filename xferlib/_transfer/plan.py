@@ -47,7 +47,7 @@ class Path(str, Enum):
     STAGED = "staged"
     """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
     PERMUTED = "permuted"
-    """As it lies in memory, then put in C order on the device."""
+    """Sent in the order of memory, then put in C order on the device."""
 
 
 _PERMUTED_FROM = 1 << 20
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     spans: tuple[tuple[int, int], ...] = ()
     """Pinned address ranges, each one copy."""
     order: tuple[int, ...] = ()
-    """Axis order in which the array lies in memory."""
+    """The array's axes in the order of memory."""
     lease: Lease | None = None
     """The block of the pinned pool that holds the array."""
 
@@ -95,6 +95,7 @@ def plan(
     if not nbytes:
         return _EMPTY
     wanted = forced()
+    # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
     is_small = nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
     if is_small and (wanted is Path.SMALL or backend.capabilities.small_at_once):
         return _SMALL
@@ -108,6 +109,7 @@ def plan(
 def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path | None) -> Plan | None:
     if array.flags.c_contiguous:
         pointer = address(array)
+        # The pool first: only a lease tells which block a copy has to hold.
         lease = pinned.pool_of(backend).find(pointer)
         if lease is not None:
             return Plan(Path.PINNED, ((pointer, array.nbytes),), lease=lease)
@@ -134,7 +136,7 @@ def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
 
 
 def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
-    """Whether it is staged by copying its bytes, all of which lie together."""
+    """Whether the array is staged by copying its bytes, which are contiguous."""
     return found.path is Path.STAGED and array.flags.c_contiguous and array.dtype == dtype and forced() is None
 
 
@@ -166,7 +168,8 @@ def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tupl
     """`pinned_spans` for memory that is not of the pool."""
     spans = registration.registrations_of(backend).spans(pointer, nbytes)
     if spans is not None:
-        return tuple(spans)
+        return tuple(spans)  # one copy each: the driver takes no range across two registrations
+    # Both ends: memory that another library pinned may end within the array.
     if nbytes >= _ASK_DRIVER_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return ((pointer, nbytes),)
     return ()

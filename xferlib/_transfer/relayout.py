@@ -96,7 +96,7 @@ def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]
 
 
 def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:
-    """The axes, and the size of an element, such that each lies at a multiple of it: parts of the elements if need be.
+    """The axes and the size of an element, aligned to that size: a part of the elements if need be.
 
     NumPy and torch align complex numbers to their parts only, and other addresses come from memory cut by hand.
     """
@@ -108,7 +108,7 @@ _kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
 
 
 def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
-    """A kernel of xferlib's own, compiled once; ``key`` tells the sources of one name apart."""
+    """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
     found = _kernels.get(place)
     if found is None:

@@ -129,6 +129,7 @@ def upload_job(
                 if moving is not None:
                     moving.staged(begun_s, nbytes)
                     moving.send()
+                # The chunk's event is recorded here, after its copy: the next user of the chunk waits for it.
                 chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
                 if moving is not None:
                     moving.sent()
@@ -212,6 +213,7 @@ def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
     staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    # The slab's bytes may be taken again once this returns, so even an interrupted copy must be waited for.
     try:
         observe.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
         backend.stream_synchronize(stream)
@@ -277,6 +279,7 @@ def download_job(
                 ring.abandon([chunk] if ahead is None else [chunk, ahead], stream)
                 raise
             ring.release(chunk)
+            # Now this thread holds no chunk, and may wait for one.
             if ahead is None and following >= 0:
                 ahead = receive(ring.acquire(), following)
             index, chunk = following, ahead

@@ -49,7 +49,7 @@ class HostBackend(Backend):
     _stream: RawStream
 
     def attach(self, device: Device) -> None:
-        """A CPU is there from every thread."""
+        """A no-op: a CPU is available in every thread."""
 
     def device_properties(self, device: Device) -> DeviceProperties:
         return DeviceProperties(name="CPU", total_nbytes=host_memory_nbytes())

@@ -58,7 +58,7 @@ class _LaunchConfig(ctypes.Structure):
 
 _EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 _EARLY_FROM = (9, 0)
-"""Compute capability from which a kernel can wait for the one before it by itself."""
+"""Compute capability from which a kernel itself can wait for the one before it."""
 
 
 class LoadedKernel:

@@ -35,7 +35,7 @@ except OSError as error:
 
 
 def _address(name: str) -> int:
-    """Where a function of the driver lies."""
+    """The address of a function of the driver."""
     try:
         return ctypes.cast(_driver[name], _PTR).value or 0
     except AttributeError:
@@ -117,7 +117,7 @@ def error_name(result: int) -> str:
 
 
 class CudaEvent:
-    """A CUDA event of the current context; with the object it is destroyed, or becomes another's.
+    """A CUDA event of the current context; when the object dies it is destroyed or recycled.
 
     Args:
         timing: Whether times can be told from it.

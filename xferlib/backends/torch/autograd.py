@@ -18,7 +18,7 @@ from xferlib.errors import LayoutError, UnsupportedError
 _functorch: Any = getattr(torch._C, "_functorch", None)
 _is_wrapped: Callable[[torch.Tensor], bool] = getattr(_functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
 _levels = vars(forward_ad)
-"""With the number of the innermost level of forward mode, -1 outside of any; private, and 0 if it ever goes."""
+"""Holds the number of the innermost level of forward mode, -1 outside of any; private to torch, which may drop it."""
 _tracing_state: Callable[[], Any] = getattr(torch._C, "_get_tracing_state", lambda: None)
 _PLAIN = {torch.Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__}
 
@@ -29,7 +29,7 @@ def has_levels() -> bool:
 
 
 def refuse_recorders() -> None:
-    """Refuse to run while torch records operations, of which a kernel is none: its result would become a constant.
+    """Refuse to run while torch records operations: it does not see kernels, and would record a constant result.
 
     Raises:
         UnsupportedError: ``torch.jit.trace`` is at work.
@@ -54,7 +54,7 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether it stands for another one inside a transform of ``torch.func``, and has no memory of its own."""
+    """Whether the tensor wraps another inside a transform of ``torch.func``, without memory of its own."""
     return _is_wrapped(tensor)
 
 
