@@ -46,7 +46,7 @@ _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
 _SLICE = 16
 """Pieces that a thread does before it checks for Ctrl-C and errors: some milliseconds."""
-_LAP = 2
+_POLL_SLICE = 2
 """Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
 _STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
@@ -102,8 +102,8 @@ class Lending:
         self._marks: Any = None
         self._lent: Any = None
         self._staging: Any = None
-        self._crew = thread_budget.crew()
-        self._each_way = self._crew.clearing if rows.least else self._crew.each_way
+        self._budget = thread_budget.crew()
+        self._each_way = self._budget.clearing if rows.least else self._budget.each_way
         threads = min(self._each_way, 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
         found = cut(
             rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
@@ -150,16 +150,16 @@ class Lending:
             if not self._open(library, waits=False):
                 return False
             self._job = job
-            job.lap = self._lap
+            job.lap = self._run_slice
             self._ring.orphaned(job)
             self._call(library, self._helpers + 1)
         return True
 
-    def _lap(self) -> bool:
+    def _run_slice(self) -> bool:
         """Do a few pieces in this thread; returns whether none is left to take."""
         self._backend.attach(self._stream.device)
         with self._backend.inside(self._stream.device):
-            return not _native.library().xf_run(self._staging, _LAP, self._number())
+            return not _native.library().xf_run(self._staging, _POLL_SLICE, self._number())
 
     def _number(self) -> int:
         """Number the calling thread, for a recording."""
@@ -171,7 +171,7 @@ class Lending:
 
     def _call(self, library: Any, count: int) -> None:
         """Wake C threads to help."""
-        library.xf_help(self._staging, count, self._each_way - 1, self._crew.both_ways)
+        library.xf_help(self._staging, count, self._each_way - 1, self._budget.both_ways)
 
     def _work(self, take: Callable[[], int]) -> None:
         """Take pieces, with other threads, until none is left or the job has failed."""

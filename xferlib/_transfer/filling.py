@@ -19,9 +19,9 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
-    crew = thread_budget.crew()
-    helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, _HELPERS_OF_MEDIUM)
-    return pinned, host, nbytes, helpers, crew.each_way - 1, crew.both_ways
+    budget = thread_budget.crew()
+    helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, _HELPERS_OF_MEDIUM)
+    return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways
 
 
 class Filling:
