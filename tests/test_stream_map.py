@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 @pytest.fixture(autouse=True)
 def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every result is begun while the one before is received, as large ones are; the conformance suite has others."""
-    monkeypatch.setattr(chunk_ledger, "_BEGUN_FROM", 0)
+    monkeypatch.setattr(chunk_ledger, "RESULT_BEGUN_FROM", 0)
 
 
 def rows(count: int = 100, width: int = 3000, dtype: str = "int32") -> np.ndarray[Any, Any]:

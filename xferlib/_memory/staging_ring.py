@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.thresholds import CHUNK_NBYTES
+from xferlib._core.thresholds import CHUNK_NBYTES, LENT_CHUNKS, ONE_WAY_CHUNKS, RING_CHUNKS
 from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib._runtime.fork import reset_in_child
@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.raw import RawEvent, RawStream
     from xferlib._runtime.jobs import Job
-
-
-RING_CHUNKS = 24
-"""The ring holds at most 192 MiB of pinned memory: what two transfers in one direction and one in the other can use."""
-
-
-LENT_CHUNKS = 8
-"""What one transfer uses: more falls out of the processor's cache before the device has read it."""
-
-
-ONE_WAY_CHUNKS = 16
-"""What is lent to all transfers of one direction: those in the other go on meanwhile."""
 
 
 _PATIENCE_S = 0.05

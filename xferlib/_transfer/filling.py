@@ -6,11 +6,8 @@ import os
 from typing import Any
 
 from xferlib import _native
-from xferlib._core.thresholds import MEDIUM_NBYTES
+from xferlib._core.thresholds import C_HELPERS_OF_MEDIUM, MEDIUM_NBYTES
 from xferlib._runtime import thread_budget
-
-_HELPERS_OF_MEDIUM = 5
-"""Threads that look out for more of it: what a larger one gains from more of them is lost in handing out so little."""
 
 
 def fill(pinned: int, host: int, nbytes: int) -> None:
@@ -20,7 +17,7 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     crew = thread_budget.crew()
-    helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, _HELPERS_OF_MEDIUM)
+    helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, C_HELPERS_OF_MEDIUM)
     return pinned, host, nbytes, helpers, crew.each_way - 1, crew.both_ways
 
 
