@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.stream import Stream
     from xferlib._pipeline.progress import Progress
-    from xferlib._pipeline.row_io import Sink, Source
+    from xferlib._pipeline.row_sinks import Sink
+    from xferlib._pipeline.row_sources import Source
 
 
 class Results:
