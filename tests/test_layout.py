@@ -105,7 +105,7 @@ def _addresses(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[A
 
 @pytest.mark.parametrize("nbytes", [1, 1000, 1 << 20, 9 << 20, 100 << 20, 3 << 30])
 def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
-    assert 0 < partition.chunk_nbytes(nbytes) <= partition.PIECE_NBYTES <= thresholds.CHUNK_NBYTES
+    assert 0 < partition.chunk_nbytes(nbytes) <= thresholds.PYTHON_PIECE_MOST <= thresholds.CHUNK_NBYTES
 
 
 def test_nothing_is_planned_for_nothing() -> None:

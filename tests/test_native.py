@@ -23,11 +23,10 @@ import xferlib as xl
 from xferlib import _native
 from xferlib._core import thresholds
 from xferlib._core.registry import get
+from xferlib._core.thresholds import LENT_CHUNKS, WAITING_MOST
 from xferlib._memory import host as _host
 from xferlib._memory import staging_ring
-from xferlib._memory.staging_ring import LENT_CHUNKS
 from xferlib._native import build
-from xferlib._pipeline.routing import WAITING_MOST
 from xferlib._transfer import partition, staged
 from xferlib._transfer.compiled_staging import _steps
 from xferlib._transfer.cutting import Cut, cut
@@ -578,7 +577,7 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
     waits.start()
     assert has_asked.wait(60)
     down = ring.borrow(100, stream, is_upward=False)
-    assert len(down) == staging_ring.RING_CHUNKS - staging_ring.ONE_WAY_CHUNKS
+    assert len(down) == staging_ring.RING_CHUNKS - thresholds.ONE_WAY_CHUNKS
     assert len(lent) == 2
     ring.give_back(lent[0], is_upward=True)
     waits.join(60)

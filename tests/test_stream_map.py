@@ -18,7 +18,7 @@ import xferlib as xl
 from xferlib import errors as e
 from xferlib._core import registry
 from xferlib._memory import mmap_advice
-from xferlib._pipeline import chunk_ledger, progress, row_io
+from xferlib._pipeline import chunk_ledger, progress, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib.testing import assert_same_bits
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 @pytest.fixture(autouse=True)
 def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every result is begun while the one before is received, as large ones are; the conformance suite has others."""
-    monkeypatch.setattr(chunk_ledger, "_BEGUN_FROM", 0)
+    monkeypatch.setattr(chunk_ledger, "RESULT_BEGUN_FROM", 0)
 
 
 def rows(count: int = 100, width: int = 3000, dtype: str = "int32") -> np.ndarray[Any, Any]:
@@ -126,14 +126,14 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
         (asked if name == "MADV_WILLNEED" else dropped).append((address - start, address - start + nbytes))
 
     monkeypatch.setattr(mmap_advice, "_advise", advise)
-    read = row_io._Mapped.read
+    read = row_sources._Mapped.read
 
     def checked(self: Any, low: int, high: int) -> Any:
         found = read(self, low, high)
         assert is_on_host or asked[-1][1] >= high * 160_000
         return found
 
-    monkeypatch.setattr(row_io._Mapped, "read", checked)
+    monkeypatch.setattr(row_sources._Mapped, "read", checked)
     assert_same_bits(xl.stream_map(same, file, chunk_rows=7), data)
     assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
     assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
@@ -431,7 +431,7 @@ def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> N
         def _next(self, number: int) -> None:
             self.passed = number
 
-    source: Any = row_io.source_of(rows(), 50, xl.get_device("cpu"))
+    source: Any = row_sources.source_of(rows(), 50, xl.get_device("cpu"))
     found = Moving(source, None, [(0, 50), (50, 100)], None)  # type: ignore[arg-type]
     assert [found.rows_done for _ in range(3)] == [50, 100, 100]
 

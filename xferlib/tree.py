@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten, register
+from xferlib._core.thresholds import PACKED_LEAF_MOST
 from xferlib._transfer import arguments, packing
-from xferlib._transfer.packing import SMALL_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
@@ -69,7 +69,8 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
         if owner is None:
             continue
         info = owner.view(leaf)
-        if info.device.kind == "cuda" and 0 < info.nbytes <= SMALL_NBYTES and info.is_writable and info.is_c_contiguous:
+        is_packed = info.device.kind == "cuda" and 0 < info.nbytes <= PACKED_LEAF_MOST
+        if is_packed and info.is_writable and info.is_c_contiguous:
             groups.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
         else:
             results[number] = transfers.to_host(leaf, stream=stream)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import calibration as _calibration
-from xferlib._core import array, registry, thresholds
+from xferlib._core import array, registry
 from xferlib._core.device import Device
+from xferlib._core.thresholds import SMALL_NBYTES
 from xferlib._transfer import arguments, plan
 from xferlib._transfer.plan import Path
 
@@ -98,7 +99,7 @@ def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], path: Path) -> st
 
 def _download(x: Any, owner: Any) -> Explanation:
     info = owner.view(x)
-    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= thresholds.SMALL_NBYTES else Path.STAGED
+    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= SMALL_NBYTES else Path.STAGED
     return Explanation(
         direction="to host",
         path=path.value,

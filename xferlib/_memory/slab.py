@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.thresholds import MEDIUM_NBYTES
+from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_SEGMENT_NBYTES
 from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib._runtime.fork import reset_in_child
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.raw import RawEvent, RawStream
-
-
-_SEGMENT_NBYTES = (256 << 10, MEDIUM_NBYTES)
 
 
 _SEGMENTS = 4
@@ -132,8 +129,7 @@ _local = threading.local()
 
 def slab_of(backend: Backend, nbytes: int) -> Slab:
     """This thread's slab, for a backend's family, whose segments hold ``nbytes``; `MEDIUM_NBYTES` at most."""
-    small, medium = _SEGMENT_NBYTES
-    kind = (backend.pinned_domain, small if nbytes <= small else medium)
+    kind = (backend.pinned_domain, SMALL_SEGMENT_NBYTES if nbytes <= SMALL_SEGMENT_NBYTES else MEDIUM_NBYTES)
     tenancies: dict[tuple[str, int], _Tenancy] = _local.__dict__  # type: ignore[assignment]  # its own, not an object's
     tenancy = tenancies.get(kind)
     if tenancy is None:

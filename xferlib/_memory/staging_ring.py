@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.thresholds import CHUNK_NBYTES
+from xferlib._core.thresholds import CHUNK_NBYTES, LENT_CHUNKS, ONE_WAY_CHUNKS, RING_CHUNKS
 from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib._runtime.fork import reset_in_child
@@ -38,12 +38,6 @@ if TYPE_CHECKING:
     from xferlib._runtime.jobs import Job
 
 
-RING_CHUNKS = 24
-"""Most chunks of the ring, 192 MiB: enough for two transfers in one direction and one in the other."""
-LENT_CHUNKS = 8
-"""Most chunks of one transfer: more fall out of the processor's cache before the device has read them."""
-ONE_WAY_CHUNKS = 16
-"""Most chunks of all transfers in one direction together, so that those in the other go on meanwhile."""
 _PATIENCE_S = 0.05
 """How long Ctrl-C may be put off by a wait, and how long an orphaned job may go unnoticed."""
 

@@ -11,6 +11,7 @@ from xferlib import tree
 from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
+from xferlib._core.thresholds import RESULT_BEGUN_FROM
 from xferlib._runtime import happens_before
 from xferlib._transfer import routes
 from xferlib.errors import MixedDevicesError, UnsupportedArrayError
@@ -19,11 +20,8 @@ if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.stream import Stream
     from xferlib._pipeline.progress import Progress
-    from xferlib._pipeline.row_io import Sink, Source
-
-
-_BEGUN_FROM = 8 << 20
-"""Less is copied in the time that it takes to begin it."""
+    from xferlib._pipeline.row_sinks import Sink
+    from xferlib._pipeline.row_sources import Source
 
 
 class Results:
@@ -83,7 +81,7 @@ class Results:
                 f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
             )
         out = self._sink.target(start, stop, info.shape, info.dtype)
-        if info.device.kind == "cpu" or info.nbytes < _BEGUN_FROM:
+        if info.device.kind == "cpu" or info.nbytes < RESULT_BEGUN_FROM:
             order = stream if info.device is stream.device else None
             return functools.partial(transfers.to_host, value, stream=order, out=out)
         return routes.begin_to_host(value, stream=stream, out=out, is_awaited=True).result

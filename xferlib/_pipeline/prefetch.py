@@ -13,11 +13,11 @@ import numpy as np
 from xferlib._core import devices, registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
+from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._pipeline.routing import Lane
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
-from xferlib._pipeline.tree_upload import THREADS_FROM
 from xferlib._runtime.checks import MOST_AHEAD, whole
 from xferlib._transfer import arguments, plan, staged
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
@@ -119,7 +119,7 @@ def _needs_thread(batches: Any, backend: Backend, place: Device) -> bool:
 
 def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
     """Whether Python copies it, and it is large: it is not pinned, and no threads without Python's lock stage it."""
-    if getattr(leaf, "nbytes", 0) < THREADS_FROM:
+    if getattr(leaf, "nbytes", 0) < PYTHON_LEAF_FROM:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True

@@ -12,7 +12,14 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._core import registry
 from xferlib._core.containers import flatten
-from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_NBYTES
+from xferlib._core.thresholds import (
+    AHEAD_MOST,
+    MEDIUM_NBYTES,
+    PINNED_ON_CONSUMER_MOST,
+    SMALL_NBYTES,
+    TOGETHER_MOST,
+    WAITING_MOST,
+)
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
 from xferlib._transfer.packing import Alike
@@ -23,16 +30,6 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
     from xferlib._pipeline.side_stream import Ahead, Conveyor
-
-_TOGETHER_MOST = 128 << 10
-"""To copy so much takes less than to order two streams by events."""
-_DIRECT_MOST_PINNED = 1 << 20
-"""The device needs 20 us for so much."""
-AHEAD_MOST = 4 << 20
-"""What lies together is staged as a whole up to here, by threads that are awake: to begin a transfer of several loads
-takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""
-WAITING_MOST = 24 << 20
-"""What is cut into no more loads than a transfer has chunks: see `xferlib._transfer.cutting`."""
 
 
 class Way(Enum):
@@ -89,13 +86,13 @@ class Lane:
         nbytes = _nbytes(leaves)
         if nbytes is None or nbytes > MEDIUM_NBYTES:
             return Way.OWN
-        if nbytes > _DIRECT_MOST_PINNED and self._has_pinned(leaves):
+        if nbytes > PINNED_ON_CONSUMER_MOST and self._has_pinned(leaves):
             return Way.OWN
-        return Way.DIRECT if nbytes > _TOGETHER_MOST else Way.TOGETHER
+        return Way.DIRECT if nbytes > TOGETHER_MOST else Way.TOGETHER
 
     def _way_alone(self, host: HostArray) -> Way:
         nbytes = host.nbytes
-        if nbytes <= _TOGETHER_MOST:
+        if nbytes <= TOGETHER_MOST:
             return Way.TOGETHER
         return Way.AHEAD if nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Way.OWN
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import devices as _devices
-from xferlib._pipeline import row_io
+from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.device_worker import Station
 from xferlib._pipeline.progress import Progress
@@ -86,14 +86,14 @@ def stream_map(
     if reduce is None and initial is not None:
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
     places = _places(devices)
-    rows = row_io.source_of(source, chunk_rows, places[0])
+    rows = row_sources.source_of(source, chunk_rows, places[0])
     first = whole(start, least=0)
     if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):
         raise ArgumentError(
             f"stream_map: start={shown(start)} is no row at which a chunk begins; give a multiple of {chunk_rows} "
             f"up to {rows.rows}, such as error.rows_done"
         )
-    sink = row_io.sink_of(out, rows.rows, source) if reduce is None else row_io.Reduced(reduce, initial)
+    sink = row_sinks.sink_of(out, rows.rows, source) if reduce is None else row_sinks.Reduced(reduce, initial)
     spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
     results = Results(rows, sink, spans, Progress(progress, rows.rows, first))
     return _Map(fn, results, places, depth).run()

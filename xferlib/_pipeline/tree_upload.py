@@ -11,6 +11,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
+from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM
 from xferlib._memory import in_flight
 from xferlib._transfer import arguments, packing, routes, staged
 from xferlib._transfer.handle import Transfer
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.raw import RawEvent, RawStream
-
-THREADS_FROM = 4 << 20
-"""A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
-_ALONE_FROM = 512 << 10
-"""The same where the threads need no lock of Python's."""
 
 
 class Arriving:
@@ -85,8 +81,8 @@ class Arriving:
 
     def _is_left_to_threads(self, leaf: Any, place: Device) -> bool:
         nbytes = _nbytes(leaf)
-        if nbytes >= THREADS_FROM or nbytes < _ALONE_FROM:
-            return nbytes >= THREADS_FROM
+        if nbytes >= PYTHON_LEAF_FROM or nbytes < C_LEAF_FROM:
+            return nbytes >= PYTHON_LEAF_FROM
         if not isinstance(leaf, np.ndarray):
             return False
         return staged.stages_alone(leaf, arguments.wanted_dtype(None, leaf.dtype), self._backend, place)

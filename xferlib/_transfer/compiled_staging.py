@@ -27,9 +27,17 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
+from xferlib._core.thresholds import (
+    C_HELPER_NBYTES,
+    C_PIECE_MOST,
+    C_STREAMED_MOST,
+    NARROW_CHUNKS,
+    NARROW_ROW_MOST,
+    SHARED_CHUNKS,
+)
 from xferlib._runtime import thread_budget
 from xferlib._runtime.jobs import Job
-from xferlib._transfer.cutting import PIECE_MOST, cut
+from xferlib._transfer.cutting import cut
 from xferlib.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -48,18 +56,6 @@ _SLICE = 16
 """Pieces that a thread does before it checks for Ctrl-C and errors: some milliseconds."""
 _POLL_SLICE = 2
 """Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
-_STREAMED_MOST = 32 << 20
-"""Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
-device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
-_SHARED_CHUNKS = 6
-"""Chunks of a transfer while the other direction is at work: more fall out of the processor's cache before they are
-read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s
-each way."""
-_NARROW_NBYTES = 16
-_NARROW_CHUNKS = 4
-"""Rows of single elements: threads gather them more slowly than the device reads, so few chunks do."""
-_HELPER_NBYTES = 512 << 10
-"""A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
 
 
 class Lending:
@@ -104,14 +100,14 @@ class Lending:
         self._staging: Any = None
         self._budget = thread_budget.crew()
         self._each_way = self._budget.clearing if rows.least else self._budget.each_way
-        threads = min(self._each_way, 1 + rows.total // min(_HELPER_NBYTES, rows.limit))
+        threads = min(self._each_way, 1 + rows.total // min(C_HELPER_NBYTES, rows.limit))
         found = cut(
             rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
-            most=min(PIECE_MOST, rows.limit),
+            most=min(C_PIECE_MOST, rows.limit),
         )  # fmt: skip
         self._cut = found
-        is_narrow = 0 < rows.nbytes <= _NARROW_NBYTES
-        self._most_chunks = _NARROW_CHUNKS if is_narrow else len(found.shares)
+        is_narrow = 0 < rows.nbytes <= NARROW_ROW_MOST
+        self._most_chunks = NARROW_CHUNKS if is_narrow else len(found.shares)
         self._helpers = min(threads, found.firsts[-1]) - 1
         """C threads that come beside the Python thread that calls `_work`."""
         offsets, shares, firsts = found.numbers
@@ -119,8 +115,8 @@ class Lending:
             host=rows.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
             stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
             context=calls.context, is_upward=is_upward,
-            is_streamed=is_upward and rows.total <= _STREAMED_MOST, row_nbytes=rows.nbytes, row_stride=rows.stride,
-            shared_chunks=_SHARED_CHUNKS, parts=len(rows.parts) if rows.parts is not None else 0, part=rows.parts,
+            is_streamed=is_upward and rows.total <= C_STREAMED_MOST, row_nbytes=rows.nbytes, row_stride=rows.stride,
+            shared_chunks=SHARED_CHUNKS, parts=len(rows.parts) if rows.parts is not None else 0, part=rows.parts,
         )  # fmt: skip
 
     def job(self, after: Callable[[], None] | None) -> Job:

@@ -12,17 +12,16 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.thresholds import CHUNK_NBYTES
+from xferlib._core.thresholds import (
+    C_FIRST_BLOCK_NBYTES,
+    C_LARGEST_BLOCK_PARTS,
+    C_PIECE_LEAST,
+    C_PIECE_MOST,
+    CHUNK_NBYTES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-PIECE_MOST = 1 << 20
-"""A thread copies as fast from here on; more would leave the threads with unequal shares at the end."""
-_PIECE_LEAST = 128 << 10
-_FIRST = 256 << 10
-_LOADS_OF_EACH_SIZE = 4
-"""The largest loads are at most this part of a transfer: filling and sending are to overlap."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Cut:
 
 
 @functools.lru_cache(maxsize=64)  # loops move arrays of one size
-def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, least: int = 0, most: int = PIECE_MOST) -> Cut:
+def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, least: int = 0, most: int = C_PIECE_MOST) -> Cut:
     """Cut a transfer.
 
     Args:
@@ -66,7 +65,7 @@ def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, least: int = 0
     unit, most = least or unit, max(most, least)
     tail = nbytes % unit
     loads = [*_loads(nbytes - tail, unit, most, is_upward=is_upward), *([tail] if tail else [])]
-    smallest = min(_PIECE_LEAST, most)
+    smallest = min(C_PIECE_LEAST, most)
     shares = [_multiple(min(most, max(-(-load // threads), smallest)), unit) for load in loads]
     counts = (-(-load // share) for load, share in zip(loads, shares, strict=True))
     return Cut(
@@ -78,8 +77,8 @@ def _loads(nbytes: int, unit: int, most: int, *, is_upward: bool) -> list[int]:
     """Sizes of loads, doubled from the first one to the largest; of downloads also halved towards the end."""
     if not nbytes:
         return []
-    first = _multiple(min(_FIRST, most), unit)
-    largest = _multiple(min(CHUNK_NBYTES, 8 * most, max(first, nbytes // _LOADS_OF_EACH_SIZE)), unit)
+    first = _multiple(min(C_FIRST_BLOCK_NBYTES, most), unit)
+    largest = _multiple(min(CHUNK_NBYTES, 8 * most, max(first, nbytes // C_LARGEST_BLOCK_PARTS)), unit)
     rising = list(itertools.takewhile(lambda size: size < largest, (first << n for n in itertools.count())))
     falling = [] if is_upward else rising[::-1]
     middle = nbytes - sum(rising) - sum(falling)

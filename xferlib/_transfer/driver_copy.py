@@ -14,6 +14,7 @@ import numpy as np
 
 from xferlib._core import observe, registry
 from xferlib._core.layout import address
+from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_UP
 from xferlib._runtime import config
 from xferlib._transfer import plan
 
@@ -38,7 +39,7 @@ def upload(x: Any, out: Array) -> bool:
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    if owner.send_whole(x, out, pointer, plan.DRIVER_MOST_UP):
+    if owner.send_whole(x, out, pointer, DRIVER_MOST_UP):
         return True
     into = owner.view(out)
     backend = owner.at(into.device)
@@ -48,7 +49,7 @@ def upload(x: Any, out: Array) -> bool:
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
     """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, a no-op, otherwise."""
-    return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], plan.DRIVER_MOST_UP)
+    return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
@@ -69,7 +70,7 @@ def download(d: Any, out: Any) -> HostArray | None:
     owner = registry.backend_of(d)
     if owner is None or not owner.capabilities.streams or not _is_open():
         return None
-    most = plan.DRIVER_MOST_DOWN
+    most = DRIVER_MOST_DOWN
     if out is not None:
         if type(out) is not np.ndarray or not (pointer := owner.twin(d, out)):
             return None

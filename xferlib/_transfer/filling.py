@@ -6,11 +6,8 @@ import os
 from typing import Any
 
 from xferlib import _native
-from xferlib._core.thresholds import MEDIUM_NBYTES
+from xferlib._core.thresholds import C_HELPERS_OF_MEDIUM, MEDIUM_NBYTES
 from xferlib._runtime import thread_budget
-
-_HELPERS_OF_MEDIUM = 5
-"""Most helper threads of a medium copy: more gain nothing, as there is little to hand out."""
 
 
 def fill(pinned: int, host: int, nbytes: int) -> None:
@@ -20,7 +17,7 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     budget = thread_budget.crew()
-    helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, _HELPERS_OF_MEDIUM)
+    helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, C_HELPERS_OF_MEDIUM)
     return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways
 
 

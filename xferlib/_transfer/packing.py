@@ -12,6 +12,7 @@ from xferlib import _native
 from xferlib._core import array as _array
 from xferlib._core import convert, registry
 from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.thresholds import PACKED_LEAF_MOST
 from xferlib._transfer import download, gather, upload
 from xferlib._transfer.partition import Scattered
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
 
-SMALL_NBYTES = 256 << 10
-"""Leaves of up to this size travel together."""
 _ALIGNMENT = 256
 _VECTOR_NBYTES = 16
 _BYTE = np.dtype(np.uint8)
@@ -97,7 +96,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
     packed: list[Kind] = []
     for (extents, arrives), members in kinds.items():
         wanted = check_leaf(arrives, dtype)
-        if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= SMALL_NBYTES:
+        if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(Kind(extents, arrives, wanted, members))
         else:
             alone += members

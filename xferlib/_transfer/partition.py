@@ -11,31 +11,28 @@ import numpy as np
 
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray, address, chunked, merged
+from xferlib._core.thresholds import (
+    PYTHON_ENDS_FROM,
+    PYTHON_FIRST_PIECES,
+    PYTHON_HELPER_NBYTES,
+    PYTHON_LAST_PIECES,
+    PYTHON_PIECE_LEAST,
+    PYTHON_PIECE_MOST,
+)
 from xferlib._memory import host
 from xferlib._memory.staging_ring import Chunk
 from xferlib._runtime import thread_budget
 
-_SMALLEST_CHUNK = 512 << 10
-PIECE_NBYTES = 4 << 20
-"""Bytes that a Python thread fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
-_FIRST = (256 << 10, 512 << 10, 1 << 20, 1 << 20, 2 << 20, 2 << 20)
-"""Sizes of the first pieces of a large transfer: the link starts early, and the threads come one after the other."""
-_LAST = (1 << 20,) * 8
-"""Sizes of its last pieces: little is left to do once the link, or the last thread, is done."""
-_ENDS_FROM = 32 << 20
-_HELPER_NBYTES = 4 << 20
-"""A thread that sleeps takes about 50 us to come: it pays from about here."""
-
 
 def helpers(nbytes: int) -> int:
     """How many threads are worth waking beside the caller's."""
-    return min(thread_budget.crew().each_way - 1, nbytes // _HELPER_NBYTES)
+    return min(thread_budget.crew().each_way - 1, nbytes // PYTHON_HELPER_NBYTES)
 
 
 def chunk_nbytes(nbytes: int) -> int:
     """Bytes of a chunk: small enough that filling and sending overlap, large enough to be few."""
     share = nbytes // (2 * (helpers(nbytes) + 1))
-    return max(_SMALLEST_CHUNK, min(PIECE_NBYTES, -(-share // 65536) * 65536))
+    return max(PYTHON_PIECE_LEAST, min(PYTHON_PIECE_MOST, -(-share // 65536) * 65536))
 
 
 _WORDS = (4, 8, 16)
@@ -87,7 +84,7 @@ class Pieces(Memory, Protocol):
 
 def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
     """Offsets and sizes of pieces of at most ``limit`` bytes, smaller at both ends of a large transfer."""
-    first, last = (_FIRST, _LAST) if nbytes >= _ENDS_FROM else ((), ())
+    first, last = (PYTHON_FIRST_PIECES, PYTHON_LAST_PIECES) if nbytes >= PYTHON_ENDS_FROM else ((), ())
     head, tail = ([min(size, limit) for size in sizes] for sizes in (first, last))
     middle = nbytes - sum(head) - sum(tail)
     sizes = [*head, *[limit] * (middle // limit), *([middle % limit] if middle % limit else []), *tail]

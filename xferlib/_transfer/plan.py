@@ -25,7 +25,15 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core.layout import HostArray, address, dense_order
-from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_NBYTES
+from xferlib._core.thresholds import (
+    DRIVER_MOST_DOWN,
+    DRIVER_MOST_OF_ALL,
+    DRIVER_MOST_UP,
+    MEDIUM_NBYTES,
+    PERMUTED_FROM,
+    PINNED_QUERY_FROM,
+    SMALL_NBYTES,
+)
 from xferlib._memory import pinned, registration
 from xferlib._memory.pinned import Lease
 from xferlib._runtime import config
@@ -48,14 +56,6 @@ class Path(str, Enum):
     """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
     PERMUTED = "permuted"
     """Sent in the order of memory, then put in C order on the device."""
-
-
-_PERMUTED_FROM = 1 << 20
-DRIVER_MOST_UP, DRIVER_MOST_DOWN = 2 << 20, 6 << 20
-"""Up to here the driver's own copy of pageable memory is as fast as several threads, which must be woken."""
-_DRIVER_MOST_OF_ALL = 24 << 20
-"""As above, where threads stage in Python; and from the pinned pool."""
-_ASK_DRIVER_FROM = 256 << 10
 
 
 class Plan(NamedTuple):
@@ -115,7 +115,7 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path 
             return Plan(Path.PINNED, ((pointer, array.nbytes),), lease=lease)
         spans = _registered_spans(pointer, array.nbytes, backend)
         return Plan(Path.PINNED, spans) if spans else None
-    if may_permute and backend.capabilities.kernels and (array.nbytes >= _PERMUTED_FROM or wanted is Path.PERMUTED):
+    if may_permute and backend.capabilities.kernels and (array.nbytes >= PERMUTED_FROM or wanted is Path.PERMUTED):
         order = dense_order(array)
         if order is not None:
             return Plan(Path.PERMUTED, order=order)
@@ -125,14 +125,14 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path 
 def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
     """Whether the driver's own copy of ordinary memory is as fast as staging it, in this process."""
     most = DRIVER_MOST_UP if is_upward else DRIVER_MOST_DOWN
-    return nbytes <= most or (nbytes <= _DRIVER_MOST_OF_ALL and not _native.is_on())
+    return nbytes <= most or (nbytes <= DRIVER_MOST_OF_ALL and not _native.is_on())
 
 
 def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
     """Whether one synchronous copy by the driver is as fast as any other upload, for memory at that address."""
     if is_drivers_size(nbytes, is_upward=True):
         return True
-    return nbytes <= _DRIVER_MOST_OF_ALL and pinned.pool_of(backend).find(pointer) is not None
+    return nbytes <= DRIVER_MOST_OF_ALL and pinned.pool_of(backend).find(pointer) is not None
 
 
 def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
@@ -170,7 +170,7 @@ def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tupl
     if spans is not None:
         return tuple(spans)  # one copy each: the driver takes no range across two registrations
     # Both ends: memory that another library pinned may end within the array.
-    if nbytes >= _ASK_DRIVER_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
+    if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return ((pointer, nbytes),)
     return ()
 

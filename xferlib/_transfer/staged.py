@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import layout, observe, staging_hooks, thresholds
+from xferlib._core import layout, observe, staging_hooks
 from xferlib._core.array import ArrayInfo
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray, address
 from xferlib._core.observe import Kind
+from xferlib._core.thresholds import PARALLEL_HOST_FROM, PYTHON_PIECE_MOST, SMALL_NBYTES
 from xferlib._memory import in_flight, slab, staging_ring
 from xferlib._memory.staging_ring import Chunk, Ring
 from xferlib._runtime.jobs import Computation, Job
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
     from xferlib._core.observe import Moving
     from xferlib._core.raw import RawStream
     from xferlib._transfer.handle import Transfer
-
-_PARALLEL_HOST_FROM = 8 << 20
-
 
 # --- host to device
 
@@ -93,7 +91,7 @@ def _in_slab(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: Raw
     """The address of a pinned copy, in ``dtype``, for a copy on ``stream``."""
     nbytes = src.size * dtype.itemsize
     staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
-    if nbytes > thresholds.SMALL_NBYTES and _native.is_on():  # plain bytes
+    if nbytes > SMALL_NBYTES and _native.is_on():  # plain bytes
         fill(pointer, address(src), nbytes)
     else:
         copy_into(np.ndarray(src.shape, dtype, staged), src)
@@ -300,10 +298,10 @@ def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, de
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
     """Fill one host array from another, in parallel where it is large."""
-    if dst.nbytes < _PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
+    if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
         copy_into(dst, src)
         return
-    chunks = layout.chunked(src, dst.itemsize, partition.PIECE_NBYTES)
+    chunks = layout.chunked(src, dst.itemsize, PYTHON_PIECE_MOST)
     flat = dst.reshape(-1)
 
     def work(take: Callable[[], int]) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import observe, staging_hooks, thresholds
+from xferlib._core import observe, staging_hooks
 from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.observe import Kind
+from xferlib._core.thresholds import MEDIUM_NBYTES, SCATTERED_FROM
 from xferlib._memory import in_flight, pinned
 from xferlib._memory import slab as _slab
 from xferlib._transfer import driver_copy, plan, relayout
@@ -181,7 +182,7 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
     recorder = observe.active
     begun = recorder.begin(backend) if recorder is not None else None
     info = backend.view(slab)
-    if info.nbytes > thresholds.MEDIUM_NBYTES:
+    if info.nbytes > MEDIUM_NBYTES:
         staged = pinned.pool_of(backend).empty(info.shape, info.dtype)
         fill(staged)
         host_to_device(staged, backend, stream.device, info.dtype, stream, slab, info)
@@ -193,10 +194,6 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
             recorder.called(begun, backend, info.nbytes)
 
 
-_SCATTERED_FROM = 512 << 10
-"""One thread copies less than this before another one has woken."""
-
-
 def scattered_to_device(
     locate: Callable[[], Scattered | None], nbytes: int, slab: Array, backend: Backend, stream: RawStream
 ) -> Transfer | None:
@@ -204,7 +201,7 @@ def scattered_to_device(
 
     The caller settles or cancels the transfer.
     """
-    if nbytes < _SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
+    if nbytes < SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
         return None
     info = backend.view(slab)
     if backend.staging_calls(info.device) is None or (parts := locate()) is None:

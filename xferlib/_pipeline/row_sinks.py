@@ -1,0 +1,162 @@
+"""Results in rows on the host, written in chunks: arrays, memory maps, whatever takes slices, and reductions."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib._core import registry
+from xferlib._memory.mmap_advice import Pages
+from xferlib._pipeline import shared_rows
+from xferlib._pipeline.row_sources import host_rows
+from xferlib.errors import LayoutError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.layout import HostArray
+
+
+class Sink(Protocol):
+    """Where results go."""
+
+    is_ordered: bool
+    """`put` is called in the order of the rows, by one thread at a time."""
+    is_reduction: bool
+    """Results are trees of any shape, instead of arrays with as many rows."""
+
+    @property
+    def value(self) -> Any:
+        """What there is so far."""
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
+        """Memory to copy a result into, or None; refuses a result that does not fit."""
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        """A result, which lies in `target` already if there was one."""
+
+
+class _Into:
+    """An array of the host, filled in any order."""
+
+    is_ordered = is_reduction = False
+
+    def __init__(self, value: Any, out: HostArray, pages: Pages | None = None) -> None:
+        self.value = value
+        self.out = out
+        self._pages = pages
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        into: HostArray = self.out[start:stop]
+        if into.shape != shape or into.dtype != dtype:
+            raise _misfit(start, stop, shape, dtype, into.shape, into.dtype)
+        return into
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        if self._pages is not None:
+            self._pages.let_go(start, stop)
+
+
+class _Assigned:
+    """Takes slices: two chunks of ours may share one of theirs, so one is written after the other."""
+
+    is_ordered = True
+    is_reduction = False
+
+    def __init__(self, out: Any) -> None:
+        self.value = self.out = out
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        wanted = (stop - start, *self.out.shape[1:])
+        if shape != wanted or dtype != self.out.dtype:
+            raise _misfit(start, stop, shape, dtype, wanted, self.out.dtype)
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        self.out[start:stop] = host
+
+
+class _InPlace(_Assigned):
+    """The memory of the source: rows are stored in their order, so that those not yet stored can be read again."""
+
+    def __init__(self, value: Any, out: HostArray) -> None:
+        super().__init__(out)
+        self.value = value
+
+
+class _Collected:
+    """A new array, made when the first result tells its shape."""
+
+    is_ordered = is_reduction = False
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._lock = threading.Lock()
+        self.value: Any = None
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        if not shape or shape[0] != stop - start:
+            raise _misfit(start, stop, shape, dtype, (stop - start, *shape[1:]), dtype)
+        with self._lock:
+            if self.value is None:
+                self.value = np.empty((self._rows, *shape[1:]), dtype)
+        return _Into(self.value, self.value).target(start, stop, shape, dtype)
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        """It lies there already."""
+
+
+class Reduced:
+    """A value that every result is folded into, in the order of the rows."""
+
+    is_ordered = is_reduction = True
+
+    def __init__(self, function: Callable[[Any, Any], Any], initial: Any) -> None:
+        self._function = function
+        self.value = initial
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Results are small, and come as they are."""
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        self.value = host if self.value is None else self._function(self.value, host)
+
+
+def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
+    """What writes to ``out``, given what the rows come from.
+
+    Raises:
+        LayoutError: It has other rows than the source, is read-only, or shares some of the source's memory.
+        UnsupportedArrayError: It takes no slices.
+    """
+    if out is None:
+        return _Collected(rows)
+    shape = getattr(out, "shape", None)
+    if not shape or not hasattr(out, "__setitem__") or getattr(out, "dtype", None) is None:
+        raise UnsupportedArrayError(
+            f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
+            "map, a zarr or h5py array, or None for a new array"
+        )
+    if int(shape[0]) != rows:
+        raise LayoutError(f"stream_map: out has {shape[0]} rows, but the source has {rows}; make out of that length")
+    owner = registry.backend_of(out)
+    if owner is None:
+        if out is source:
+            raise shared_rows.refusal()
+        return _Assigned(out)
+    host = host_rows(out, "out")
+    if not host.flags.writeable:
+        raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
+    is_in_place = registry.backend_of(source) is not None and shared_rows.is_in_place(host_rows(source, "source"), host)
+    owner.note_write(out, "stream_map: out")
+    return _InPlace(out, host) if is_in_place else _Into(out, host, Pages.of(out))
+
+
+def _misfit(
+    start: int, stop: int, shape: tuple[int, ...], dtype: Any, wanted: tuple[int, ...], wanted_dtype: Any
+) -> LayoutError:
+    return LayoutError(
+        f"stream_map: the function gave shape {shape} and dtype {dtype} for rows {start} to {stop}, but out takes "
+        f"{wanted} and {wanted_dtype} there; let it give one row for each row, and astype({str(wanted_dtype)!r})"
+    )

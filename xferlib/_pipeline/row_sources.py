@@ -1,0 +1,160 @@
+"""Rows of data on the host, read in chunks: arrays, memory maps, and whatever gives slices."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib._api import creation
+from xferlib._core import array as _array
+from xferlib._core import registry
+from xferlib._memory.mmap_advice import Pages
+from xferlib.errors import LayoutError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    rows: int
+
+    def read(self, start: int, stop: int) -> Any:
+        """The rows as a host array, which stays as it is until they are `done` with."""
+
+    def done(self, start: int, stop: int) -> None:
+        """The rows will not be looked at again."""
+
+
+class _Array:
+    """A NumPy array, or anything with NumPy's memory."""
+
+    def __init__(self, array: HostArray) -> None:
+        self._array = array
+        self.rows = len(array)
+
+    def read(self, start: int, stop: int) -> HostArray:
+        return self._array[start:stop]
+
+    def done(self, start: int, stop: int) -> None:
+        """Nothing to give back."""
+
+
+class _Mapped(_Array):
+    """A memory map: lets go of rows that are done with, so that they do not pile up.
+
+    Args:
+        array: The rows.
+        pages: Theirs.
+        is_staged: Threads stage them, in no order: the disk is asked for them in theirs, ahead of time. What one thread
+            reads the kernel reads ahead by itself, with less work.
+    """
+
+    def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
+        super().__init__(array)
+        self._pages = pages
+        self._is_staged = is_staged
+        self._asked = 0
+        """The first row that the disk has not been asked for."""
+
+    def read(self, start: int, stop: int) -> HostArray:
+        ahead = min(2 * stop - start, self.rows)
+        if self._is_staged and ahead > self._asked:
+            self._pages.will_need(max(start, self._asked), ahead)
+            self._asked = ahead
+        return self._array[start:stop]
+
+    def done(self, start: int, stop: int) -> None:
+        self._pages.let_go(start, stop)
+
+
+class _Sliced:
+    """Takes slices, one at a time: zarr, h5py, and their kin."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._inner = tuple(source.shape[1:])
+        self.rows = int(source.shape[0])
+
+    def read(self, start: int, stop: int) -> HostArray:
+        with self._lock:
+            found: HostArray = np.asarray(self._source[start:stop])
+        if found.shape != (stop - start, *self._inner):
+            raise LayoutError(
+                f"source[{start}:{stop}] has shape {found.shape} instead of {(stop - start, *self._inner)}; slices of "
+                "the source must have the rows that were asked for"
+            )
+        return found
+
+    def done(self, start: int, stop: int) -> None:
+        """Python lets go of it."""
+
+
+class _Filling:
+    """Fills memory that it is given, one array at a time, which is pinned: nothing has to be staged."""
+
+    def __init__(self, source: Any, most_rows: int, backend: str) -> None:
+        self._source = source
+        self._shape = (most_rows, *(int(extent) for extent in source.shape[1:]))
+        self._dtype = _array.check_dtype(source.dtype, what="source")
+        self._backend = backend
+        self._idle: list[HostArray] = []
+        self._lock = threading.Lock()
+        self._busy: dict[int, HostArray] = {}
+        self.rows = int(source.shape[0])
+
+    def read(self, start: int, stop: int) -> HostArray:
+        memory = self._idle.pop() if self._idle else self._fresh()
+        part = memory[: stop - start]
+        with self._lock:
+            self._source.read_into(part, start)
+        self._busy[start] = memory
+        return part
+
+    def _fresh(self) -> HostArray:
+        return creation.pinned_empty(self._shape, self._dtype, backend=self._backend)
+
+    def done(self, start: int, stop: int) -> None:
+        memory = self._busy.pop(start, None)
+        if memory is not None:
+            self._idle.append(memory)
+
+
+def source_of(source: Any, most_rows: int, place: Device) -> Source:
+    """What reads ``source``, in chunks of so many rows at most, for a device.
+
+    Raises:
+        UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.
+    """
+    owner = registry.backend_of(source)
+    if owner is not None:
+        host, pages = host_rows(source, "source"), Pages.of(source)
+        return _Array(host) if pages is None else _Mapped(host, pages, is_staged=place.kind != "cpu")
+    shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
+    if not shape or not is_readable or getattr(source, "dtype", None) is None:
+        raise UnsupportedArrayError(
+            f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
+            "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
+        )
+    _array.check_dtype(source.dtype, what="source")
+    return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)
+
+
+def host_rows(array: Any, what: str) -> HostArray:
+    owner = registry.backend_of(array)
+    assert owner is not None
+    info = owner.view(array)
+    if info.device.kind != "cpu":
+        raise UnsupportedArrayError(
+            f"stream_map: {what} is on {info.device} already; call the function with it, or give it on the host"
+        )
+    _array.check_dtype(info.dtype, what=what)
+    if not info.shape:
+        raise UnsupportedArrayError(f"stream_map: {what} has no rows: its shape is (); give at least one dimension")
+    host: HostArray = owner.host_view(array) if owner.name != "numpy" else array
+    return host
