@@ -92,7 +92,7 @@ active: Recorder | None = None
 
 
 def activate(recorder: Recorder | None) -> None:
-    """Tell ``recorder`` of everything from now on; None: nothing is recorded."""
+    """Record everything from now on with ``recorder``; None ends that."""
     global active
     active = recorder
     callsite.is_recorded = recorder is not None
@@ -130,7 +130,7 @@ def moving(kind: Kind, nbytes: int, pieces: Counted, backend: Backend, stream: R
 
 
 def _after_fork_in_child() -> None:
-    """The parent's trace is not this process's."""
+    """Close the parent's trace, which is not this process's."""
     activate(None)
 
 

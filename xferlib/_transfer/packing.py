@@ -133,7 +133,7 @@ class Alike:
         return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
 
     def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
-        """Copy the arrays to the device as one; None, and nothing done, where one is different.
+        """Copy the arrays to the device as one; None, a no-op, where one is different.
 
         Raises:
             As `xferlib.to_device`: nothing has been copied.

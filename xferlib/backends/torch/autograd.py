@@ -66,7 +66,7 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_memoryless(tensor: torch.Tensor) -> bool:
-    """Whether its class computes by other means than memory: fake, distributed and other wrapping tensors."""
+    """Whether the tensor's class computes by other means than memory: fake, distributed and other wrapping tensors."""
     return type(tensor).__torch_dispatch__ not in _PLAIN
 
 
