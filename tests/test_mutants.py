@@ -26,7 +26,7 @@ def _tiny(**wrong: Any) -> Any:
 
 
 def _fake(**wrong: Any) -> Any:
-    from fake_accelerator import FakeArray, FakeBackend
+    from xferlib.testing.fake import FakeArray, FakeBackend
 
     return _variant(FakeBackend, FakeArray, wrong)
 
