@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._transfer import driver_copy, plan
+from xferlib._transfer import driver_copy
 from xferlib.errors import LayoutError, SlowPathError
 from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, strategies
 from xferlib.testing.strategies import bits_of
@@ -87,13 +87,13 @@ def test_what_is_more_than_one_copy_back_is_left_to_others(fake: Any) -> None:
 
 
 def test_large_arrays_are_left_to_others(fake: Any) -> None:
-    d = xl.zeros(plan._DRIVER_MOST_OF_ALL + 1, "uint8", device=HERE)
+    d = xl.zeros(THRESHOLDS.driver_at_all_nbytes + 1, "uint8", device=HERE)
     assert driver_copy.download(d, None) is None
     assert not driver_copy.upload(np.zeros(d.shape, "uint8"), d)
 
 
 def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
-    x = bits_of(plan.DRIVER_MOST_UP + 1, np.uint8, seed=9)
+    x = bits_of(THRESHOLDS.driver_nbytes + 1, np.uint8, seed=9)
     d = xl.to_device(x, device=HERE)
     xl.Device(HERE).synchronize()
     assert driver_copy.upload(x, d) == (not native().is_on)

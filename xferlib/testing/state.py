@@ -10,9 +10,9 @@ from xferlib._core.backend import Backend
 from xferlib._memory import pinned, staging_ring
 from xferlib._memory.in_flight import in_flight
 from xferlib._native import driver_calls
-from xferlib._transfer.plan import Path
+from xferlib._transfer import plan
 
-PATHS = tuple(path.value for path in Path)
+PATHS = tuple(path.value for path in plan.Path)
 """What `Transfer.stats.path` may say, and what `forced` takes."""
 
 
@@ -25,6 +25,10 @@ class Thresholds(NamedTuple):
     """Up to here one thread is as fast as several."""
     chunk_nbytes: int = thresholds.CHUNK_NBYTES
     """A chunk of the staging buffers that transfers share."""
+    driver_nbytes: int = plan.DRIVER_MOST_UP
+    """Up to here the driver's own copy of pageable memory to a device is as fast as staging."""
+    driver_at_all_nbytes: int = plan._DRIVER_MOST_OF_ALL
+    """The same where Python stages."""
 
 
 THRESHOLDS = Thresholds()
