@@ -58,7 +58,8 @@ ONE_WAY_CHUNKS = 16
 """Most chunks of all transfers in one direction together, so that those in the other go on meanwhile."""
 SHARED_CHUNKS = 6
 """Chunks of a transfer while the other direction is at work: more fall out of the processor's cache before they are
-read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each way."""
+read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each
+way."""
 NARROW_CHUNKS = 4
 """Chunks of a transfer of rows of up to `NARROW_ROW_MOST` bytes: threads gather single elements more slowly than the
 device reads, so few chunks do."""
