@@ -1,10 +1,10 @@
-"""How a host array is cut into chunks whose destination is contiguous."""
+"""How arrays lie in memory: addresses, bounds, axes that merge, and chunks whose destination is contiguous."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from typing import Any
@@ -44,17 +44,45 @@ def merged(array: HostArray) -> HostArray:
     """The same elements in the same C order with the fewest dimensions, never copied."""
     if array.flags.c_contiguous:
         return array.reshape(-1)
-    shape: list[int] = []
-    stride = 0
-    for extent, step in zip(array.shape, array.strides, strict=True):
+    axes = merged_axes(zip(array.shape, array.strides, strict=True))
+    return array if len(axes) == array.ndim else array.reshape([extent for extent, _ in axes] or (1,))
+
+
+def merged_axes(axes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The same elements in the same order with the fewest axes: no extent of 1, no neighbours that advance together.
+
+    Args:
+        axes: Outermost first; of each its extent, then its byte stride in every operand.
+    """
+    merged: list[tuple[int, ...]] = []
+    last: tuple[int, ...] = ()
+    for axis in axes:
+        extent = axis[0]
         if extent == 1:
             continue
-        if shape and stride == extent * step:
-            shape[-1] *= extent
+        for outer, inner in zip(last[1:], axis[1:], strict=False):  # the first has none before it
+            if outer != inner * extent:
+                break
         else:
-            shape.append(extent)
-        stride = step
-    return array if len(shape) == array.ndim else array.reshape(shape or (1,))
+            if last:
+                last = merged[-1] = (last[0] * extent, *axis[1:])
+                continue
+        merged.append(axis)
+        last = axis
+    return merged
+
+
+def bounds(pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """The first byte, and the one after the last, that an array can touch."""
+    low = high = pointer
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return pointer, pointer
+        if stride < 0:
+            low += stride * (extent - 1)
+        else:
+            high += stride * (extent - 1)
+    return low, high + itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +93,7 @@ class Chunks:
     """
 
     array: HostArray
+    """As `merged` gives it."""
     axis: int
     rows: int
     blocks: int

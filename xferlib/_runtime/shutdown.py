@@ -50,8 +50,8 @@ _LOCKING = _OWN | {
         "_pipeline.feed", "_pipeline.routing", "_pipeline.sequence_feed", "_pipeline.side_stream",
         "_pipeline.tree_upload", "_runtime.happens_before", "_runtime.jobs", "_trace.notes", "_trace.recorder",
         "_trace.staged_copy", "_trace.trace",
-        "_transfer.compiled_staging", "_transfer.cutting", "_transfer.filling", "_transfer.partition",
-        "_transfer.staged",
+        "_transfer.compiled_staging", "_transfer.cutting", "_transfer.filling", "_transfer.host_copy",
+        "_transfer.partition", "_transfer.staged",
     )
 }  # fmt: skip
 """Modules that call a backend with a lock held, or within a step that others wait for: no thread parks there."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
 from xferlib._memory import in_flight
 from xferlib._transfer import relayout
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
-
-
-# --- device to device
 
 
 def device_to_device(
@@ -72,13 +70,7 @@ def _follow(order: RawStream, before: RawStream, target: Backend, source: Backen
 
 def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
     """Whether the address ranges overlap."""
-    (low_one, high_one), (low_two, high_two) = _bounds(one), _bounds(two)
+    (low_one, high_one), (low_two, high_two) = (
+        bounds(each.pointer, each.shape, each.strides, each.dtype.itemsize) for each in (one, two)
+    )
     return low_one < high_two and low_two < high_one
-
-
-def _bounds(info: ArrayInfo) -> tuple[int, int]:
-    low = high = info.pointer
-    for extent, stride in zip(info.shape, info.strides, strict=True):
-        reach = (extent - 1) * stride
-        low, high = (low + reach, high) if reach < 0 else (low, high + reach)
-    return low, high + info.dtype.itemsize

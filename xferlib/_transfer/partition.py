@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from xferlib._core.convert import copy_into
-from xferlib._core.layout import HostArray, address, chunked, merged
+from xferlib._core.layout import HostArray, address, chunked
 from xferlib._core.thresholds import (
     PYTHON_ENDS_FROM,
     PYTHON_FIRST_PIECES,
@@ -164,7 +164,7 @@ class _Converted:
     def rows(self) -> Rows | None:
         if self._array.dtype != self._dtype:
             return None
-        flat, itemsize = merged(self._array), self._dtype.itemsize
+        flat, itemsize = self._chunks.array, self._dtype.itemsize
         if flat.ndim == 1:
             nbytes = itemsize
         elif flat.ndim == 2 and flat.strides[1] == itemsize:

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib._core import observe
+from xferlib._core.layout import merged_axes
 from xferlib._core.observe import Kind
 from xferlib.errors import LayoutError
 
@@ -83,16 +84,7 @@ class _Axis(NamedTuple):
 
 def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]) -> list[_Axis]:
     """The fewest axes that both strides allow, in C order of ``shape``."""
-    axes: list[_Axis] = []
-    for extent, to, come in zip(shape, dst, src, strict=True):
-        if extent == 1:
-            continue
-        last = axes[-1] if axes else None
-        if last is not None and last.dst == extent * to and last.src == extent * come:
-            axes[-1] = _Axis(last.extent * extent, to, come)
-        else:
-            axes.append(_Axis(extent, to, come))
-    return axes
+    return [_Axis(*axis) for axis in merged_axes(zip(shape, dst, src, strict=True))]
 
 
 def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:

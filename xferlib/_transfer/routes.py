@@ -10,7 +10,7 @@ from xferlib._core import array, convert, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.observe import Kind
 from xferlib._memory import host as _host
-from xferlib._transfer import download, on_device, staged, upload
+from xferlib._transfer import download, host_copy, on_device, upload
 from xferlib._transfer.arguments import download_arguments, refuse_no_copy, take_out, wanted_dtype
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import LayoutError
@@ -93,7 +93,7 @@ def from_host(
         memory = target.host_view(filled)
         if np.may_share_memory(memory, host):
             host = host.copy()
-        staged.copy_on_cpu(Kind.H2D, memory, host, target, place)
+        host_copy.copy_on_cpu(Kind.H2D, memory, host, target, place)
         return filled
     target.attach(place)
     return upload.host_to_device(host, target, place, wanted, order, out, into)
@@ -159,7 +159,7 @@ def to_host_from_cpu(
     filled = out if out is not None else _host.host_cache.empty(host.shape, wanted)
     if np.may_share_memory(filled, host):
         host = host.copy()
-    staged.copy_on_cpu(Kind.D2H, filled, host, source, place)
+    host_copy.copy_on_cpu(Kind.D2H, filled, host, source, place)
     return filled
 
 

@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import layout, observe, staging_hooks
+from xferlib._core import observe, staging_hooks
 from xferlib._core.array import ArrayInfo
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray, address
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import PARALLEL_HOST_FROM, PYTHON_PIECE_MOST, SMALL_NBYTES
+from xferlib._core.thresholds import SMALL_NBYTES
 from xferlib._memory import in_flight, slab, staging_ring
 from xferlib._memory.staging_ring import Chunk, Ring
-from xferlib._runtime.jobs import Computation, Job
+from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
 from xferlib._transfer import partition, plan
 from xferlib._transfer.compiled_staging import Lending
@@ -283,31 +283,3 @@ def download_job(
             index, chunk = following, ahead
 
     return Job(pieces.count, work, helpers=partition.helpers(src.nbytes), finish=finish)
-
-
-# --- on the host
-
-
-def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
-    """Copy to or from a CPU device: fill one host array from another."""
-    if (recorder := observe.active) is None:
-        copy_on_host(dst, src)
-    else:
-        recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
-
-
-def copy_on_host(dst: HostArray, src: HostArray) -> None:
-    """Fill one host array from another, in parallel where it is large."""
-    if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
-        copy_into(dst, src)
-        return
-    chunks = layout.chunked(src, dst.itemsize, PYTHON_PIECE_MOST)
-    flat = dst.reshape(-1)
-
-    def work(take: Callable[[], int]) -> None:
-        while (index := take()) >= 0:
-            offset, part = chunks[index]
-            start = offset // dst.itemsize
-            copy_into(flat[start : start + part.size].reshape(part.shape), part)
-
-    workers.run(Computation(chunks.count, work, helpers=partition.helpers(dst.nbytes)))

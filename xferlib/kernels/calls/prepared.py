@@ -14,12 +14,12 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import ArrayInfo
+from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.engines.numpy.engine import NumpyPlan
 from xferlib.kernels.frontends.definitions import Specialization
-from xferlib.kernels.ir.aliasing import bounds
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

@@ -7,20 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._core.layout import bounds
+
 _WORK = 100_000
-
-
-def bounds(pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
-    """The first byte, and the one after the last, that an array can touch."""
-    low = high = pointer
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
-            return pointer, pointer
-        if stride < 0:
-            low += stride * (extent - 1)
-        else:
-            high += stride * (extent - 1)
-    return low, high + itemsize
 
 
 class _Memory:

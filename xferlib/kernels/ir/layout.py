@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xferlib._core.layout import merged_axes
 from xferlib.errors import KernelTypeError
 
 
@@ -68,20 +69,10 @@ def collapse(layout: Layout, *, keep_order: bool) -> Layout:
     program uses the number of its element, the dimensions are first sorted by the last operand's
     strides, so that equally transposed operands become contiguous.
     """
-    axes = [axis for axis, extent in enumerate(layout.shape) if extent != 1]
-    if not keep_order and layout.strides:
-        axes.sort(key=lambda axis: [-abs(each[axis]) for each in reversed(layout.strides)])
-    shape: list[int] = []
-    columns: list[tuple[int, ...]] = []
-    for axis in axes:
-        extent = layout.shape[axis]
-        column = tuple(each[axis] for each in layout.strides)
-        if shape and all(outer == inner * extent for outer, inner in zip(columns[-1], column, strict=True)):
-            shape[-1] *= extent
-            columns[-1] = column
-        else:
-            shape.append(extent)
-            columns.append(column)
-    if not columns:
+    axes = [axis for axis in zip(layout.shape, *layout.strides, strict=True) if axis[0] != 1]
+    if not keep_order:
+        axes.sort(key=lambda axis: [-abs(stride) for stride in axis[:0:-1]])
+    if not axes:
         return Layout((), tuple(() for _ in layout.strides))
-    return Layout(tuple(shape), tuple(zip(*columns, strict=True)))
+    shape, *strides = zip(*merged_axes(axes), strict=True)
+    return Layout(shape, tuple(strides))
