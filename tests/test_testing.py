@@ -147,7 +147,6 @@ def test_the_library_tells_what_it_holds() -> None:
         transfers = [xl.to_device_async(X, device="sim:0") for _ in range(4)]
         settle_all()
     assert pending_count() == 0
-    held = in_flight_count()
     assert staging_stats("sim").nbytes > 0
     assert staging_stats("sim")[1:] == (0, 0, 0)
     for transfer in transfers:
@@ -155,7 +154,7 @@ def test_the_library_tells_what_it_holds() -> None:
     source = xl.pinned_array(X, backend="sim")
     stream = xl.Stream("sim:0")
     xl.to_device(source, device="sim:0", stream=stream)
-    assert in_flight_count() >= min(held, 1)
+    assert in_flight_count() > 0
     stream.synchronize()
 
 
