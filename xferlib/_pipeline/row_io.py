@@ -1,4 +1,4 @@
-"""Rows of data on the host, read and written in chunks: arrays, memory maps, and whatever takes slices."""
+"""Rows of data on the host, read and written in chunks: arrays, memory maps, and objects that take slices."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where rows come from."""
+    """The origin of rows."""
 
     rows: int
 
     def read(self, start: int, stop: int) -> Any:
-        """The rows as a host array, which stays as it is until they are `done` with."""
+        """Return the rows as a host array, which does not change before `done` is called for them."""
 
     def done(self, start: int, stop: int) -> None:
-        """The rows will not be looked at again."""
+        """Release the rows: they will not be read again."""
 
 
 class Sink(Protocol):
-    """Where results go."""
+    """The target of results."""
 
     is_ordered: bool
-    """`put` is called in the order of the rows, by one thread at a time."""
+    """Whether `put` is called in the order of the rows, by one thread at a time."""
     is_reduction: bool
-    """Results are trees of any shape, instead of arrays with as many rows."""
+    """Whether results are trees of any shape, instead of arrays with as many rows."""
 
     @property
     def value(self) -> Any:
-        """What there is so far."""
+        """The results so far."""
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
-        """Memory to copy a result into, or None; refuses a result that does not fit."""
+        """Return memory to copy a result into, or None; refuse a result that does not fit."""
 
     def put(self, start: int, stop: int, host: Any) -> None:
-        """A result, which lies in `target` already if there was one."""
+        """Store a result; one that was copied into `target` is there already."""
 
 
 # --- sources
@@ -66,17 +66,17 @@ class _Array:
         return self._array[start:stop]
 
     def done(self, start: int, stop: int) -> None:
-        """Nothing to give back."""
+        """No-op: the array is the caller's."""
 
 
 class _Mapped(_Array):
-    """A memory map: lets go of rows that are done with, so that they do not pile up.
+    """A memory map: releases the pages of rows that are done, so that they do not fill memory.
 
     Args:
         array: The rows.
-        pages: Theirs.
-        is_staged: Threads stage them, in no order: the disk is asked for them in theirs, ahead of time. What one thread
-            reads the kernel reads ahead by itself, with less work.
+        pages: The pages of the rows.
+        is_staged: Threads stage the rows out of order, so they are requested from the disk in order, ahead of time. For
+            one thread that reads in order the kernel reads ahead by itself, with less work.
     """
 
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
@@ -84,7 +84,7 @@ class _Mapped(_Array):
         self._pages = pages
         self._is_staged = is_staged
         self._asked = 0
-        """The first row that the disk has not been asked for."""
+        """The first row that has not been requested from the disk."""
 
     def read(self, start: int, stop: int) -> HostArray:
         ahead = min(2 * stop - start, self.rows)
@@ -117,11 +117,11 @@ class _Sliced:
         return found
 
     def done(self, start: int, stop: int) -> None:
-        """Python lets go of it."""
+        """No-op: the array that `read` made is collected."""
 
 
 class _Filling:
-    """Fills memory that it is given, one array at a time, which is pinned: nothing has to be staged."""
+    """Calls ``read_into`` with pinned memory, one chunk at a time, so that nothing has to be staged."""
 
     def __init__(self, source: Any, most_rows: int, backend: str) -> None:
         self._source = source
@@ -151,7 +151,7 @@ class _Filling:
 
 
 def source_of(source: Any, most_rows: int, place: Device) -> Source:
-    """What reads ``source``, in chunks of so many rows at most, for a device.
+    """Return the reader of ``source``, in chunks of at most ``most_rows`` rows, for a device.
 
     Raises:
         UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.
@@ -210,7 +210,7 @@ class _Into:
 
 
 class _Assigned:
-    """Takes slices: two chunks of ours may share one of theirs, so one is written after the other."""
+    """An object that takes slices. Two of our chunks may share one of its own, so they are written one by one."""
 
     is_ordered = True
     is_reduction = False
@@ -236,7 +236,7 @@ class _InPlace(_Assigned):
 
 
 class _Collected:
-    """A new array, made when the first result tells its shape."""
+    """A new array, allocated when the shape of the first result is known."""
 
     is_ordered = is_reduction = False
 
@@ -254,11 +254,11 @@ class _Collected:
         return _Into(self.value, self.value).target(start, stop, shape, dtype)
 
     def put(self, start: int, stop: int, host: Any) -> None:
-        """It lies there already."""
+        """No-op: `target` returned the destination itself."""
 
 
 class Reduced:
-    """A value that every result is folded into, in the order of the rows."""
+    """The value into which every result is folded, in the order of the rows."""
 
     is_ordered = is_reduction = True
 
@@ -267,14 +267,14 @@ class Reduced:
         self.value = initial
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Results are small, and come as they are."""
+        """Return None: results are small, and need no target."""
 
     def put(self, start: int, stop: int, host: Any) -> None:
         self.value = host if self.value is None else self._function(self.value, host)
 
 
 def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
-    """What writes to ``out``, given what the rows come from.
+    """Return the writer for ``out``, of results of ``source``.
 
     Raises:
         LayoutError: It has other rows than the source, is read-only, or shares some of the source's memory.
