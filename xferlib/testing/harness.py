@@ -1,4 +1,4 @@
-"""What every part of the conformance suite uses: the backend under test, and how to drive it."""
+"""The base of every part of the conformance suite: the backend under test, and how to drive it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _chunk_nbytes_of_the_library = partition.chunk_nbytes
 
 
 def _chunk_nbytes(nbytes: int) -> int:
-    """Stands in for the library's own choice, which it makes in the thread that asked for the transfer."""
+    """Replaces the library's own choice, which it makes in the thread that requested the transfer."""
     return _chunk.get() or _chunk_nbytes_of_the_library(nbytes)
 
 
@@ -83,7 +83,7 @@ class Harness:
             pytest.skip(f"{self.place}: {self.raw.capabilities.reason(ability)}")
 
     def forall(self, check: Callable[..., None], *drawn: SearchStrategy[Any], share: float = 1.0) -> None:
-        """Run ``check`` on what the strategies draw; ``share`` of `max_examples` times, for slow checks."""
+        """Run ``check`` on examples of the strategies; ``share`` of `max_examples` times, for slow checks."""
         relaxed = settings(
             max_examples=max(1, round(self.max_examples * share)),
             phases=self.phases,
@@ -131,4 +131,4 @@ class Harness:
 
 
 PATHS: tuple[Path | None, ...] = (None, Path.SMALL, Path.STAGED, Path.PERMUTED)
-"""What a pageable array can be made to take; `Path.PINNED` needs a pinned one."""
+"""The paths that a pageable array can be made to take; `Path.PINNED` needs a pinned one."""
