@@ -70,7 +70,7 @@ def _refuse_violations(machine: Any) -> None:
 
 @pytest.fixture(params=["numpy", "torch", "fake", "sim", "cupy", "pycuda"])
 def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
-    """Each backend in turn as the default, where it is to be had."""
+    """Each backend in turn as the default, where it is available."""
     name: str = request.param
     status = xl.available_backends()[name]
     if not status.is_available:

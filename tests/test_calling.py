@@ -214,7 +214,7 @@ def _name(path: str | Path) -> str:
 
 
 def test_where_it_can_be_compiled_it_is() -> None:
-    """Or the tests of what is compiled would all be skipped, and nobody would know."""
+    """Otherwise all tests of compiled code would be skipped unnoticed."""
     assert {
         _name(_native.SOURCE): _name(_native.LIBRARY),
         _name(driver_calls.SOURCE): _name(driver_calls.LIBRARY),

@@ -1,4 +1,4 @@
-"""The shortest way: which calls take it, which may not, and that nobody sees a difference."""
+"""The fast path: the calls that take it, those that may not, and that results are the same."""
 
 from __future__ import annotations
 

@@ -394,7 +394,7 @@ def test_two_at_once_and_in_threads_of_the_user() -> None:
     assert not wrong
 
 
-def test_the_source_sees_the_defaults_of_whoever_made_the_prefetcher(backend: str) -> None:
+def test_the_source_sees_the_defaults_of_the_thread_that_made_the_prefetcher(backend: str) -> None:
     seen: list[str] = []
 
     def source() -> Iterator[Any]:
@@ -624,7 +624,7 @@ def test_small_batches_of_a_list_travel_as_many_at_once_as_may_be_ahead(fake: An
         for number, batch in enumerate(ahead):
             assert_same_bits(xl.to_host(batch["x"]), batches[number]["x"])
             assert_same_bits(xl.to_host(batch["y"]), batches[number]["y"])
-            if number + 3 < len(batches):  # further ahead than `depth`: nobody has looked at it yet
+            if number + 3 < len(batches):  # further ahead than `depth`: not read yet
                 batches[number + 3] = {"x": array(100 + number), "y": array(0, (7,), "int16")}
     assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 3
 

@@ -124,7 +124,7 @@ def _batches() -> list[np.ndarray[Any, Any]]:
 @pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
 @pytest.mark.parametrize("chunks", [1, 2, 8])
 @pytest.mark.parametrize("path", ["staged", None])
-def test_whoever_wants_chunks_ends_what_nobody_looks_after(
+def test_a_thread_that_waits_for_chunks_ends_an_orphaned_job(
     ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: str | None
 ) -> None:
     """Batches on their way hold all the chunks, and their consumer sends something else."""
@@ -144,7 +144,7 @@ def test_whoever_wants_chunks_ends_what_nobody_looks_after(
 
 
 @pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
-def test_batches_that_nobody_takes_give_their_chunks_back(ring: staging_ring.Ring, fake: Any) -> None:
+def test_batches_that_are_not_taken_give_their_chunks_back(ring: staging_ring.Ring, fake: Any) -> None:
     for is_dropped in (True, False):
         ahead = xl.prefetch(_batches(), device="fake:sim:0")
         next(ahead)

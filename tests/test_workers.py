@@ -70,7 +70,7 @@ def test_the_first_error_stops_the_rest_and_is_raised(workers: Workers, helpers:
     assert len(done) < 10_000
     count = len(done)
     workers.run(Job(5, _each(lambda index: None), helpers=helpers))
-    assert len(done) == count  # nobody goes on after run() has returned
+    assert len(done) == count  # no thread goes on after run() has returned
 
 
 def test_an_error_of_finish_is_raised(workers: Workers) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
     from xferlib._core.device import Device
 
 Array = Any
@@ -147,3 +149,13 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
     if array.dtype not in _SUPPORTED:
         check_dtype(array.dtype, what=what)
     return array
+
+
+def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
+    """A function that compares as many arrays with these: True if ``read`` returns the same of each."""
+    expected = [*map(read, arrays)]
+
+    def matches(*given: Array) -> bool:
+        return [*map(read, given)] == expected
+
+    return matches

@@ -1,8 +1,7 @@
 """The seam between xferlib's shared code and an array library.
 
-A backend executes primitives and decides nothing: arguments arrive validated, layouts normalised,
-streams and devices settled. Pointers are plain integers; sizes are bytes; an array is whatever
-the library calls an array. `xferlib.backends` explains how to add one.
+A backend executes primitives and decides nothing: arguments arrive validated, layouts normalised, streams and devices
+settled. Pointers are integers, sizes are bytes, arrays are the library's own. `xferlib.backends` tells how to add one.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.matching import matching
+from xferlib._core.array import matching
 from xferlib.errors import TransferError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
 class Backend(ABC):
     """The primitives that shared code is built from.
 
-    Every method takes devices of this backend only. Methods that enqueue return at once where
-    ``capabilities.streams``, else when done. A method without ``@abstractmethod`` is optional: shared
-    code calls it only where `capabilities` promises it.
+    Every method takes devices of this backend only. Methods that enqueue return at once where ``capabilities.streams``,
+    else when done. A method without ``@abstractmethod`` is optional.
     """
 
     name: str
@@ -329,6 +327,10 @@ class Backend(ABC):
     ) -> None:
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
         raise self._unsupported("kernels")
+
+    def kernel_engine(self) -> Any:
+        """A `kernels.calls.backend_engine.BackendEngine`; None: kernels run on a CPU or on CUDA devices, as usual."""
+        return None
 
     # --- recording
 

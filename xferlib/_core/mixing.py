@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
 
-from xferlib._core.registry import _SCALARS, backend_of
+from xferlib._core.registry import SCALARS, backend_of
 
 
 def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
@@ -28,7 +28,7 @@ def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
     for index, array in enumerate(arrays):
         backend = backend_of(array)
         if backend is None:
-            if not isinstance(array, _SCALARS):
+            if not isinstance(array, SCALARS):
                 raise UnsupportedArrayError(
                     f"{call}: argument {index} is {type(array).__name__}, not an array of any backend; "
                     "pass it through xferlib.to_device() first"

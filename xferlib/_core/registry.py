@@ -47,7 +47,7 @@ _BUILTIN: dict[str, _Spec] = {
     "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
 }
 
-_SCALARS = (bool, int, float, complex)
+SCALARS = (bool, int, float, complex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def is_array_type(cls: type) -> bool:
 
 def _match(cls: type) -> Backend | None:
     found: Backend | None = None
-    if cls not in _SCALARS:
+    if cls not in SCALARS:
         dotted = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
         name = next((n for n, spec in _BUILTIN.items() if not dotted.isdisjoint(spec.array_types)), None)
         if name is not None:

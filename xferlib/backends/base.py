@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.array import Array, ArrayInfo, c_strides
+from xferlib._core.array import Array, ArrayInfo, c_strides, matching
 from xferlib._core.backend import Backend
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties, make_device
-from xferlib._core.matching import matching
 from xferlib._core.raw import OperationListener, PinnedBlock, RawEvent, RawKernel, RawStream, StagingCalls
 from xferlib.backends.host import WHY_HOST, HostBackend
 

@@ -12,10 +12,9 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.array import Array, ArrayInfo, matching
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
-from xferlib._core.matching import matching
 from xferlib._core.raw import RawStream
 from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend

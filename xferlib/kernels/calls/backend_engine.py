@@ -1,8 +1,7 @@
 """The engine that a backend brings along: how kernels run on arrays that are neither on a CPU nor on a CUDA device.
 
-CPUs and CUDA devices have the engines of this package. Any other backend supplies its own by a method
-``kernel_engine() -> BackendEngine``, which is asked when a call is prepared: the backend need not import the kernels
-before.
+CPUs and CUDA devices have the engines of this package. Any other backend supplies its own by `Backend.kernel_engine`,
+which is called when a kernel call is prepared: the backend need not import the kernels before.
 """
 
 from __future__ import annotations
@@ -55,6 +54,6 @@ class BackendEngine(NamedTuple):
 
 
 def engine_of(backend: Backend) -> BackendEngine | None:
-    """What the backend's ``kernel_engine()`` gives; None of one without: it computes on host memory, or on CUDA."""
-    supply: Callable[[], BackendEngine] | None = getattr(backend, "kernel_engine", None)
-    return None if supply is None else supply()
+    """The engine that a backend supplies; None: it computes on host memory, or on CUDA."""
+    engine: BackendEngine | None = backend.kernel_engine()
+    return engine

@@ -63,7 +63,7 @@ class Engine:
                 self._carry_out(self.schedule.pick(self._ready, target))
 
     def drain(self) -> None:
-        """Carry out everything, also what nobody can wait for: freed memory that is to be overwritten."""
+        """Carry out everything, including the overwriting of freed memory, which no program can wait for."""
         with np.errstate(all="ignore"):
             while self._ready:
                 self._carry_out(next(iter(self._ready)))

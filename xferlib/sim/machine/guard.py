@@ -1,7 +1,7 @@
 """A guard on the pages of host memory that a copy in flight uses: it catches NumPy in the act, with the line.
 
 Pages of a target cannot be touched, pages of a source cannot be written, until the copy is carried out.
-Whoever does gets a memory fault; its handler notes the line of Python that was running, lifts the
+A thread that does gets a memory fault; its handler notes the line of Python that was running, lifts the
 guard from those pages and lets the access go on. The next call into the simulator reports it. Linux only.
 """
 
@@ -111,7 +111,7 @@ class PageGuard:
                 self._set(span, _READ_WRITE)
                 if _inside(span.block, span, address):
                     self.touches.append(Touch(operation, span, not is_target, user_site()))
-        if not is_ours:  # somebody else's fault: let it happen again under whoever was responsible before
+        if not is_ours:  # not of a guarded page: let it happen again under the handler that was installed before
             self._libc.sigaction(signal.SIGSEGV, ctypes.byref(self._before), None)
 
 

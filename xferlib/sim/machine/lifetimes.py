@@ -54,7 +54,7 @@ class Allocation:
 
 
 Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], Place]
-"""An array's memory that nobody holds any more, as its `Allocation` had it, and where that died."""
+"""The memory of an array that was collected, as its `Allocation` had it, and the line where that happened."""
 
 
 class Lifetimes:
@@ -80,7 +80,7 @@ class Lifetimes:
             pointer, host, place = self.released.popleft()
             block = machine.memory.untrack(pointer)
             action = Action("release of page-locked memory", host, place)
-            clock = Joined(machine.hosts)  # whoever let go first comes before, as above
+            clock = Joined(machine.hosts)  # each thread that dropped it comes before, as above
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
@@ -92,7 +92,7 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
-            # Reference counts order the threads that held the array: whoever let go first comes before.
+            # Reference counts order the threads that held the array: each that dropped it before comes before.
             clock = Joined(before, machine.hosts, events.values(), awaited, block.left)
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
             is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # which allocates no more
