@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codeop
 import re
 import subprocess
 import sys
@@ -60,6 +61,31 @@ def test_programs_run_and_print_what_the_page_says(page: Path, tmp_path: Path, m
                     exec(compile("\n" * block.line + block.code, page, "exec"), names)
                 if block.output is not None:
                     assert printed.getvalue() == block.output, f"{page.name}, line {block.line}"
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_programs_can_be_pasted_into_an_interactive_session(page: Path) -> None:
+    for block in blocks(page):
+        typed: list[str] = []
+        for number, line in enumerate([*block.code.splitlines(), ""], block.line):
+            typed.append(line)
+            try:
+                if codeop.compile_command("\n".join(typed)) is not None:
+                    typed = []
+            except SyntaxError as error:
+                pytest.fail(f"{page.name}, line {number}: {error}")
+        assert not typed, f"{page.name}, line {block.line}: the block ends early"
+
+
+def test_a_block_that_needs_a_library_says_so_visibly() -> None:
+    for page in PAGES:
+        for noted, needs in re.findall(r"(.*)\n+<!-- needs: (\w+) -->", page.read_text()):
+            assert re.match(rf"\*\*Needs \w*{needs}", noted, re.IGNORECASE), f"{page.name}: {noted}"
+
+
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
