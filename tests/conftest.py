@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import xferlib as xl
-from xferlib._core import registry
+from xferlib.testing import backend_named, fresh_registry
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -47,18 +47,17 @@ PLUGIN_DIR = TESTS / "plugin"
 def plugins() -> Iterator[Path]:
     """Backends `fake`, `tiny` and `broken`, discovered by their entry points for one test module."""
     sys.path.insert(0, str(PLUGIN_DIR))
-    before, registry._plugins = registry._plugins, None
     try:
-        yield PLUGIN_DIR
+        with fresh_registry():
+            yield PLUGIN_DIR
     finally:
         sys.path.remove(str(PLUGIN_DIR))
-        registry._plugins = before
 
 
 @pytest.fixture
 def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
-    backend = registry.get("fake")
+    backend: Any = backend_named("fake")
     yield backend
     _refuse_violations(backend.machine)
 
@@ -79,4 +78,5 @@ def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
     with xl.use_backend(name):
         yield name
     if name == "fake":
-        _refuse_violations(registry.get("fake").machine)
+        made: Any = backend_named(name)
+        _refuse_violations(made.machine)

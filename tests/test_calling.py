@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from xferlib import _native
 from xferlib._core import layout as _layout
-from xferlib._core.layout import address
 from xferlib._native import build, driver_calls
 from xferlib.testing import assert_same_bits, strategies
 from xferlib.testing.strategies import bits_of
@@ -279,7 +278,7 @@ def test_the_address_of_any_array_is_that_of_its_first_element(
     with pytest.MonkeyPatch.context() as patch:
         if not is_compiled:
             patch.setattr(_layout, "_addresser", lambda: None)
-        assert address(array) == array.ctypes.data
+        assert _layout.address(array) == array.ctypes.data
 
 
 @compiled

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import xferlib as xl
 from xferlib._cli import main
 from xferlib._cli.info import shown
-from xferlib._runtime import config
+from xferlib.testing import configured
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -29,7 +30,7 @@ def test_info_names_every_backend_device_and_variable(capsys: pytest.CaptureFixt
         assert name in out
         assert all(device in out for device in found.devices)
         assert found.is_available or (found.reason in out and found.install in out)
-    assert all(setting.metadata["variable"] in out for setting in fields(config.Config))
+    assert all(setting.metadata["variable"] in out for setting in fields(xl.configure()))
     assert xl.__version__ in out
 
 
@@ -42,23 +43,19 @@ def test_info_says_once_what_is_compiled(capsys: pytest.CaptureFixture[str]) -> 
 def test_info_says_where_a_value_came_from(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XFERLIB_PINNED_LIMIT", "64MiB")
     monkeypatch.setenv("XFERLIB_THREADS", "3")
-    monkeypatch.setattr(config, "_config", None)
-    xl.configure(threads=2)
-    lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
+    with configured(os.environ, threads=2):
+        lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
     assert "XFERLIB_PINNED_LIMIT 64 MiB (environment)" in lines
     assert "XFERLIB_THREADS 2 (configure())" in lines
     assert "XFERLIB_HOST_CACHE 4 GiB (default)" in lines
 
 
-def test_an_unusable_variable_is_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_variable_is_one_line_and_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XFERLIB_THREADS", "many")
-    monkeypatch.setattr(config, "_config", None)
-    status, _, err = run(capsys, "info")
-    assert status == 2
-    assert err.startswith("xferlib: XFERLIB_THREADS='many'")
-    assert len(err.splitlines()) == 1
+    done = subprocess.run([sys.executable, "-m", "xferlib", "info"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("xferlib: XFERLIB_THREADS='many'")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -108,16 +105,13 @@ def test_python_m_xferlib_is_the_command_and_loads_no_array_library() -> None:
     assert found.stdout.splitlines() == [f"xferlib {xl.__version__}", "[]"]
 
 
-def test_cache_is_cleared(
-    tmp_path: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XFERLIB_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(config, "_config", None)
+def test_cache_is_cleared(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
     from xferlib.kernels.engines.cuda import cache
 
-    cache.write("a" * 64, b"machine code")
-    assert "1 kernel(s)" in run(capsys, "cache", "info")[1]
-    assert "deleted 1 kernel(s)" in run(capsys, "cache", "clear")[1]
+    with configured({"XFERLIB_CACHE_DIR": str(tmp_path)}):
+        cache.write("a" * 64, b"machine code")
+        assert "1 kernel(s)" in run(capsys, "cache", "info")[1]
+        assert "deleted 1 kernel(s)" in run(capsys, "cache", "clear")[1]
     assert ": 0 kernel(s)" in run(capsys, "cache", "info")[1]
 
 

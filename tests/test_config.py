@@ -7,9 +7,9 @@ from dataclasses import fields
 import pytest
 
 import xferlib as xl
-from xferlib._runtime import config, thread_budget
-from xferlib._runtime.config import Config, parse_nbytes
+from xferlib._runtime import thread_budget
 from xferlib.errors import ConfigError
+from xferlib.testing import backend_named, configured, cores
 
 
 @pytest.mark.parametrize(
@@ -25,18 +25,22 @@ from xferlib.errors import ConfigError
     ],
 )
 def test_sizes_are_read_in_powers_of_1024(text: str, nbytes: int) -> None:
-    assert parse_nbytes(text) == nbytes
+    with configured(host_cache=text) as given:
+        assert given.host_cache == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "lots", "-1", "1e9", "1 XiB", "1..5k", "MiB"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="256MiB"):
-        parse_nbytes(text)
+    with pytest.raises(ConfigError, match="256MiB"), configured(host_cache=text):
+        pass
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
-    assert config._read({}) == Config()
-    assert config._read({"XFERLIB_THREADS": "", "XFERLIB_DEVICE": "  "}) == Config()
+    for environ in ({}, {"XFERLIB_THREADS": "", "XFERLIB_DEVICE": "  "}):
+        with configured(environ) as given:
+            assert {each.name: getattr(given, each.name) for each in fields(given)} == {
+                each.name: each.default for each in fields(given)
+            }
 
 
 def test_every_setting_has_a_variable_that_reaches_it() -> None:
@@ -49,7 +53,8 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
         "XFERLIB_STRICT": "pageable",
         "XFERLIB_CACHE_DIR": "/somewhere",
     }
-    read = config._read({**given, "HOME": "/", "XFERLIBRARY": "1"})
+    with configured({**given, "HOME": "/", "XFERLIBRARY": "1"}) as read:
+        pass
     assert (read.backend, read.device, read.pinned_limit, read.host_cache) == (
         "torch",
         "torch:cuda:1",
@@ -57,7 +62,7 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
         2 << 20,
     )
     assert (read.threads, read.strict, read.cache_dir) == (3, frozenset({"pageable"}), "/somewhere")
-    for setting in fields(Config):
+    for setting in fields(read):
         assert setting.metadata["variable"].startswith("XFERLIB_")
         assert setting.metadata["doc"]
 
@@ -74,8 +79,8 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
     ],
 )
 def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=f"{variable}='{text}': .*unset {variable}"):
-        config._read({variable: text})
+    with pytest.raises(ConfigError, match=f"{variable}='{text}': .*unset {variable}"), configured({variable: text}):
+        pass
 
 
 def test_configure_changes_and_returns_what_was() -> None:
@@ -109,12 +114,9 @@ def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchang
 
 
 def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
-    from xferlib._core.registry import get
-    from xferlib._memory.pinned import PinnedPool
-
     before = xl.configure(pinned_limit=1 << 20)
     try:
-        pool = PinnedPool(get("numpy"), when_full="raise")
+        pool = xl.PinnedPool(backend_named("numpy"), when_full="raise")
         import numpy as np
 
         kept = pool.empty((900_000,), np.dtype(np.uint8))
@@ -126,7 +128,7 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "threads", "crew"),
+    ("count", "threads", "crew"),
     [
         (1, 0, (1, 1, 1, 0)),
         (2, 0, (2, 2, 2, 0)),
@@ -138,14 +140,10 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
     ],
 )
 def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
-    cores: int, threads: int, crew: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    count: int, threads: int, crew: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(thread_budget, "usable_cores", lambda: cores)
-    before = xl.configure(threads=threads)
-    try:
+    with cores(count), configured(threads=threads):
         assert thread_budget.crew() == crew
-    finally:
-        xl.configure(threads=before.threads)
 
 
 def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib._core import defaults
 from xferlib.errors import ConfigError, DeviceNotFoundError
+from xferlib.testing import configured
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -19,12 +19,10 @@ pytestmark = pytest.mark.usefixtures("fake")
 @pytest.fixture(autouse=True)
 def _as_before() -> Any:
     """The fake's current device, and the default backend, as they were; the environment's names neither."""
-    environment = xl.configure(backend=None, device=None)
-    before, choice = xl.get_device("fake"), defaults._process_choice
-    yield
-    before.use()
-    defaults._process_choice = choice
-    xl.configure(backend=environment.backend, device=environment.device)
+    with configured(backend=None, device=None):
+        before = xl.get_device("fake")
+        yield
+        before.use()
 
 
 def test_every_spelling_gives_the_same_object() -> None:

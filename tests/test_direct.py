@@ -11,11 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _native
-from xferlib._core import thresholds
-from xferlib._transfer import driver_copy, plan
+from xferlib._transfer import driver_copy
 from xferlib.errors import LayoutError, SlowPathError
-from xferlib.testing import assert_same_bits, forced, strategies
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, strategies
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"
@@ -89,16 +87,16 @@ def test_what_is_more_than_one_copy_back_is_left_to_others(fake: Any) -> None:
 
 
 def test_large_arrays_are_left_to_others(fake: Any) -> None:
-    d = xl.zeros(thresholds.DRIVER_MOST_OF_ALL + 1, "uint8", device=HERE)
+    d = xl.zeros(THRESHOLDS.driver_at_all_nbytes + 1, "uint8", device=HERE)
     assert driver_copy.download(d, None) is None
     assert not driver_copy.upload(np.zeros(d.shape, "uint8"), d)
 
 
 def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
-    x = bits_of(thresholds.DRIVER_MOST_UP + 1, np.uint8, seed=9)
+    x = bits_of(THRESHOLDS.driver_nbytes + 1, np.uint8, seed=9)
     d = xl.to_device(x, device=HERE)
     xl.Device(HERE).synchronize()
-    assert driver_copy.upload(x, d) == (not _native.is_on())
+    assert driver_copy.upload(x, d) == (not native().is_on)
     assert driver_copy.upload(xl.pinned_array(x[::-1], backend="fake"), d)
     assert_same_bits(xl.to_host(d), x[::-1])
 
@@ -123,7 +121,7 @@ def test_another_current_stream_goes_the_long_way(copies: list[str]) -> None:
     assert copies == []
 
 
-@pytest.mark.parametrize("nbytes", [1000, 100_000, thresholds.MEDIUM_NBYTES])
+@pytest.mark.parametrize("nbytes", [1000, 100_000, THRESHOLDS.medium_nbytes])
 def test_a_stream_of_the_users_is_not_waited_for_while_the_source_is_read(
     copies: list[str], fake: Any, nbytes: int
 ) -> None:
@@ -182,7 +180,7 @@ def test_it_gives_the_bits_of_every_other_way(fake: Any, x: Any, place: str) -> 
     plain = np.array(x, order="C")
     if plain.dtype.isnative:
         xl.to_device(plain, out=d)
-    with forced(plan.Path.STAGED):
+    with forced("staged"):
         expected = xl.to_host(d)
     assert_same_bits(xl.to_host(d), expected)
     assert_same_bits(xl.to_host(d, out=np.empty_like(expected)), expected)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
-from xferlib._native import driver_calls
+from xferlib.testing import native
 
 PROGRAM = Path(__file__).with_name("exiting.py")
 TIMES = int(os.environ.get("XFERLIB_EXIT_TIMES", "1"))
@@ -74,7 +74,7 @@ builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(driver_calls.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
 def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
     assert ended("-c", OWNS.format(guard="calling.guard_thread()")) == (0, "")
@@ -105,7 +105,7 @@ builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(driver_calls.why_absent()), reason="no compiler here")
+@pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no end of a thread unwinds it")
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
 def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
-from xferlib._native import driver_calls
+from xferlib.testing import native
 
 LIMIT_S = 60.0
 FULL_QUEUE = Path(__file__).with_name("full_queue.py")
 WORKS = (
     "record", "record again", "wait", "query", "upload pinned", "upload small", "download", "copy", "launch", "free"
 )  # fmt: skip
-compiled = pytest.mark.skipif(bool(driver_calls.why_absent()), reason="no compiler here")
+compiled = pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
 
 BLOCKED = """
 import ctypes, sys, threading
@@ -60,7 +60,7 @@ def finishes(*command: str) -> str:
 
 
 def test_only_what_cannot_block_keeps_the_gil() -> None:
-    source = (Path(driver_calls.__file__).parents[1] / "backends" / "cuda" / "driver.py").read_text()
+    source = (Path(xl.__file__).parent / "backends" / "cuda" / "driver.py").read_text()
     assert re.findall(r'\(_address\("(\w+)"\), \d, keeps_lock=True\)', source) == ["cuGetErrorName"]
     assert source.count("keeps_lock=True") == 1
     assert "PYFUNCTYPE" not in source

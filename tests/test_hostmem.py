@@ -11,81 +11,80 @@ import pytest
 
 import xferlib as xl
 from xferlib._memory import host
-from xferlib._memory.host import RECYCLED_FROM, HostCache
 
 U8 = np.dtype(np.uint8)
 
 
 @pytest.fixture
-def cache() -> HostCache:
-    return HostCache()
+def cache() -> host.HostCache:
+    return host.HostCache()
 
 
-def test_arrays_are_writable_aligned_and_of_the_size_asked_for(cache: HostCache) -> None:
-    for nbytes in (0, 1, 1000, RECYCLED_FROM, RECYCLED_FROM + 8, 5 << 20):
+def test_arrays_are_writable_aligned_and_of_the_size_asked_for(cache: host.HostCache) -> None:
+    for nbytes in (0, 1, 1000, host.RECYCLED_FROM, host.RECYCLED_FROM + 8, 5 << 20):
         x = cache.empty((nbytes // 8, 8), U8)
         x[:] = 1
         assert x.shape == (nbytes // 8, 8)
         assert x.flags.c_contiguous
         assert x.flags.writeable
-        assert nbytes < RECYCLED_FROM or x.ctypes.data % (2 << 20) == 0
+        assert nbytes < host.RECYCLED_FROM or x.ctypes.data % (2 << 20) == 0
 
 
-def test_a_single_result_leaves_nothing_behind(cache: HostCache) -> None:
-    x = cache.empty((RECYCLED_FROM,), U8)
+def test_a_single_result_leaves_nothing_behind(cache: host.HostCache) -> None:
+    x = cache.empty((host.RECYCLED_FROM,), U8)
     del x
     assert cache.nbytes_free == 0
 
 
-def test_a_loop_recycles_its_memory(cache: HostCache) -> None:
+def test_a_loop_recycles_its_memory(cache: host.HostCache) -> None:
     pointers = []
     for _ in range(6):
-        x = cache.empty((RECYCLED_FROM,), U8)
+        x = cache.empty((host.RECYCLED_FROM,), U8)
         pointers.append(x.ctypes.data)
         del x
     assert len(set(pointers[2:])) == 1
-    assert cache.nbytes_free > RECYCLED_FROM
+    assert cache.nbytes_free > host.RECYCLED_FROM
     freed = cache.nbytes_free
     assert cache.trim() == freed
     assert cache.nbytes_free == 0
 
 
-def test_memory_is_not_reused_while_a_view_lives(cache: HostCache) -> None:
+def test_memory_is_not_reused_while_a_view_lives(cache: host.HostCache) -> None:
     kept = []
     for number in range(5):
-        x = cache.empty((RECYCLED_FROM,), U8)
+        x = cache.empty((host.RECYCLED_FROM,), U8)
         x[:] = number
         kept.append(x[5:6].view(np.int8))
         del x
     assert [int(view[0]) for view in kept] == [0, 1, 2, 3, 4]
 
 
-def test_the_limit_drops_the_least_recently_used(cache: HostCache) -> None:
-    before = xl.configure(host_cache=8 * RECYCLED_FROM)
+def test_the_limit_drops_the_least_recently_used(cache: host.HostCache) -> None:
+    before = xl.configure(host_cache=8 * host.RECYCLED_FROM)
     try:
-        for nbytes in (RECYCLED_FROM, 2 * RECYCLED_FROM, 3 * RECYCLED_FROM, 4 * RECYCLED_FROM):
+        for nbytes in (host.RECYCLED_FROM, 2 * host.RECYCLED_FROM, 3 * host.RECYCLED_FROM, 4 * host.RECYCLED_FROM):
             for _ in range(3):
                 x = cache.empty((nbytes,), U8)
                 del x
-            assert cache.nbytes_free <= 8 * RECYCLED_FROM
+            assert cache.nbytes_free <= 8 * host.RECYCLED_FROM
         sizes = set(cache._free)
-        assert max(sizes) >= 4 * RECYCLED_FROM
-        assert min(sizes) > RECYCLED_FROM + (2 << 20)  # the first size has gone
+        assert max(sizes) >= 4 * host.RECYCLED_FROM
+        assert min(sizes) > host.RECYCLED_FROM + (2 << 20)  # the first size has gone
     finally:
         xl.configure(host_cache=before.host_cache)
 
 
-def test_too_much_memory_is_an_error_of_the_tree_of_memory_errors(cache: HostCache) -> None:
+def test_too_much_memory_is_an_error_of_the_tree_of_memory_errors(cache: host.HostCache) -> None:
     with pytest.raises(MemoryError, match="bytes of host memory"):
         cache.empty((1 << 62,), U8)
 
 
-def test_many_threads_never_share_a_block(cache: HostCache) -> None:
+def test_many_threads_never_share_a_block(cache: host.HostCache) -> None:
     wrong: list[int] = []
 
     def work(number: int) -> None:
         for _ in range(15):
-            x = cache.empty((RECYCLED_FROM,), U8)
+            x = cache.empty((host.RECYCLED_FROM,), U8)
             x[::4096] = number
             if not (x[::4096] == number).all():
                 wrong.append(number)
@@ -100,8 +99,8 @@ def test_many_threads_never_share_a_block(cache: HostCache) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-def test_a_forked_child_hands_out_no_page_of_its_parents(cache: HostCache) -> None:
-    x = host.host_cache.empty((RECYCLED_FROM,), U8)
+def test_a_forked_child_hands_out_no_page_of_its_parents(cache: host.HostCache) -> None:
+    x = host.host_cache.empty((host.RECYCLED_FROM,), U8)
     x[:] = 7
     gc.collect()  # what earlier tests left is not the child's to bury: PyCUDA's objects end a forked process
     child = os.fork()
@@ -109,7 +108,7 @@ def test_a_forked_child_hands_out_no_page_of_its_parents(cache: HostCache) -> No
         try:
             del x
             gc.collect()
-            made = [host.host_cache.empty((RECYCLED_FROM,), U8) for _ in range(4)]
+            made = [host.host_cache.empty((host.RECYCLED_FROM,), U8) for _ in range(4)]
             for each in made:
                 each[:] = 1
             os._exit(0)

@@ -15,12 +15,9 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._core import pending
 from xferlib._memory import host as _host
-from xferlib._memory import pinned as _pinned
-from xferlib._memory import staging_ring
 from xferlib._runtime import interrupts as _interrupts
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, held_nbytes, lent_chunks, settle_all
 
 ROOT = Path(xl.__file__).parent
 OURS = tuple(
@@ -97,14 +94,9 @@ def _is_ignored(frame: FrameType | None, event: str) -> bool:
 
 def held() -> list[Any]:
     """What an operation might keep by mistake."""
-    pending.settle_all()  # what nobody has a handle of any more goes on by itself
+    settle_all()  # what nobody has a handle of any more goes on by itself
     xl.synchronize()
-    for ring in staging_ring._rings.values():
-        with ring._returned:
-            ring._returned.wait_for(lambda ring=ring: not any(ring._lent.values()), 10)
-    pools = [pool.stats().in_use_nbytes for pool in _pinned.pools()]
-    rings = [lent for ring in staging_ring._rings.values() for lent in ring._lent.values()]
-    return [pools, rings, xl.current_stream().handle, str(xl.get_device())]
+    return [held_nbytes(), lent_chunks(), xl.current_stream().handle, str(xl.get_device())]
 
 
 def struck_everywhere(program: Callable[[Callable[[Callable[[], Any]], Any]], None]) -> None:

@@ -10,9 +10,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib._core.registry import get
-from xferlib._memory.pinned import PinnedPool
-from xferlib._runtime import config
+from xferlib.testing import backend_named, configured
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -28,6 +26,11 @@ class _Here:
         self.stream = xl.Stream("fake:sim:1")
         self.read_only = np.zeros(6, np.float32)
         self.read_only.flags.writeable = False
+
+
+def _environment(given: dict[str, str]) -> None:
+    with configured(given):
+        pass
 
 
 def _on_fake(x: Any, **options: Any) -> Callable[[_Here], Any]:
@@ -195,15 +198,19 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
     ),
     "pin with gaps": (lambda h: xl.pin(X[::2], backend="fake"), e.LayoutError, r"\(3,\).*\(8,\).*pinned_array"),
     "pin of a list": (lambda h: xl.pin([1], backend="fake"), e.LayoutError, "contiguous.*list.*pinned_array"),
-    "policy of a pool": (lambda h: PinnedPool(get("fake"), when_full="pray"), ValueError, "'pray'.*'stage'"),
+    "policy of a pool": (
+        lambda h: xl.PinnedPool(backend_named("fake"), when_full="pray"),
+        ValueError,
+        "'pray'.*'stage'",
+    ),
     "unknown setting": (lambda h: xl.configure(speed=11), e.ConfigError, "'speed' is no setting.*threads"),
     "bad threads": (
-        lambda h: config._read({"XFERLIB_THREADS": "0"}),
+        lambda h: _environment({"XFERLIB_THREADS": "0"}),
         e.ConfigError,
         "XFERLIB_THREADS='0'.*1 to 256.*unset",
     ),
     "threads in words": (
-        lambda h: config._read({"XFERLIB_THREADS": "many"}),
+        lambda h: _environment({"XFERLIB_THREADS": "many"}),
         e.ConfigError,
         "XFERLIB_THREADS='many'.*whole number of threads from 1 to 256.*unset",
     ),
@@ -214,17 +221,17 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
         "float32.*not an iterable.*list",
     ),
     "bad size": (
-        lambda h: config._read({"XFERLIB_PINNED_LIMIT": "lots"}),
+        lambda h: _environment({"XFERLIB_PINNED_LIMIT": "lots"}),
         e.ConfigError,
         "XFERLIB_PINNED_LIMIT='lots'.*256MiB",
     ),
     "bad strictness": (
-        lambda h: config._read({"XFERLIB_STRICT": "very"}),
+        lambda h: _environment({"XFERLIB_STRICT": "very"}),
         e.ConfigError,
         "XFERLIB_STRICT='very'.*pageable",
     ),
     "bad name": (
-        lambda h: config._read({"XFERLIB_BACKEND": "a b"}),
+        lambda h: _environment({"XFERLIB_BACKEND": "a b"}),
         e.ConfigError,
         "XFERLIB_BACKEND='a b'.*cupy",
     ),
@@ -248,7 +255,7 @@ def test_bad_input_is_refused_with_fact_value_and_remedy(
         raise AssertionError("something was allocated or copied before the error")
 
     if case != "complex to real down":  # which uploads its own array first
-        for owner, name in [(fake.machine, "allocate"), (fake.machine, "enqueue"), (get("numpy"), "empty")]:
+        for owner, name in [(fake.machine, "allocate"), (fake.machine, "enqueue"), (backend_named("numpy"), "empty")]:
             monkeypatch.setattr(owner, name, forbidden)
     with pytest.raises(error, match=f"(?s){message}"):
         call(here)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import Phase
 
-from xferlib._core import registry
-from xferlib.testing import BackendConformance
+from xferlib.backends.base import c_strides
+from xferlib.testing import BackendConformance, fresh_registry
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -26,7 +28,7 @@ def _tiny(**wrong: Any) -> Any:
 
 
 def _fake(**wrong: Any) -> Any:
-    from fake_accelerator import FakeArray, FakeBackend
+    from xferlib.testing.fake import FakeArray, FakeBackend
 
     return _variant(FakeBackend, FakeArray, wrong)
 
@@ -60,8 +62,6 @@ def _runs_at_once(base: Any) -> Any:
 
 def _forgets_strides(base: Any) -> Any:
     def view(self: Any, array: Any) -> Any:
-        from xferlib._core.array import c_strides
-
         info = base.view(self, array)
         return info._replace(strides=c_strides(info.shape, info.dtype.itemsize))
 
@@ -193,16 +193,18 @@ def _cases(suite: Any, name: str) -> Any:
 
 
 @pytest.fixture
-def suite_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+def suite_of() -> Iterator[Any]:
     """Makes the suite for a backend class, which it registers."""
 
+    registered = ExitStack()
+
     def build(made: Any) -> Any:
-        points = {made.name: SimpleNamespace(load=lambda: made)}
-        monkeypatch.setattr(registry, "_plugins", points)
+        registered.enter_context(fresh_registry(**{made.name: made}))
         members = {"backend": made.name, "max_examples": 30, "negative_steps": True, "phases": (Phase.generate,)}
         return type("Suite", (BackendConformance,), members)()
 
-    return build
+    with registered:
+        yield build
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

@@ -21,19 +21,15 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import _native
-from xferlib._core import thresholds
-from xferlib._core.registry import get
-from xferlib._core.thresholds import LENT_CHUNKS, WAITING_MOST
+from xferlib._core.thresholds import WAITING_MOST
 from xferlib._memory import host as _host
 from xferlib._memory import staging_ring
 from xferlib._native import build
-from xferlib._transfer import partition, staged
+from xferlib._transfer import cutting, partition, staged
 from xferlib._transfer.compiled_staging import _steps
-from xferlib._transfer.cutting import Cut, cut
 from xferlib._transfer.filling import Filling
-from xferlib._transfer.plan import Path as Way
 from xferlib.errors import TransferError
-from xferlib.testing import assert_same_bits, forced
+from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced
 from xferlib.testing.strategies import bits_of
 
 HERE = "fake:sim:0"
@@ -108,7 +104,7 @@ def _run(
     helpers: int,
     slice_: int,
     up: bool,
-    vigil_ns: int = 0,
+    spin_ns: int = 0,
     shared: int = 0,
     parts: Any = None,
 ) -> int:
@@ -127,7 +123,7 @@ def _run(
     setup = _native.Setup(
         host=host.ctypes.data, device=device.ctypes.data, offsets=kept[0], shares=kept[1], firsts=kept[2],
         loads=len(shares), chunks=lent, chunk_count=chunks, stream=1, copy=copy, record=record, wait=wait, enter=enter,
-        context=CONTEXT, is_upward=up, shared_chunks=shared, vigil_ns=vigil_ns, parts=len(parts or ()), part=parts,
+        context=CONTEXT, is_upward=up, shared_chunks=shared, spin_ns=spin_ns, parts=len(parts or ()), part=parts,
     )  # fmt: skip
     library = _native.library()
     opposite = _native.Setup(loads=1, chunk_count=0, is_upward=not up)
@@ -155,7 +151,7 @@ def _run(
 
 _cases = given(
     nbytes=st.integers(1, 1000), limit=st.integers(1, CHUNK), chunks=st.integers(1, 9), threads=st.integers(1, 3),
-    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(), vigil_ns=st.sampled_from([0, 50_000]),
+    helpers=st.integers(0, 4), slice_=st.integers(1, 4), up=st.booleans(), spin_ns=st.sampled_from([0, 50_000]),
     shared=st.integers(0, 3),
 )  # fmt: skip
 
@@ -164,12 +160,12 @@ _cases = given(
 @settings(max_examples=200)
 @_cases
 def test_every_byte_arrives_however_many_threads_and_chunks(
-    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool, vigil_ns: int, shared: int
+    nbytes: int, limit: int, chunks: int, threads: int, helpers: int, slice_: int, up: bool, spin_ns: int, shared: int
 ) -> None:
     host, device = bits_of(nbytes, np.uint8, seed=nbytes), bits_of(nbytes, np.uint8, seed=limit)
     expected = (host if up else device).copy()
     how = {"limit": limit, "chunks": chunks, "threads": threads, "helpers": helpers, "slice_": slice_}
-    assert not _run(Driver(), host, device, up=up, vigil_ns=vigil_ns, shared=shared, **how)
+    assert not _run(Driver(), host, device, up=up, spin_ns=spin_ns, shared=shared, **how)
     assert_same_bits(host, expected)
     assert_same_bits(device, expected)
 
@@ -349,7 +345,7 @@ def test_the_drivers_error_is_told_and_ends_the_transfer(fails_at: int, data: st
 
 
 def _staged() -> Any:
-    return forced(Way.STAGED, chunk_nbytes=1000)
+    return forced("staged", chunk_nbytes=1000)
 
 
 @pytest.fixture
@@ -410,11 +406,11 @@ def test_a_forked_child_starts_helpers_of_its_own() -> None:
     most=st.sampled_from([16, 100, 4096]),
 )  # fmt: skip
 def test_loads_cover_a_transfer_and_fit_a_chunk(units: int, unit: int, threads: int, up: bool, most: int) -> None:
-    found = cut(units * unit, unit=unit, threads=threads, is_upward=up, most=most)
+    found = cutting.cut(units * unit, unit=unit, threads=threads, is_upward=up, most=most)
     loads = [end - start for start, end in itertools.pairwise(found.offsets)]
     sizes = list(found.sizes())
     assert (found.offsets[0], found.offsets[-1]) == (0, sum(sizes)) == (0, units * unit)
-    assert all(0 < load <= min(thresholds.CHUNK_NBYTES, 8 * most) for load in loads)
+    assert all(0 < load <= min(THRESHOLDS.chunk_nbytes, 8 * most) for load in loads)
     assert all(0 < size <= most and size % unit == 0 for size in sizes)
     assert len(sizes) == found.firsts[-1]
     for load, share, (first, end) in zip(loads, found.shares, itertools.pairwise(found.firsts), strict=True):
@@ -423,11 +419,11 @@ def test_loads_cover_a_transfer_and_fit_a_chunk(units: int, unit: int, threads: 
 
 @given(nbytes=st.integers(1, 200 << 20), threads=st.integers(1, 20))
 def test_pieces_of_fresh_memory_are_whole_huge_pages(nbytes: int, threads: int) -> None:
-    found = cut(nbytes, unit=1, threads=threads, is_upward=False, least=_host.HUGE)
+    found = cutting.cut(nbytes, unit=1, threads=threads, is_upward=False, least=_host.HUGE)
     starts = list(itertools.accumulate(found.sizes(), initial=0))
     assert starts[-1] == found.offsets[-1] == nbytes
     assert all(start % _host.HUGE == 0 for start in starts[:-1])
-    assert max(end - start for start, end in itertools.pairwise(found.offsets)) <= thresholds.CHUNK_NBYTES
+    assert max(end - start for start, end in itertools.pairwise(found.offsets)) <= THRESHOLDS.chunk_nbytes
 
 
 def test_results_on_fresh_pages_are_known_to_be() -> None:
@@ -450,19 +446,19 @@ def test_results_on_fresh_pages_are_known_to_be() -> None:
 def test_no_thread_waits_for_the_device_with_a_batch_that_may_wait_for_it() -> None:
     for nbytes in {*range(1 << 20, WAITING_MOST, 123_457), WAITING_MOST}:
         for unit in (1, 4, 16):
-            found = cut(nbytes - nbytes % unit, unit=unit, threads=10, is_upward=True)
-            assert len(found.shares) <= LENT_CHUNKS
+            found = cutting.cut(nbytes - nbytes % unit, unit=unit, threads=10, is_upward=True)
+            assert len(found.shares) <= staging_ring.LENT_CHUNKS
 
 
 @pytest.mark.parametrize("nbytes", [1 << 20, 3 << 20, (16 << 20) + 5, 64 << 20, 1 << 30])
 def test_the_link_starts_early_and_little_is_left_at_the_end(nbytes: int) -> None:
     for up in (True, False):
-        found = cut(nbytes, unit=1, threads=10, is_upward=up)
+        found = cutting.cut(nbytes, unit=1, threads=10, is_upward=up)
         loads = [end - start for start, end in itertools.pairwise(found.offsets)]
         assert loads[0] <= 256 << 10
         assert max(loads) <= max(nbytes // 4, 256 << 10)
         assert up or loads[-1] <= 256 << 10
-        assert found is cut(nbytes, unit=1, threads=10, is_upward=up)  # a loop does not cut again
+        assert found is cutting.cut(nbytes, unit=1, threads=10, is_upward=up)  # a loop does not cut again
 
 
 @compiled
@@ -522,7 +518,7 @@ def test_rows_that_lie_apart_arrive_and_come_back(
         return seen[::-1] if is_backwards else seen
 
     source, out = spread(memory), np.full_like(memory, 7)
-    with forced(Way.STAGED, chunk_nbytes=max(chunk_nbytes, itemsize)):
+    with forced("staged", chunk_nbytes=max(chunk_nbytes, itemsize)):
         d = xl.to_device(source, device=HERE)
         xl.to_host(d, out=spread(out))
     assert_same_bits(spread(out), source)
@@ -539,12 +535,12 @@ def test_chunks_come_back_after_success_and_after_failure(ring: Any) -> None:
         d = xl.to_device(x, device=HERE)
         held = ring._free.qsize()
         assert held == staging_ring.LENT_CHUNKS
-        get("fake").machine.failing = OSError("the link is down")
+        backend_named("fake").machine.failing = OSError("the link is down")
         with pytest.raises(OSError, match="the link is down"):
             xl.to_device(x, out=d)
         with pytest.raises(OSError, match="the link is down"):
             xl.to_host(d)
-        get("fake").machine.failing = None
+        backend_named("fake").machine.failing = None
         assert ring._free.qsize() == held
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
 
@@ -577,7 +573,7 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
     waits.start()
     assert has_asked.wait(60)
     down = ring.borrow(100, stream, is_upward=False)
-    assert len(down) == staging_ring.RING_CHUNKS - thresholds.ONE_WAY_CHUNKS
+    assert len(down) == staging_ring.RING_CHUNKS - staging_ring.ONE_WAY_CHUNKS
     assert len(lent) == 2
     ring.give_back(lent[0], is_upward=True)
     waits.join(60)
@@ -631,7 +627,7 @@ def test_the_setting_is_read_from_the_environment(native: str) -> None:
 
 
 def test_an_error_without_words_of_its_own_names_the_code() -> None:
-    numpy = get("numpy")
+    numpy = backend_named("numpy")
     stream = numpy.stream_current(xl.get_device("cpu"))
     assert isinstance(numpy.staging_error(5, stream), TransferError)
     assert "code 5" in str(numpy.staging_error(5, stream))
@@ -679,4 +675,4 @@ def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monke
 def test_pieces_that_were_not_done_are_no_steps() -> None:
     marks = (_native.Mark * 3)(_native.Mark(1000, 3000, 1), _native.Mark(), _native.Mark(2000, 2500, -3))
     done = [(10, 1000 * 1e-9, 3000 * 1e-9, "b"), (30, 2000 * 1e-9, 2500 * 1e-9, "xferlib-c3")]
-    assert _steps(marks, Cut((0, 20, 50), (10, 30), (0, 2, 3)), ["a", "b"]) == done
+    assert _steps(marks, cutting.Cut((0, 20, 50), (10, 30), (0, 2, 3)), ["a", "b"]) == done

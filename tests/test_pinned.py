@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
+import xferlib as xl
 from xferlib._memory import registration
-from xferlib._memory.pinned import PinnedPool, bin_nbytes
-from xferlib._memory.registration import Registrations
+from xferlib._memory.pinned import bin_nbytes
 from xferlib.errors import PinnedMemoryError
 
 PAGE = mmap.PAGESIZE
@@ -85,7 +85,7 @@ class RegistrationsModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = _Driver()
-        self.registrations = Registrations(self.driver)  # type: ignore[arg-type]
+        self.registrations = registration.Registrations(self.driver)  # type: ignore[arg-type]
         self.ranges: list[tuple[int, int]] = []
 
     def pages(self, pointer: int, nbytes: int) -> set[int]:
@@ -179,7 +179,7 @@ def late() -> _Late:
     return _Late()
 
 
-def _dropped_under(pool: PinnedPool, nbytes: int, *events: str) -> int:
+def _dropped_under(pool: xl.PinnedPool, nbytes: int, *events: str) -> int:
     """A block whose array has died under copies; returns its address."""
     x = pool.empty((nbytes,), U8)
     lease = pool.find(x.ctypes.data)
@@ -190,7 +190,7 @@ def _dropped_under(pool: PinnedPool, nbytes: int, *events: str) -> int:
 
 
 def test_a_block_is_reused_only_after_its_last_event(late: _Late) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     first = _dropped_under(pool, 5000, "one", "two")
     late.passed.add("one")
     second = pool.empty((5000,), U8)
@@ -201,7 +201,7 @@ def test_a_block_is_reused_only_after_its_last_event(late: _Late) -> None:
 
 
 def test_trim_leaves_blocks_that_copies_still_use(late: _Late) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     _dropped_under(pool, 5000, "one")
     assert pool.trim() == 0
     assert pool.stats().draining_nbytes == bin_nbytes(5000)
@@ -210,7 +210,7 @@ def test_trim_leaves_blocks_that_copies_still_use(late: _Late) -> None:
 
 
 def test_a_full_pool_that_blocks_waits_for_the_oldest_copy_only(late: _Late) -> None:
-    pool = PinnedPool(late, max_bytes=2 * bin_nbytes(5000), when_full="block")  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late, max_bytes=2 * bin_nbytes(5000), when_full="block")  # type: ignore[arg-type]
     first = _dropped_under(pool, 5000, "one")
     _dropped_under(pool, 5000, "two")
     reuses = pool.stats().reuses
@@ -220,7 +220,7 @@ def test_a_full_pool_that_blocks_waits_for_the_oldest_copy_only(late: _Late) -> 
 
 
 def test_a_full_pool_that_blocks_makes_room_for_a_larger_block(late: _Late) -> None:
-    pool = PinnedPool(late, max_bytes=bin_nbytes(9000), when_full="block")  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late, max_bytes=bin_nbytes(9000), when_full="block")  # type: ignore[arg-type]
     _dropped_under(pool, 3000, "one")
     _dropped_under(pool, 3000, "two")
     assert pool.empty((9000,), U8).nbytes == 9000
@@ -229,7 +229,7 @@ def test_a_full_pool_that_blocks_makes_room_for_a_larger_block(late: _Late) -> N
 
 def test_a_full_pool_that_raises_or_stages_does_not_wait(late: _Late) -> None:
     for policy in ("raise", "stage"):
-        pool = PinnedPool(late, max_bytes=bin_nbytes(5000), when_full=policy)  # type: ignore[arg-type]
+        pool = xl.PinnedPool(late, max_bytes=bin_nbytes(5000), when_full=policy)  # type: ignore[arg-type]
         _dropped_under(pool, 5000, "never")
         if policy == "raise":
             with pytest.raises(PinnedMemoryError, match="release pinned"):
@@ -240,7 +240,7 @@ def test_a_full_pool_that_raises_or_stages_does_not_wait(late: _Late) -> None:
 
 
 def test_an_allocation_that_fails_is_not_counted(late: _Late, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
 
     def refuse(nbytes: int) -> Any:
         raise PinnedMemoryError("page-locking failed; release pinned arrays")
@@ -254,7 +254,7 @@ def test_an_allocation_that_fails_is_not_counted(late: _Late, monkeypatch: pytes
 
 
 def test_addresses_are_found_inside_blocks_and_nowhere_else(late: _Late) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     arrays = [pool.empty((5000,), U8) for _ in range(20)]
     for x in arrays:
         lease = pool.find(x.ctypes.data + 4999)
@@ -285,7 +285,7 @@ def memoryview_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def test_a_block_released_while_events_are_asked_is_handed_out_once(
     late: _Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     others = [pool.empty((5000,), U8)]
     _dropped_under(pool, 5000, "one")
     late.passed.add("one")
@@ -307,7 +307,7 @@ def test_a_block_released_while_events_are_asked_is_handed_out_once(
 
 
 def test_an_array_may_die_whatever_any_thread_holds(late: _Late) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     kept = [pool.empty((5000,), U8)]
     asking, go = threading.Event(), threading.Event()
     done = late.event_done
@@ -337,7 +337,7 @@ def test_an_array_may_die_whatever_any_thread_holds(late: _Late) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60))
 def test_a_block_keeps_the_events_that_have_not_passed_and_few_others(steps: list[tuple[bool, int]]) -> None:
     late = _Late()
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     x = pool.empty((5000,), U8)
     lease = pool.find(x.ctypes.data)
     assert lease is not None
@@ -358,7 +358,7 @@ def test_a_block_keeps_the_events_that_have_not_passed_and_few_others(steps: lis
 
 
 def test_an_event_that_comes_while_others_are_asked_is_kept(late: _Late, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = PinnedPool(late)  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
     x = pool.empty((5000,), U8)
     holders = [pool.find(x.ctypes.data)]
     assert holders[0] is not None

@@ -16,13 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib import _native
 from xferlib import errors as e
 from xferlib._pipeline.batch import Batch
 from xferlib._pipeline.reader_feed import ThreadedFeed
-from xferlib._runtime import thread_budget
 from xferlib._transfer import partition
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, cores, native
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -571,15 +569,12 @@ def test_pinned_batches_of_a_list_arrive_whatever_comes_between_them() -> None:
 
 @pytest.mark.parametrize("rows", [700, 1048])  # of 4 KB: up to 4 MiB
 @pytest.mark.parametrize("kind", ["list", "generator"])
-def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(
-    kind: str, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if xl.get_device().kind == "cpu" or not _native.is_on():
+def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(kind: str, rows: int) -> None:
+    if xl.get_device().kind == "cpu" or not native().is_on:
         pytest.skip("no streams, or staging in C is missing")
-    monkeypatch.setattr(thread_budget, "usable_cores", lambda: 16)
     batches = [array(number, (rows, 1000)) for number in range(6)]
     expected = [batch.copy() for batch in batches]
-    with xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
+    with cores(16), xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
         got = [xl.to_host(batch) for batch in ahead]
     for each, whole in zip(got, expected, strict=True):
         assert_same_bits(each, whole)
@@ -604,7 +599,7 @@ def test_a_thread_reads_ahead_only_where_the_host_is_kept_busy() -> None:
     name = xl.get_backend().name
     backend, place = xl.get_backend(), xl.get_device()
     is_host = place.kind == "cpu"
-    stages_alone = _native.is_on() and backend.staging_calls(place) is not None
+    stages_alone = native().is_on and backend.staging_calls(place) is not None
     large = [np.arange(1 << 20, dtype="float32") + number for number in range(4)]
     pinned = [xl.pinned_array(each, backend=name) for each in large]
     gaps = [each.repeat(2)[::2] for each in large]

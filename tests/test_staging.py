@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib import _native, sim
-from xferlib._core import thresholds
+from xferlib import sim
 from xferlib._memory import slab, staging_ring
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._runtime import happens_before
-from xferlib._transfer.plan import Path
 from xferlib.errors import DeviceLostError, TransferError
-from xferlib.testing import assert_same_bits, forced
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, staging_stats
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
     source = np.random.default_rng(0).integers(0, 256, nbytes, dtype=np.uint8)
     before = xl.configure(threads=1)
     try:
-        with forced(Path.STAGED, chunk_nbytes=64 << 10):
+        with forced("staged", chunk_nbytes=64 << 10):
             return source, xl.to_device(source, backend="fake")
     finally:
         xl.configure(threads=before.threads)
@@ -39,8 +37,8 @@ def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
 
 def test_one_thread_fills_a_new_chunk_while_the_last_one_is_sent(ring: staging_ring.Ring) -> None:
     source, sent = _send(1 << 20)
-    assert ring.nbytes > thresholds.CHUNK_NBYTES
-    assert ring.nbytes <= staging_ring.RING_CHUNKS * thresholds.CHUNK_NBYTES
+    assert ring.nbytes > THRESHOLDS.chunk_nbytes
+    assert ring.nbytes <= staging_ring.RING_CHUNKS * THRESHOLDS.chunk_nbytes
     assert_same_bits(xl.to_host(sent), source)
 
 
@@ -51,7 +49,7 @@ def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(
     monkeypatch.setattr(staging_ring, "RING_CHUNKS", chunks)
     monkeypatch.setattr(staging_ring, "LENT_CHUNKS", chunks)
     source, sent = _send(2 << 20)
-    assert ring.nbytes == chunks * thresholds.CHUNK_NBYTES
+    assert ring.nbytes == chunks * THRESHOLDS.chunk_nbytes
     assert_same_bits(xl.to_host(sent), source)
 
 
@@ -63,7 +61,7 @@ def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging_ring.Ring, fake:
     fake.stream_synchronize(stream)
     ring.release(first)
     assert ring.acquire() is first
-    assert ring.nbytes == thresholds.CHUNK_NBYTES
+    assert ring.nbytes == THRESHOLDS.chunk_nbytes
 
 
 class _Watched:
@@ -123,11 +121,11 @@ def _batches() -> list[np.ndarray[Any, Any]]:
     return [np.full(5 << 20, number, np.uint8) for number in range(6)]
 
 
-@pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+@pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
 @pytest.mark.parametrize("chunks", [1, 2, 8])
-@pytest.mark.parametrize("path", [Path.STAGED, None])
+@pytest.mark.parametrize("path", ["staged", None])
 def test_whoever_wants_chunks_ends_what_nobody_looks_after(
-    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: Path | None
+    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: str | None
 ) -> None:
     """Batches on their way hold all the chunks, and their consumer sends something else."""
     for name in ("RING_CHUNKS", "LENT_CHUNKS", "ONE_WAY_CHUNKS"):
@@ -142,25 +140,24 @@ def test_whoever_wants_chunks_ends_what_nobody_looks_after(
             assert_same_bits(xl.to_host(sent), other)
             assert (xl.to_host(batch) == number).all()
     assert number == len(batches) - 1
-    assert ring._lent == {True: 0, False: 0}
-    assert not ring._unattended
+    assert staging_stats("fake")[1:] == (0, 0, 0)
 
 
-@pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+@pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
 def test_batches_that_nobody_takes_give_their_chunks_back(ring: staging_ring.Ring, fake: Any) -> None:
     for is_dropped in (True, False):
         ahead = xl.prefetch(_batches(), device="fake:sim:0")
         next(ahead)
-        assert ring._unattended
+        assert staging_stats("fake").orphaned
         if is_dropped:
             del ahead
         else:
             ahead.close()
         assert ring._lent == {True: 0, False: 0}
-        assert not ring._unattended
+        assert not ring._orphaned
 
 
-@pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+@pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
 def test_a_transfer_that_cannot_be_begun_alone_says_so_when_it_is_wanted(
     ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

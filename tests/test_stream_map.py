@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib._core import registry
 from xferlib._memory import mmap_advice
 from xferlib._pipeline import chunk_ledger, progress, row_sources
-from xferlib._pipeline.chunk_ledger import Results
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, backend_named
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -231,9 +229,9 @@ def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) ->
 def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
     changed = threading.Condition()
-    begin = Results.begin
+    begin = chunk_ledger.Results.begin
 
-    def noted(self: Results, number: int, value: Any, stream: Any) -> Callable[[], Any]:
+    def noted(self: chunk_ledger.Results, number: int, value: Any, stream: Any) -> Callable[[], Any]:
         receive = begin(self, number, value, stream)
         with changed:
             begun.append(number)
@@ -246,7 +244,7 @@ def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.Monk
 
         return receive_late
 
-    monkeypatch.setattr(Results, "begin", noted)
+    monkeypatch.setattr(chunk_ledger.Results, "begin", noted)
     assert_same_bits(xl.stream_map(same, rows(28), chunk_rows=7), rows(28))
     assert sorted(begun) == [0, 1, 2, 3]
 
@@ -293,7 +291,7 @@ def test_results_that_are_folded_may_be_trees() -> None:
 
 
 def test_several_devices_give_the_same_bits(backend: str) -> None:
-    devices = [each for each in registry.get(backend).devices() if each.kind != "cpu"]
+    devices = [each for each in backend_named(backend).devices() if each.kind != "cpu"]
     if len(devices) < 2:
         pytest.skip(f"{backend} sees fewer than two devices")
     seen: list[Any] = []
@@ -417,7 +415,7 @@ def test_progress_is_told_in_the_calling_thread_and_ends_at_the_end() -> None:
 
 
 def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> None:
-    class Moving(Results):
+    class Moving(chunk_ledger.Results):
         """Another thread stores a result whenever it is asked for the number of those."""
 
         passed = 0

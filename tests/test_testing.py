@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from xferlib._transfer import partition, plan
-from xferlib.testing import BackendConformance, assert_same_bits, forced, native_bits, scribble
+import xferlib as xl
+from xferlib._transfer import partition
+from xferlib.testing import (
+    PATHS,
+    BackendConformance,
+    assert_same_bits,
+    backend_named,
+    configured,
+    cores,
+    forced,
+    fresh_registry,
+    in_flight_count,
+    is_recording,
+    native_bits,
+    pending_count,
+    scribble,
+    settle_all,
+    staging_stats,
+)
 from xferlib.testing.strategies import DTYPES, bits_of
 
 ROOT = Path(__file__).parents[1]
@@ -54,15 +73,89 @@ def test_scribbling_changes_every_element_and_no_gap(dtype: str) -> None:
     assert_same_bits(is_changed, expected)
 
 
+X = np.arange(1 << 20, dtype=np.uint8)
+
+
+def sent() -> tuple[str, int]:
+    """The path of an upload, and how many copies it took."""
+    with xl.trace() as found, configured(threads=1):
+        transfer = xl.to_device_async(X, device="sim:0")
+        assert_same_bits(xl.to_host(transfer.result()), X)
+    return transfer.stats.path, len([each for each in found.operations if each.kind == "h2d"])
+
+
 def test_forcing_ends_with_its_block_and_nests() -> None:
-    usual = partition.chunk_nbytes(1 << 20)
-    with forced(plan.Path.STAGED, chunk_nbytes=64):
-        assert partition.chunk_nbytes(1 << 20) == 64
-        with forced(None):
-            assert plan._forced.get() is None
-            assert partition.chunk_nbytes(1 << 20) == usual
-        assert plan._forced.get() is plan.Path.STAGED
-    assert partition.chunk_nbytes(1 << 20) == usual
+    with configured(native="off"):
+        usual = sent()
+        with forced("staged", chunk_nbytes=64 << 10):
+            assert sent() == ("staged", 16)
+            with forced(None):
+                assert sent() == usual
+            assert sent() == ("staged", 16)
+        assert sent() == usual != ("staged", 16)
+
+
+def test_forcing_is_of_one_thread_and_leaves_the_library_as_it_was() -> None:
+    before = dict(vars(partition))
+    other = threading.Thread(target=lambda: found.append(sent()))
+    found: list[tuple[str, int]] = []
+    with configured(native="off"):
+        usual = sent()
+        with forced("staged", chunk_nbytes=64 << 10, helpers=0):
+            other.start()
+            other.join()
+    assert found == [usual]
+    assert dict(vars(partition)) == before
+
+
+def test_a_path_that_does_not_exist_is_refused() -> None:
+    assert "staged" in PATHS
+    with pytest.raises(ValueError, match="by magic"), forced("by magic"):
+        pass
+
+
+def test_settings_and_the_default_backend_end_with_their_block() -> None:
+    before, default = xl.configure(), xl.get_backend().name
+    with configured({"XFERLIB_THREADS": "3"}, pinned_limit="1MiB") as given:
+        assert (given.threads, given.pinned_limit) == (3, 1 << 20)
+        assert xl.configure(threads=5) == given
+        xl.use_backend("sim")
+    assert xl.configure() == before
+    assert xl.get_backend().name == default
+    with pytest.raises(xl.errors.ConfigError, match="speed"), configured(speed=11):
+        pass
+    assert xl.configure() == before
+
+
+def test_backends_come_and_go() -> None:
+    def broken() -> Any:
+        raise xl.errors.BackendUnavailableError("on purpose")
+
+    before = set(xl.available_backends())
+    with fresh_registry(gone=broken):
+        assert "on purpose" in xl.available_backends()["gone"].reason
+        with pytest.raises(xl.errors.BackendUnavailableError, match="on purpose"):
+            backend_named("gone")
+    assert set(xl.available_backends()) == before
+
+
+def test_the_library_tells_what_it_holds() -> None:
+    assert not is_recording()
+    with xl.trace():
+        assert is_recording()
+    with cores(4), forced("staged"):
+        transfers = [xl.to_device_async(X, device="sim:0") for _ in range(4)]
+        settle_all()
+    assert pending_count() == 0
+    assert staging_stats("sim").nbytes > 0
+    assert staging_stats("sim")[1:] == (0, 0, 0)
+    for transfer in transfers:
+        transfer.result()
+    source = xl.pinned_array(X, backend="sim")
+    stream = xl.Stream("sim:0")
+    xl.to_device(source, device="sim:0", stream=stream)
+    assert in_flight_count() > 0
+    stream.synchronize()
 
 
 def test_the_suite_has_tests_under_names_that_no_two_parts_share() -> None:

@@ -11,13 +11,10 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._core import thresholds
-from xferlib._core.registry import get
-from xferlib._memory import in_flight, pinned, staging_ring
-from xferlib._transfer import partition, staged
-from xferlib._transfer.plan import Path
+from xferlib._memory import in_flight
+from xferlib._transfer import staged
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
-from xferlib.testing import assert_same_bits, forced, strategies
+from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, fresh_staging, strategies
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"
@@ -77,12 +74,12 @@ def test_a_pinned_source_with_a_stream_returns_with_the_copy_pending(machine: An
 
 
 def machine_says_done(event: Any) -> bool:
-    return get("fake").event_done(event)
+    return backend_named("fake").event_done(event)
 
 
 def test_blocks_drain_until_their_last_event(machine: Any) -> None:
     machine.progresses_on_query = False
-    pool = pinned.pool_of(get("fake"))
+    pool = xl.pinned_pool("fake")
     pool.trim()
     before = pool.stats()
     source = xl.pinned_zeros(100_000, "uint8", backend="fake")
@@ -97,7 +94,7 @@ def test_blocks_drain_until_their_last_event(machine: Any) -> None:
     for event in events:
         is_over = all(machine_says_done(each) for each in events)  # what else runs meanwhile is the schedule's choice
         assert is_over or pool.stats().draining_nbytes - before.draining_nbytes >= 100_000
-        get("fake").event_synchronize(event)
+        backend_named("fake").event_synchronize(event)
     after = pool.stats()
     assert after.draining_nbytes == before.draining_nbytes
     assert after.free_nbytes - before.free_nbytes >= 100_000
@@ -148,7 +145,7 @@ def test_a_thread_may_end_while_its_small_copies_are_pending(machine: Any) -> No
     source = np.arange(100)
 
     def work() -> None:
-        with forced(_plan_small()), xl.Stream(HERE):
+        with forced("small"), xl.Stream(HERE):
             arrived.append(xl.to_device(source, device=HERE))
 
     for _ in range(5):
@@ -159,12 +156,6 @@ def test_a_thread_may_end_while_its_small_copies_are_pending(machine: Any) -> No
     xl.synchronize(HERE)
     for d in arrived:
         assert_same_bits(xl.to_host(d), source)
-
-
-def _plan_small() -> Any:
-    from xferlib._transfer.plan import Path
-
-    return Path.SMALL
 
 
 # --- two devices, and two kinds of machine
@@ -237,26 +228,19 @@ def test_arrays_of_two_machines_are_copied_through_the_host(other: str, machine:
 
 def test_one_ring_serves_two_devices(machine: Any) -> None:
     source = bits_of(1 << 20, np.uint8, seed=17)[::2]
-    with forced(_plan_staged(), chunk_nbytes=64 << 10):
+    with forced("staged", chunk_nbytes=64 << 10):
         for place in (HERE, THERE, HERE):
             assert_same_bits(xl.to_host(xl.to_device(source, device=place)), source)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_many_threads_stage_one_transfer(threads: int, machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition, "helpers", lambda nbytes: threads - 1)
+def test_many_threads_stage_one_transfer(threads: int, machine: Any) -> None:
     source = bits_of(1 << 20, np.uint16, seed=5).reshape(512, -1)
     for given in (source, source.T, source[:, ::2], source.view(">u2"), source[::-1]):
-        with forced(_plan_staged(), chunk_nbytes=8 << 10):
+        with forced("staged", chunk_nbytes=8 << 10, helpers=threads - 1):
             d = xl.to_device(given, device=HERE)
             assert_same_bits(xl.to_host(d), given)
             assert_same_bits(xl.to_host_async(xl.to_device_async(given, device=HERE).result()).result(), given)
-
-
-def _plan_staged() -> Any:
-    from xferlib._transfer.plan import Path
-
-    return Path.STAGED
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex64", "complex128"])
@@ -299,28 +283,24 @@ def test_a_permuted_upload_gathers_where_there_is_no_room_for_a_temporary(machin
     assert_same_bits(xl.to_host(d), source)
 
 
-def test_a_host_without_pinned_memory_goes_on_with_the_chunks_it_has(
-    machine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(staging_ring, "_rings", {})
+def test_a_host_without_pinned_memory_goes_on_with_the_chunks_it_has(machine: Any) -> None:
     source = bits_of(3 << 20, np.uint8, seed=9)[::2]
-    machine.limits["pinned"] = machine.held("pinned") + thresholds.CHUNK_NBYTES + 4096
-    with forced(_plan_staged(), chunk_nbytes=64 << 10):
+    machine.limits["pinned"] = machine.held("pinned") + THRESHOLDS.chunk_nbytes + 4096
+    with fresh_staging(), forced("staged", chunk_nbytes=64 << 10):
         assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
 
 
-def test_a_host_without_any_pinned_memory_is_an_error(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging_ring, "_rings", {})
+def test_a_host_without_any_pinned_memory_is_an_error(machine: Any) -> None:
     machine.limits["pinned"] = 1
     source = bits_of(3 << 20, np.uint8, seed=10)[::2]
-    with forced(_plan_staged()):
+    with fresh_staging(), forced("staged"):
         with pytest.raises(PinnedMemoryError):
             xl.to_device(source, device=HERE)
         transfer = xl.to_device_async(source, device=HERE)
         with pytest.raises(TransferError, match="nothing of use"):
             transfer.result()
-    machine.limits.clear()
-    assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
+        machine.limits.clear()
+        assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TransferError, MemoryError])
@@ -328,7 +308,7 @@ def test_a_host_without_any_pinned_memory_is_an_error(machine: Any, monkeypatch:
 def test_an_interruption_in_the_middle_ends_the_call_and_nothing_touches_its_memory_afterwards(
     error: Any, count: int, machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = get("fake")
+    backend = backend_named("fake")
     machine.progresses_on_query = False
     source = bits_of(1 << 20, np.uint8, seed=11)
     d = xl.to_device(source, device=HERE)
@@ -342,7 +322,7 @@ def test_an_interruption_in_the_middle_ends_the_call_and_nothing_touches_its_mem
             raise error("stop")
 
     out = np.zeros_like(source)
-    with forced(_plan_staged(), chunk_nbytes=64 << 10):
+    with forced("staged", chunk_nbytes=64 << 10):
         for call in (lambda: xl.to_device(source, device=HERE), lambda: xl.to_host(d, out=out)):
             left[0] = count
             with monkeypatch.context() as patched:
@@ -381,7 +361,7 @@ def test_a_thousand_layouts_in_flight_at_once(machine: Any) -> None:
         source = bits_of(rows * cols * 8, ["uint8", "int16", "float64"][number % 3], seed=number)
         source = source.reshape(rows, -1)[:: int(chance.choice([1, 2, -1])), :: int(chance.choice([1, -1, 3]))]
         source = source.T if number % 2 else source
-        with forced(chance.choice([None, _plan_staged()])):
+        with forced(chance.choice([None, "staged"])):
             up = xl.to_device_async(source, device=HERE)
             kept.append((xl.to_host_async(up.result()) if number % 5 else up, source))
         if len(kept) > 50:
@@ -433,7 +413,7 @@ def test_the_strategies_draw_what_they_promise() -> None:
 
 
 def test_a_finalizer_may_transfer_wherever_the_collector_runs_it(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = get("fake")
+    backend = backend_named("fake")
     stream = xl.Stream(HERE)
     source = xl.pinned_array(bits_of(100_000, np.uint8, seed=14), backend="fake")
     finalized: list[Any] = []
@@ -516,7 +496,7 @@ def test_an_interrupted_wait_for_a_small_copy_leaves_none_behind(
         own(stream)
 
     monkeypatch.setattr(fake, "stream_synchronize", interrupted)
-    with pytest.raises(KeyboardInterrupt), forced(Path.SMALL):
+    with pytest.raises(KeyboardInterrupt), forced("small"):
         xl.to_host(there)
     machine.refuse_pending(there.pointer, 5000, "an array died")
     assert not machine.violations

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._memory import staging_ring
 from xferlib._transfer import packing
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, staging_stats
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -191,8 +190,7 @@ def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, mon
         with pytest.raises(KeyboardInterrupt):
             xl.tree.to_device(leaves, backend="fake")
     monkeypatch.undo()
-    assert not staging_ring.ring_of(fake)._unattended
-    assert staging_ring.ring_of(fake)._lent == {True: 0, False: 0}
+    assert staging_stats("fake")[1:] == (0, 0, 0)
     for found, wanted in zip(xl.tree.to_device(leaves, backend="fake"), leaves, strict=True):
         _same(xl.to_host(found), wanted)
 

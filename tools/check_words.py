@@ -33,6 +33,8 @@ ENFORCED: tuple[str, ...] = ()
 CLEAN = (
     "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "changes/*", "tools/words/*", "tools/check_words.py",
     "tools/api_diff.py", "tests/test_architecture_page.py", "tests/test_project_files.py", "tests/test_words.py",
+    "xferlib/_core/*", "xferlib/_memory/*", "xferlib/_native/*", "xferlib/_transfer/*", "xferlib/backends/*",
+    "xferlib/backends/cuda/*", "xferlib/backends/torch/*",
 )  # fmt: skip
 """The files, or all files of a folder, in which every rule holds."""
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from xferlib._core import registry
+import xferlib as xl
+from xferlib.testing import backend_named
 
 
 class Target(NamedTuple):
@@ -38,7 +39,7 @@ def _cupy() -> Target:
 def _pycuda() -> Target:
     from pycuda import gpuarray
 
-    backend = registry.get("pycuda")
+    backend = backend_named("pycuda")
 
     def put(x: np.ndarray[Any, Any]) -> Any:
         backend.attach(backend.device_current())  # PyCUDA itself wants a context in each thread
@@ -71,7 +72,7 @@ NAMES = ENGINES[2:]
 def target(name: str) -> Target:
     """The library, or a skip that says why it is absent."""
     backend, kind, make = _CHOICES[name]
-    status = registry.available_backends()[backend]
+    status = xl.available_backends()[backend]
     if not status.is_available:
         pytest.skip(status.reason)
     if not any(kind in device for device in status.devices):

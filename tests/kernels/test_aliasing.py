@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits
-from xferlib._runtime import config
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels.engines.numpy import costs
+from xferlib.testing import configured
 
 INPUTS = ("a", "b", "c", "d")
 LAYOUTS = {
@@ -36,9 +36,8 @@ def target(request):
 @pytest.fixture(params=[1, 3])
 def threads(request, monkeypatch):
     monkeypatch.setattr(costs, "THREAD_NS", 1)  # however little there is to do
-    before = config.configure(threads=request.param)
-    yield request.param
-    config.configure(threads=before.threads)
+    with configured(threads=request.param):
+        yield request.param
 
 
 class Example(NamedTuple):

@@ -11,25 +11,23 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
-from xferlib._core.array import ArrayInfo
-from xferlib._core.raw import RawStream
-from xferlib._runtime import config
 from xferlib._transfer import relayout
+from xferlib.backends.base import ArrayInfo, RawStream
 from xferlib.kernels import elementwise, reductions
 from xferlib.kernels.engines.cuda import engine
 from xferlib.kernels.engines.cuda.engine import CudaPlan
 from xferlib.kernels.engines.cuda.reduction import CudaReduction
 from xferlib.kernels.ir.layout import Layout, broadcast_strides
+from xferlib.testing import configured
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def folder(tmp_path_factory):
-    before = config.configure(cache_dir=tmp_path_factory.mktemp("cache"))
     kernels = dict(engine._kernels)
-    yield
-    config.configure(cache_dir=before.cache_dir)
+    with configured(cache_dir=tmp_path_factory.mktemp("cache")):
+        yield
     engine._kernels.clear()
     engine._kernels.update(kernels)
 

@@ -6,15 +6,14 @@ import sys
 
 import pytest
 
-from xferlib._runtime import config
 from xferlib.kernels.engines.cuda import cache
+from xferlib.testing import configured
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path):
-    before = config.configure(cache_dir=tmp_path / "cache")
-    yield tmp_path / "cache" / "kernels"
-    config.configure(cache_dir=before.cache_dir)
+    with configured(cache_dir=tmp_path / "cache"):
+        yield tmp_path / "cache" / "kernels"
 
 
 def test_round_trip_and_clear(folder):
@@ -65,9 +64,9 @@ def test_a_disk_that_cannot_be_written_is_no_error(folder):
 WRITER = """
 import sys
 from pathlib import Path
-from xferlib._runtime import config as _config
+import xferlib as xl
 from xferlib.kernels.engines.cuda import cache
-_config.configure(cache_dir=Path(sys.argv[1]))
+xl.configure(cache_dir=Path(sys.argv[1]))
 for turn in range(50):
     payload = f"payload {turn % 5}".encode() * 1000
     cache.write(f"k{turn % 5}", payload)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, random_bits, same_bits
-from xferlib._runtime import config
 from xferlib._runtime import threads as _threads
 from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels.engines.numpy import costs
+from xferlib.testing import configured
 
 SIZES = (16_384, 16_385, 65_536, 65_537, 131_072, 200_003)
 
@@ -19,15 +19,13 @@ SIZES = (16_384, 16_385, 65_536, 65_537, 131_072, 200_003)
 @pytest.fixture(params=[1, 2, 5])
 def threads(request, monkeypatch):
     monkeypatch.setattr(costs, "THREAD_NS", 1)
-    before = config.configure(threads=request.param)
-    yield request.param
-    config.configure(threads=before.threads)
+    with configured(threads=request.param):
+        yield request.param
 
 
 @pytest.fixture
 def jobs(monkeypatch):
     """The jobs that were given to threads."""
-    before = config.configure(threads=2)
     started = []
     run = _threads.workers.run
 
@@ -36,8 +34,8 @@ def jobs(monkeypatch):
         run(job)
 
     monkeypatch.setattr(_threads.workers, "run", noted)
-    yield started
-    config.configure(threads=before.threads)
+    with configured(threads=2):
+        yield started
 
 
 @elementwise

@@ -12,10 +12,10 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._runtime import thread_budget
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.sim.backend import SimBackend
 from xferlib.sim.machine import current
+from xferlib.testing import cores
 
 N = 600_000  # more than 2 MiB, so that batches travel on streams of their own where there are few cores
 ITEMS = [np.full(N, number, np.float32) for number in range(7)]
@@ -24,12 +24,11 @@ SMALL = [np.full(100, number, np.float32) for number in range(7)]
 
 
 @pytest.fixture(autouse=True)
-def on_sim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def on_sim(request: pytest.FixtureRequest) -> Iterator[None]:
     """On few cores, whatever the machine has; on many where the source is to be staged as a whole."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
-    cores = 16 if parameters.get("source") in (whole, whole_generated) else 4
-    monkeypatch.setattr(thread_budget, "usable_cores", lambda: cores)
-    with xl.use_backend("sim"):
+    count = 16 if parameters.get("source") in (whole, whole_generated) else 4
+    with cores(count), xl.use_backend("sim"):
         xl.trim()  # of programs with a wait too few: what they used is still in use, as far as anybody knows
         yield
 

@@ -14,7 +14,6 @@ from xferlib import sim
 from xferlib._core import staging_hooks
 from xferlib._memory import in_flight
 from xferlib._runtime.jobs import Job
-from xferlib._transfer.handle import Transfer
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
 
@@ -194,7 +193,7 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
     """As where it drops what is held for the transfer, or waits for its job, before the first thread goes on."""
     errors: list[BaseException] = []
 
-    def act(transfer: Transfer) -> None:
+    def act(transfer: xl.Transfer) -> None:
         try:
             with xl.use_backend("sim"):
                 if is_upload:
@@ -210,15 +209,15 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         except BaseException as error:
             errors.append(error)
 
-    def at_once(transfer: Transfer) -> None:
+    def at_once(transfer: xl.Transfer) -> None:
         thread = threading.Thread(target=act, args=(transfer,))
         thread.start()
         thread.join()
 
-    finish, hold, close = Transfer.finish, in_flight.in_flight.hold, Job._close
-    finishing: list[Transfer] = []
+    finish, hold, close = xl.Transfer.finish, in_flight.in_flight.hold, Job._close
+    finishing: list[xl.Transfer] = []
 
-    def finished(transfer: Transfer, *keep: Any) -> None:
+    def finished(transfer: xl.Transfer, *keep: Any) -> None:
         finishing.append(transfer)
         finish(transfer, *keep)
 
@@ -234,7 +233,7 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
     with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
         device = xl.zeros(1 << 16)
         xl.synchronize()
-        monkeypatch.setattr(Transfer, "finish", finished)
+        monkeypatch.setattr(xl.Transfer, "finish", finished)
         if is_upload:
             monkeypatch.setattr(in_flight.in_flight, "hold", held)
         else:

@@ -1,1 +1,1 @@
-"""What the library is about, without doing it: arrays, layouts, devices, streams, the seam, the registry."""
+"""The terms that every layer shares: arrays, layouts, devices, streams, the seam to backends, the registry."""

@@ -1,4 +1,4 @@
-"""What shared code knows of an array, whichever library made it."""
+"""Descriptions of arrays, the same for every library: device, address, shape, dtype, strides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
 
 
 class ArrayInfo(NamedTuple):
-    """Where an array lies and how it is laid out.
+    """Location and layout of an array.
 
     ``strides`` are in bytes; ``pointer`` is the address of element ``(0, ..., 0)``.
     """

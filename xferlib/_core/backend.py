@@ -48,7 +48,7 @@ class Backend(ABC):
     has_made_streams: bool = False
     """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
     survives_fork: bool = False
-    """Whether a part of it works in a forked child; the other part raises ForkError by itself."""
+    """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
 
     def at(self, device: Device) -> Backend:
         """The part of the backend that serves ``device``: a library on CPU and GPU has two."""
@@ -126,14 +126,14 @@ class Backend(ABC):
         return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
-        """``array``, allocated on another stream, is used on ``stream``: its memory must outlast that."""
+        """``array``, allocated on another stream, is used on ``stream``: its memory must outlive that use."""
 
     def guarded(self, array: Array, stream: RawStream) -> Array:
-        """``array``, made by the library itself on ``stream``, such that its memory outlasts what `consumed` says."""
+        """``array``, made by the library on ``stream``, whose memory then outlives all uses told by `consumed`."""
         return array
 
     def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
-        """What of ``objects`` shared code must hold until ``event`` has passed; usually all.
+        """Return those of ``objects`` that shared code must hold until ``event`` completes; usually all.
 
         A backend whose memory outlives its arrays in stream order by itself returns fewer.
         """
@@ -151,7 +151,7 @@ class Backend(ABC):
         raise self._unsupported("pinned_memory")
 
     def is_pinned(self, pointer: int) -> bool:
-        """Whether host memory is page-locked, whoever locked it."""
+        """Whether host memory is page-locked, by xferlib or by any other code."""
         return False
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
@@ -163,7 +163,7 @@ class Backend(ABC):
         return None
 
     def inside(self, device: Device) -> AbstractContextManager[None]:
-        """What a thread is to be in that gives the driver's own functions streams and memory of ``device``."""
+        """A context manager in which driver calls of this thread may use streams and memory of ``device``."""
         return nullcontext()
 
     def staging_error(self, code: int, stream: RawStream) -> Exception:
@@ -183,7 +183,7 @@ class Backend(ABC):
         raise self._unsupported("pinned_memory")
 
     def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        """The address of ``array``, on a device, if the bytes of ``host`` fill it as they lie; else 0.
+        """The address of ``array``, on a device, if the bytes of ``host`` fill it without change; else 0.
 
         Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out.
         """
@@ -192,13 +192,13 @@ class Backend(ABC):
         return info.pointer if is_twin and info.is_writable and info.device.kind != "cpu" else 0
 
     def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
-        """A whole blocking upload in one step, of at most so many bytes; ``src`` has been read on return.
+        """Do a whole blocking upload of at most ``most`` bytes in one step; ``src`` has been read on return.
 
         Args:
             src: On the host.
             dst: As many bytes in C order, on a device.
             pointer: Of ``dst``.
-            most: Bytes.
+            most: The limit in bytes.
 
         Returns:
             False, and nothing done, where that cannot be: ``src`` is not in C order, the stream is busy or another than
@@ -207,7 +207,7 @@ class Backend(ABC):
         return False
 
     def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        """A whole blocking download in one step; as `send_whole`, but the stream may be busy."""
+        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
         return False
 
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
@@ -236,7 +236,7 @@ class Backend(ABC):
         event: RawEvent | None = None,
         copied: RawEvent | None = None,
     ) -> tuple[RawEvent, RawEvent]:
-        """`copy_recorded` on ``stream``, behind what another stream of the device has been given so far.
+        """`copy_recorded` on ``stream``, after the work enqueued so far on ``behind``, a stream of the same device.
 
         Returns:
             ``event`` or a new one, recorded on that other stream; and ``copied`` or a new one, after the copy.
@@ -251,7 +251,7 @@ class Backend(ABC):
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream: ...
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
-        """Adopt a stream by its handle; ``native`` is whatever object keeps it alive."""
+        """Adopt a stream by its handle; ``native`` is the object that keeps it alive."""
         raise self._unsupported("foreign_streams")
 
     @abstractmethod
@@ -273,13 +273,13 @@ class Backend(ABC):
 
     @abstractmethod
     def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> RawEvent:
-        """Record a new event, or ``event`` again: the caller knows that nobody waits for its old place."""
+        """Record a new event, or ``event`` again: the caller knows that nothing waits for its previous record."""
 
     @abstractmethod
     def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...
 
     def event_unrecorded(self, stream: RawStream) -> None:
-        """``stream`` was told to wait for an event never recorded, which does nothing, as in CUDA."""
+        """Note that ``stream`` was told to wait for an event never recorded: a no-op, as in CUDA."""
 
     @abstractmethod
     def event_done(self, event: RawEvent) -> bool: ...
@@ -300,11 +300,11 @@ class Backend(ABC):
         return (type(array), *self.view(array)[1:])
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        """A function that says of as many arrays whether they have the signatures of these, one by one."""
+        """A function that compares as many arrays with these, one by one: True if the signatures are equal."""
         return matching(self.signature, arrays)
 
     def operands(self, arrays: Sequence[Array]) -> list[Any]:
-        """What a prepared kernel call takes of arrays: addresses on a GPU, NumPy arrays on the CPU."""
+        """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""
         return [self.view(array).pointer for array in arrays]
 
     def compile(
@@ -333,7 +333,7 @@ class Backend(ABC):
     # --- recording
 
     def report_to(self, listener: OperationListener | None) -> bool:
-        """Tell ``listener`` what the devices do from now on; None: nobody any more.
+        """Tell ``listener`` what the devices do from now on; None ends that.
 
         Returns:
             False if the backend does not know by itself, as usual: events on its streams tell.

@@ -1,4 +1,4 @@
-"""What a backend can do, as data."""
+"""The abilities of a backend, as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a backend can do. A missing ability is a skip with a reason, never a ``hasattr``.
+    """The abilities of a backend. A missing ability is a skip with a reason, never a ``hasattr``.
 
     ``why`` maps the name of a missing ability to the sentence that an error or a skipped test shows.
     """

@@ -30,7 +30,7 @@ def register(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Ca
 
 
 def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The leaves, each object once, and what puts new ones in their places.
+    """The leaves, each object once, and a function that rebuilds the tree with new ones.
 
     An object that stands in several places, such as a weight that two layers share, is still one after its journey.
     """

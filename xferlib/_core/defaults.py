@@ -1,4 +1,4 @@
-"""Which backend a call uses that names none: ``use_backend``, the environment, the first that can run."""
+"""The backend of a call that names none: ``use_backend``, the environment, the first that can run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def default_backend() -> Backend:
     """The innermost ``use_backend``, then ``XFERLIB_BACKEND``, then the first usable one.
 
     Raises:
-        BackendNotFoundError, BackendUnavailableError: The one asked for by name is not to be had.
+        BackendNotFoundError, BackendUnavailableError: The backend asked for by name does not exist or is unavailable.
     """
     name = _scope.get()
     if name is None:
@@ -92,7 +92,7 @@ def default_backend() -> Backend:
 
 
 def environment_choice() -> str:
-    """The default where no ``use_backend`` says otherwise."""
+    """The default without ``use_backend``."""
     return _config.get().backend or _from_device() or _first_usable()
 
 

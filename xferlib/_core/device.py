@@ -1,4 +1,4 @@
-"""Devices as values: ``cupy:cuda:0``. What they can do they ask of `directory`, which `_core.devices` fills in."""
+"""Devices as values: ``cupy:cuda:0``. Their methods ask `directory`, which `_core.devices` fills in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _interned: dict[tuple[str, str, int], Device] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProperties:
-    """What is known of a device; 0 where a CPU has no such thing."""
+    """Properties of a device; 0 for those that a CPU does not have."""
 
     name: str
     total_nbytes: int
@@ -38,7 +38,7 @@ class Directory(Protocol):
 
 
 directory = cast("Directory", None)
-"""Set by `_core.devices` when it is imported, which importing xferlib does."""
+"""`_core.devices` sets it when it is imported, which importing xferlib does."""
 
 
 class Device:

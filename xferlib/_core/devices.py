@@ -1,4 +1,4 @@
-"""Which devices exist, how a specification becomes one, and which device is current."""
+"""The list of devices, the parser of specifications, and the current device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
 _INDEX = re.compile(r"\d{1,4}")
 _HOMES = {"cpu": "numpy", "sim": "sim"}
-"""Where a kind of device belongs that the default backend has none of."""
+"""The backends to ask for a kind of device that the default backend has none of."""
 _KINDS = frozenset({"cpu", "cuda", "sim"})
 
 _local = threading.local()

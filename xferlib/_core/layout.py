@@ -16,14 +16,14 @@ HostArray = np.ndarray[Any, Any]
 
 @functools.cache
 def _addresser() -> Callable[[Any], int] | None:
-    """See `xferlib._native.driver_calls.addresser`; what that imports is for the first array."""
+    """`xferlib._native.driver_calls.addresser`, imported lazily, on the first array."""
     from xferlib._native import driver_calls
 
     return driver_calls.addresser()
 
 
 def address_in_order(array: HostArray) -> int:
-    """`address` of an array that lies in C order and is not empty; 0 of any other."""
+    """`address` of an array in C order that is not empty; 0 of any other."""
     find = _addresser()
     if find is not None:
         return find(array)
@@ -31,7 +31,7 @@ def address_in_order(array: HostArray) -> int:
 
 
 def address(array: HostArray) -> int:
-    """``array.ctypes.data`` at a fraction of its cost, where the array lies in C order."""
+    """``array.ctypes.data`` at a fraction of its cost, where the array is in C order."""
     find = _addresser()
     if find is not None and (found := find(array)):
         return found
@@ -135,7 +135,7 @@ def chunked(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
 
 
 def dense_order(array: HostArray) -> tuple[int, ...] | None:
-    """The axis order in which a dense array lies in memory C-contiguously; None if it has gaps.
+    """The axis order in which a dense array is C-contiguous in memory; None if it has gaps.
 
     ``array.transpose(order)`` is then C-contiguous: a transposed or Fortran array is one.
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
-    """A function that says of as many arrays whether ``read`` gives the same of them as of these."""
+    """A function that compares as many arrays with these: True if ``read`` returns the same of each."""
     expected = [*map(read, arrays)]
 
     def matches(*given: Array) -> bool:

@@ -1,6 +1,6 @@
-"""What shared code gives to devices, to threads and to the host, for whoever records it.
+"""Hooks of a recorder: each copy, staging step and launch passes here, or looks at `active` first.
 
-Every copy, staging step and launch passes here, or looks at `active` first: where nobody records, that is all.
+Without a recorder `active` is None, and that comparison is all that a hook costs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What an operation is, and so the lane it is drawn in."""
+    """The kind of an operation, which also selects the row that a timeline draws it in."""
 
     CALL = "call"
     STAGING = "staging"
@@ -43,7 +43,7 @@ class Counted(Protocol):
 
 
 class Moving(Protocol):
-    """Is told of a staged copy, by all the threads that do it."""
+    """Notes the steps of one staged copy; every thread that works on it calls this."""
 
     def send(self) -> None:
         """A piece is about to be enqueued."""
@@ -55,10 +55,10 @@ class Moving(Protocol):
         """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
 
     def events(self) -> tuple[Any, Any]:
-        """To be recorded before the first piece and after the last one, by code that says `finished` and no more."""
+        """Events to record before the first piece and after the last, for code that calls only `finished` besides."""
 
     def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
-        """Everything has been enqueued, with `events` around it; ``steps`` are asked for when somebody reads them."""
+        """Everything has been enqueued, with `events` around it; ``steps`` is called when the trace is read."""
 
 
 class Recorder(Protocol):
@@ -75,24 +75,24 @@ class Recorder(Protocol):
         """Do ``run``, which is an operation of a CPU device and complete when it returns."""
 
     def begin(self, backend: Backend) -> Any:
-        """Something on the host begins; what is returned goes to `called`."""
+        """A call on the host begins; the result is passed to `called`."""
 
     def called(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
-        """A call of the user's is about to return."""
+        """A call by the user is about to return."""
 
     def moving(self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
-        """A copy is about to be staged in so many pieces; None if the backend tells of them by itself."""
+        """A copy is about to be staged in ``pieces``; returns None if the backend reports them by itself."""
 
     def met(self, backend: Backend) -> None:
         """A backend has been loaded."""
 
 
 active: Recorder | None = None
-"""Whoever records; None where nobody does."""
+"""The recorder that is open, or None."""
 
 
 def activate(recorder: Recorder | None) -> None:
-    """Tell ``recorder`` of everything from now on; None: nothing is recorded."""
+    """Record everything from now on with ``recorder``; None ends that."""
     global active
     active = recorder
     callsite.is_recorded = recorder is not None
@@ -125,12 +125,12 @@ def driver_copy(
 
 
 def moving(kind: Kind, nbytes: int, pieces: Counted, backend: Backend, stream: RawStream) -> Moving | None:
-    """Whoever is to be told of the pieces of a staged copy; None where nobody records."""
+    """The recorder's notes of one staged copy; None if no recorder is open."""
     return None if active is None else active.moving(kind, nbytes, pieces.count, backend, stream)
 
 
 def _after_fork_in_child() -> None:
-    """The parent's trace is not this process's."""
+    """Close the parent's trace, which is not this process's."""
     activate(None)
 
 

@@ -23,7 +23,7 @@ class PendingTransfer(ABC):
 
     @abstractmethod
     def poll(self) -> None:
-        """Let it begin if it has been put off."""
+        """Begin the transfer if it was put off, and drive it if no thread does."""
 
     @abstractmethod
     def hold_back(self, stream: RawStream, backend: Backend) -> None:

@@ -46,22 +46,22 @@ class RawKernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StagingCalls:
-    """Addresses of C functions that return 0 for success, for staging that does not need the interpreter."""
+    """Addresses of C functions that return 0 for success, for staging without the GIL."""
 
     copy: int
     """``int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``: enqueue, from or to pinned memory."""
     record: int
-    """``int record(void *event, void *stream)``; events and streams are what ``handle`` says of them."""
+    """``int record(void *event, void *stream)``; events and streams are passed by their ``handle``."""
     wait: int
-    """``int wait(void *event)``: block until the event has passed."""
+    """``int wait(void *event)``: block until the event completes."""
     enter: int = 0
-    """``int enter(void *context)``: what a thread calls before it calls the others; 0: nothing."""
+    """``int enter(void *context)``: each thread calls it before the others; 0 where none is needed."""
     context: int = 0
-    """What `enter` is given."""
+    """The argument of `enter`."""
 
 
 class OperationListener(Protocol):
-    """Is told what a backend's devices do, by a backend that knows without asking events."""
+    """Receives the operations of a backend's devices, from a backend that knows them without events."""
 
     def __call__(
         self,

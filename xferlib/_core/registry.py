@@ -1,4 +1,4 @@
-"""Which backends exist, which can run, and which one a call uses.
+"""The registry of backends: those that exist, those that can run, and the one that a call uses.
 
 Names map to dotted paths, loaded at first use. Array types are matched by dotted name along the
 MRO, so that looking at a ``torch.Tensor`` never imports CuPy. Third parties register under the
@@ -52,7 +52,7 @@ _SCALARS = (bool, int, float, complex)
 
 @dataclass(frozen=True, slots=True)
 class BackendStatus:
-    """What `available_backends` says of one backend."""
+    """The entry of one backend in `available_backends`."""
 
     name: str
     is_available: bool
@@ -223,7 +223,7 @@ def _plugin_backends() -> Iterable[Backend]:
 
 
 def _after_fork_in_child() -> None:
-    """CUDA cannot be used in a forked child: every backend that was live now says so, or its CUDA part does."""
+    """Make every backend that was live, or its CUDA part, raise ForkError: CUDA does not work in a forked child."""
     global _lock
     _lock = threading.RLock()
     for name, backend in list(_loaded.items()):

@@ -1,6 +1,6 @@
 """Hooks that tell a simulated machine of staged transfers, and of host memory that a transfer uses.
 
-On real devices nobody listens, and each hook is one look at `listener`. A simulated machine needs them for three
+On real devices `listener` is None, and each hook costs that comparison. A simulated machine needs them for three
 reasons: it stages a transfer as late as the contract allows (`postponed`), which shows programs that do not wait; it
 checks that the program leaves host memory alone while a copy may use it (`read_ahead`, `touched`); and it charges the
 time of copying between ordinary and pinned memory (`staged`).

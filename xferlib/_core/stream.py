@@ -49,7 +49,7 @@ class Event:
                 recorder.called(begun, self._backend)
 
     def elapsed_ms(self, start: Event) -> float:
-        """Milliseconds on the device from ``start`` to this event; blocks until both have passed.
+        """Milliseconds on the device from ``start`` to this event; blocks until both are complete.
 
         Raises:
             StreamError: One of the two has not been recorded, or was made with ``timing=False``; or they were recorded
@@ -213,7 +213,7 @@ class Stream:
         return not pending_on(self._raw) and self._backend.stream_done(self._raw)
 
     def _settle(self) -> None:
-        """Let transfers onto this stream whose source is still being read enqueue their copies first."""
+        """Wait until transfers onto this stream whose source is still being read have enqueued their copies."""
         for transfer in pending_on(self._raw):
             transfer.settle()
 

@@ -5,9 +5,9 @@ Plain bytes in C order take the first way that fits:
 | bytes | way |
 |---|---|
 | 2 MiB up, 6 MiB down | a blocking copy on an idle stream is the driver's own |
-| 24 MiB | the same upward from the pinned pool, and both ways where nothing stages in C |
+| 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab |
-| 2 MiB up | the same in one copy, with the help of threads that are awake |
+| 2 MiB up | the same in one copy, with the help of spinning threads |
 | any | several threads, through the ring |
 
 ``_MOST`` is the largest size that takes a way, ``_FROM`` the smallest. Sizes are in bytes. Where a size has no figure
@@ -29,7 +29,7 @@ DRIVER_MOST_UP = 2 << 20
 DRIVER_MOST_DOWN = 6 << 20
 """The same to the host."""
 DRIVER_MOST_OF_ALL = 24 << 20
-"""The same in both directions where the threads stage in Python; and upward from the pinned pool."""
+"""The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
 """From here on the driver is asked whether memory that is not of the pool is pinned."""
 PERMUTED_FROM = 1 << 20
@@ -53,14 +53,15 @@ CHUNK_NBYTES = 8 << 20
 RING_CHUNKS = 24
 """The ring holds at most 192 MiB of pinned memory: what two transfers in one direction and one in the other can use."""
 LENT_CHUNKS = 8
-"""What one transfer uses: more falls out of the processor's cache before the device has read it."""
+"""Most chunks of one transfer: more fall out of the processor's cache before the device has read them."""
 ONE_WAY_CHUNKS = 16
-"""What is lent to all transfers of one direction: those in the other go on meanwhile."""
+"""Most chunks of all transfers in one direction together, so that those in the other go on meanwhile."""
 SHARED_CHUNKS = 6
-"""What a transfer uses while others go the other way: more falls out of the processor's cache before it is read, and
-with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each way."""
+"""Chunks of a transfer while the other direction is at work: more fall out of the processor's cache before they are
+read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each
+way."""
 NARROW_CHUNKS = 4
-"""What a transfer of rows of up to `NARROW_ROW_MOST` bytes uses: threads gather single elements more slowly than the
+"""Chunks of a transfer of rows of up to `NARROW_ROW_MOST` bytes: threads gather single elements more slowly than the
 device reads, so few chunks do."""
 NARROW_ROW_MOST = 16
 
@@ -69,8 +70,7 @@ NARROW_ROW_MOST = 16
 C_HELPER_NBYTES = 512 << 10
 """A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
 C_HELPERS_OF_MEDIUM = 5
-"""Threads that look out for more arrays of up to `MEDIUM_NBYTES`: what a larger one gains from more of them is lost in
-handing out so little."""
+"""Most helper threads of a copy of up to `MEDIUM_NBYTES`: more gain nothing, as there is little to hand out."""
 C_PIECE_MOST = 1 << 20
 """A thread copies as fast from here on; more would leave the threads with unequal shares at the end."""
 C_PIECE_LEAST = 128 << 10
@@ -88,7 +88,7 @@ device so far behind that it finds the chunks in memory anyway, and threads copy
 PYTHON_HELPER_NBYTES = 4 << 20
 """A thread that sleeps takes about 50 us to come: it pays from about here."""
 PYTHON_PIECE_MOST = 4 << 20
-"""What a thread fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
+"""Bytes that a thread fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
 PYTHON_PIECE_LEAST = 512 << 10
 """A transfer is cut into fewer pieces rather than into smaller ones."""
 PYTHON_ENDS_FROM = 32 << 20
@@ -105,13 +105,13 @@ TOGETHER_MOST = 128 << 10
 PINNED_ON_CONSUMER_MOST = 1 << 20
 """Up to here a batch of pinned memory goes on the consumer's stream: the device needs 20 us for so much."""
 AHEAD_MOST = 4 << 20
-"""What lies together is staged as a whole up to here, by threads that are awake: to begin a transfer of several blocks
+"""Contiguous data is staged as a whole up to here, by spinning threads: to begin a transfer of several blocks
 takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""
 WAITING_MOST = 24 << 20
-"""What is cut into no more blocks than `LENT_CHUNKS`: see `xferlib._transfer.cutting`."""
+"""Data that is cut into no more blocks than `LENT_CHUNKS`: see `xferlib._transfer.cutting`."""
 PYTHON_LEAF_FROM = 4 << 20
 """A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
 C_LEAF_FROM = 512 << 10
-"""The same where the threads need no lock of Python's."""
+"""The same where the threads need no GIL."""
 RESULT_BEGUN_FROM = 8 << 20
 """From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""

@@ -64,7 +64,7 @@ class _Lease:
         self.block = block
         self.cache = cache
         self.is_fresh = is_fresh
-        """Whether its pages were not there when it was taken."""
+        """Whether its pages were newly mapped when it was taken, not recycled."""
         self.pid = os.getpid()
 
     def __del__(self) -> None:
@@ -76,7 +76,7 @@ class _Lease:
 
 
 def is_fresh(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array of `HostCache.empty` lies on pages that nobody has touched, unless it has been filled since."""
+    """Whether an array of `HostCache.empty` was made over untouched pages, which filling it faults in."""
     owner = getattr(getattr(array.base, "base", None), "owner", None)
     return isinstance(owner, _Lease) and owner.is_fresh
 
@@ -102,7 +102,7 @@ class HostCache:
         return array_over(aligned, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
 
     def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
-        """Pages for so many bytes, and whether they are to be faulted in first."""
+        """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""
         size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
         with self._lock:
             self._asked.append(size)

@@ -1,4 +1,18 @@
-"""What copies in flight use: it lives until their events have passed, whatever becomes of the handles."""
+"""Objects that copies in flight use, kept alive until the event of their copy completes.
+
+The obvious way is a list behind a lock, swept at each new copy. It fails three times. Asking an event, or dropping an
+array, may run a finalizer that starts a transfer, which comes back here: with a plain lock it deadlocks, with a
+reentrant one it finds the list half changed. A sweep of everything costs more the more copies are in flight. And
+Ctrl-C between taking an entry out and putting it back frees memory that a DMA still reads.
+
+So there is no lock. Entries are in a dict under increasing numbers, and `hold` asks the two oldest: more than it
+adds, so completed ones do not pile up, at a constant cost. An entry that must stay is put under a new number *before*
+the old one goes; where two threads meet at one entry, the dict's ``pop``, atomic under the GIL, lets one of them win.
+
+Guaranteed: an object is let go only after its event was seen to be complete, at exit, or in a forked child. It may
+live longer: entries are looked at only when the next copy is held. A copy whose event is not yet recorded has no
+entry here; `record` and `abandon` cover that gap.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _InFlight:
-    """Objects that a copy still uses, until its event has passed.
+    """Objects that a copy still uses, until its event completes.
 
     Takes no lock: asking an event may run a finalizer, which may transfer, and wait for other threads.
     """
@@ -31,13 +45,14 @@ class _InFlight:
         self._held: dict[int, tuple[Backend, RawEvent, tuple[Any, ...]]] = {}
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
+        """Keep ``objects`` alive until ``event`` completes."""
         objects = backend.kept(objects, event)
         # Two for each that is added: all are asked in turn, at a cost that does not grow with their number.
         for number in list(itertools.islice(self._held, 2)):
             entry = self._held.get(number)
             if entry is None:
                 continue
-            again = -1  # held anew before it is let go, whatever interrupts this thread
+            again = -1  # put back before it is taken out: Ctrl-C may strike in between
             if not entry[0].event_done(entry[1]):
                 again = next(self._numbers)
                 self._held[again] = entry
@@ -53,7 +68,7 @@ class _InFlight:
                 entry[0].event_synchronize(entry[1])
 
     def forget(self) -> None:
-        """Let go of everything."""
+        """Release everything, complete or not."""
         self._held.clear()
 
 
@@ -62,7 +77,7 @@ in_flight = _InFlight()
 
 @shutdown.register
 def _let_go() -> None:
-    """The interpreter ends: arrays are freed while the libraries that own them are still there."""
+    """Free arrays at exit, while the libraries that own them still exist."""
     workers.close()  # nothing is added from then on
     shutdown.await_threads()
     in_flight.forget()
@@ -84,7 +99,7 @@ def hold_pinned(src: HostArray, lease: Lease | None, backend: Backend, event: Ra
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:
-    """An event after a copy; if that fails the copy is waited for, so that its memory is never reused early."""
+    """Record an event after a copy; if that fails, wait for the copy, so that its memory is never reused early."""
     try:
         return backend.event_record(stream, timing=False)
     except BaseException:
@@ -93,6 +108,6 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
 
 
 def abandon(backend: Backend, stream: RawStream) -> None:
-    """Wait for copies that may be under way and that no event marks: Ctrl-C struck between the two."""
+    """Wait for copies that may be in flight without an event: Ctrl-C may strike between the two."""
     with contextlib.suppress(Exception):  # a device that is lost copies nothing; the first error is the one to tell
         backend.stream_synchronize(stream)

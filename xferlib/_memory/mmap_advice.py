@@ -1,4 +1,4 @@
-"""What the system is told about the pages of a memory map."""
+"""Advice to the kernel about the pages of a memory map: read these ahead, drop those."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
 
 _ADVISED_NBYTES = 512 << 10
-"""Of what it is told that it will need, Linux reads no more than the disk's largest request or its read-ahead."""
+"""Bytes of one request: Linux reads ahead no more of it than the disk's largest request or its read-ahead."""
 
 
 class Pages:
-    """Of an array whose rows lie together in a memory map; of any other nothing is said."""
+    """The pages of an array whose rows are contiguous in a memory map; no-ops for others."""
 
     def __init__(self, array: HostArray) -> None:
         self._array = array  # its memory is mapped as long as it lives
@@ -29,7 +29,7 @@ class Pages:
 
     @classmethod
     def of(cls, array: Any) -> Pages | None:
-        """Of a ``numpy.memmap`` whose pages may be let go of: private ones hold what was written to them."""
+        """Create for a shared, file-backed memmap; None for private (copy-on-write) maps: dirty pages must stay."""
         memory = getattr(array, "_mmap", None)
         if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
             return None
@@ -43,7 +43,7 @@ class Pages:
                 _advise("MADV_WILLNEED", first, min(_ADVISED_NBYTES, high - first))
 
     def let_go(self, start: int, stop: int) -> None:
-        """Unmap these rows; the kernel has them, as long as it has room."""
+        """Unmap these rows; they stay in the kernel's page cache while it has room."""
         low, high = self._bounds(start, stop)
         page = mmap.PAGESIZE
         low, high = -(-low // page) * page, high // page * page
@@ -56,7 +56,7 @@ class Pages:
 
 
 def _advise(name: str, address: int, nbytes: int) -> None:
-    """Tell the system about pages; where it will not hear there is less speed, nothing else."""
+    """Call madvise; if it fails, speed is lost and nothing else."""
     option, madvise = getattr(mmap, name, None), _madvise()
     if option is not None and madvise is not None:
         madvise(address, nbytes, option)
@@ -64,7 +64,7 @@ def _advise(name: str, address: int, nbytes: int) -> None:
 
 @functools.cache
 def _madvise() -> Callable[[Any, Any, int], int] | None:
-    """The system's function, which unlike that of `mmap` does not keep other threads of Python from running."""
+    """The C function, called without the GIL; the method of `mmap` would hold it."""
     function = None if os.name == "nt" else getattr(ctypes.CDLL(None), "madvise", None)
     if function is not None:
         function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int

@@ -1,7 +1,19 @@
 """Pinned memory: the pool, arrays over it, and finding pinned memory by address.
 
-Page-locking costs a hundred times a copy, so blocks are recycled; a DMA may still be using a block
-when its array dies, so a block is reused only after every event recorded on it.
+Page-locking costs a hundred times a copy, so blocks are recycled; a DMA may still be using a block when its array
+dies, so it is reused only after every event recorded on it.
+The obvious way is a ``__del__`` of the array's owner that takes the pool's lock and puts the block into a free list.
+It fails three times: an object dies in any thread and within any call, so also while this thread changes the books;
+KeyboardInterrupt raised in a ``__del__`` is swallowed, and the block lost; and the block may still be read by a copy.
+So a death only appends a record to a deque, by a C function, and the next allocation moves the records on, under the
+lock: in use, then draining until the last event completes, then free.
+
+Guaranteed: no block is handed out before every event given to `Lease.hold` is complete; the bytes in use, draining
+and free stay within the limit, if there is one; the pool neither waits for an event nor allocates with its lock held.
+
+`PinnedPool._lock` protects the books and the events of each lease. It is reentrant: asking an event may run a
+finalizer that comes here again, so `_poll` takes the list out before it asks. `_returned` needs no lock, which is why
+a finalizer may append to it; nor does `_records`, where each entry is one assignment.
 """
 
 from __future__ import annotations
@@ -48,7 +60,7 @@ def bin_nbytes(nbytes: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedStats:
-    """What a pinned pool holds, in bytes and blocks."""
+    """Contents of a pinned pool, in bytes and blocks."""
 
     in_use_nbytes: int
     free_nbytes: int
@@ -74,12 +86,12 @@ class Lease:
         self.nbytes = nbytes
         self.events: list[RawEvent] = []
         self._many = 1
-        """With more events it is time to ask which of them have passed."""
+        """Prune completed events once the list grows past this length (doubles each time)."""
 
     def hold(self, event: RawEvent) -> None:
-        """Keep the block out of the pool until an event, whatever becomes of the arrays; any thread may.
+        """Do not recycle the block until ``event`` completes, even if its arrays are collected first; thread-safe.
 
-        An event that it was kept for already stands for what it has been recorded for since.
+        Re-recording an event already held extends the hold.
         """
         with self.pool._lock:
             events = self.events
@@ -98,7 +110,7 @@ class Lease:
 
 
 class _Record(weakref.ReferenceType[Lease]):
-    """What the pool keeps of a lease, and of its block when the lease has died.
+    """The pool's record of a lease, which outlives it and then owns the block.
 
     Its callback is a function in C, so that Ctrl-C strikes before or after it: raised in a ``__del__`` it would be
     lost, and the block with it.
@@ -117,7 +129,7 @@ class _Record(weakref.ReferenceType[Lease]):
         self.events = lease.events
         self.handover = None
         self.nbytes = 0
-        """As many as count as in use."""
+        """The bytes of it that are counted as in use."""
 
 
 class PinnedPool:
@@ -150,7 +162,7 @@ class PinnedPool:
         self._leases: dict[int, _Record] = {}
         """By address."""
         self._records: dict[int, _Record] = {}
-        """All of them, by ``id``: one that died together with its lease would tell nobody."""
+        """All of them, by ``id``: the callback of a record that died together with its lease would never run."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array in pinned memory.
@@ -168,7 +180,7 @@ class PinnedPool:
 
     def _lease(self, size: int) -> Lease | None:
         lease = Lease(self, size)
-        # Of a lease that dies no lock is taken, and nobody asked, in whatever thread that is. The simulator asks.
+        # The death of a lease runs a C function, which takes no lock, in any thread; the simulator needs Python's.
         record = _Record(lease, self._returned.append if happens_before.listener is None else self._give_back)
         self._records[id(record)] = record
         while (block := self._reuse(size, record)) is None:
@@ -205,7 +217,7 @@ class PinnedPool:
             return record.block
 
     def _make_room(self, size: int, record: _Record) -> bool | None:
-        """Count ``size`` as in use if the limit allows; False: stage instead; None: waited, look again."""
+        """Count ``size`` as in use if the limit allows; False: stage instead, None: waited for a copy, look again."""
         limit = self.max_bytes if self.max_bytes is not None else config.get().pinned_limit
         with self._lock:
             if limit and self._in_use + self._draining_nbytes + self._free_nbytes + size > limit:
@@ -258,7 +270,7 @@ class PinnedPool:
         return [each for each in events if self._backend.event_done(each)]
 
     def _poll(self) -> None:
-        """Move released blocks whose last event has passed to the free lists, with the lock held."""
+        """Move released blocks whose last event is complete to the free lists, with the lock held."""
         self._take_back()
         # Taken out first: asking an event may run a finalizer that comes here again.
         unseen, self._draining = self._draining[::-1], []
@@ -296,7 +308,7 @@ class PinnedPool:
             return lease if lease is not None and pointer < start + lease.nbytes else None
 
     def stats(self) -> PinnedStats:
-        """What the pool holds now."""
+        """Count what the pool holds now."""
         with self._lock:
             self._poll()
             return PinnedStats(
@@ -335,9 +347,4 @@ def pools() -> tuple[PinnedPool, ...]:
     return tuple(_pools.values())
 
 
-def _after_fork_in_child() -> None:
-    """The parent's blocks are not this process's to reuse."""
-    _pools.clear()
-
-
-reset_in_child(_after_fork_in_child)
+reset_in_child(_pools.clear)  # the parent's blocks are not the child's to reuse

@@ -157,7 +157,7 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
             registrations_of(self._backend).remove(held)
 
     def _await_copies(self) -> None:
-        """Wait for whatever may still use the pages: xferlib's copies on every device, the library's on the current."""
+        """Wait for all that may still use the pages: xferlib's copies on every device, the library's on the current."""
         from xferlib._memory.in_flight import in_flight
 
         in_flight.drain()
@@ -173,7 +173,7 @@ def _describe(array: Any) -> str:
 
 
 def is_file_backed(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array's memory maps a file, however many views lie between."""
+    """Whether an array, or the array that it is a view of, maps a file."""
     base: Any = array
     while isinstance(base, (np.ndarray, memoryview)):
         if isinstance(base, np.memmap) and getattr(base, "filename", None) is not None:
@@ -183,7 +183,7 @@ def is_file_backed(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _maps_a_file(address: int) -> bool:
-    """Whether the address lies in a mapping with an inode; True where the platform does not say."""
+    """Whether the address is in a mapping with an inode; True where the platform does not tell."""
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
             for line in maps:

@@ -1,4 +1,20 @@
-"""Slabs: a thread's own pinned memory for small copies, taken in turn."""
+"""Slabs: a thread's own pinned memory for small copies, taken in turn.
+
+The obvious way is one pinned buffer a thread and an event after each copy, waited for before the next. That is one
+more driver call for each small copy, and the wait makes the host and the link take turns. A pool that threads share
+would need a lock at each copy.
+
+So a slab has four segments. Copies fill one from its start; when the next one does not fit, one event is recorded for
+each stream that the segment was used on, and the thread goes on with the segment whose events are the oldest: usually
+they are complete, so the wait is short.
+
+Guaranteed: the bytes that `Slab.take` returns are used by no copy in flight, if each caller enqueues its copy, on the
+stream that it named, before its thread takes again. The segment keeps those streams alive until it has recorded its
+events.
+
+There is no lock: a slab belongs to one thread. When the thread ends its slab becomes idle, for the next thread, by
+one ``append`` to a list, atomic under the GIL; it is never freed but by `trim`, which waits for its copies.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +70,7 @@ class Slab:
         self.handover: object = None
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
-        """Bytes that no copy uses, and their address, for one copy on ``stream``."""
+        """Return bytes that no copy uses, and their address, for one copy on ``stream``."""
         segment = self._segments[self._index]
         if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:
             segment = self._advance()
@@ -87,7 +103,7 @@ class Slab:
 
 
 class _Tenancy:
-    """A thread's use of a slab, which outlives the thread: its copies may still be under way then."""
+    """A thread's use of a slab, which outlives the thread, as its copies may still be in flight."""
 
     __slots__ = ("kind", "pid", "slab")
 
@@ -105,14 +121,14 @@ class _Tenancy:
 
 
 _idle_slabs: dict[tuple[str, int], list[Slab]] = {}
-"""By domain and size of a segment. Of threads that have ended, for those to come: each knows what still reads it."""
+"""Slabs of threads that have ended, by domain and size of a segment; each still has the events to wait for."""
 
 
 _local = threading.local()
 
 
 def slab_of(backend: Backend, nbytes: int) -> Slab:
-    """This thread's slab, for a backend's family, that so many bytes fit into; `MEDIUM_NBYTES` at most."""
+    """This thread's slab, for a backend's family, whose segments hold ``nbytes``; `MEDIUM_NBYTES` at most."""
     kind = (backend.pinned_domain, SMALL_SEGMENT_NBYTES if nbytes <= SMALL_SEGMENT_NBYTES else MEDIUM_NBYTES)
     tenancies: dict[tuple[str, int], _Tenancy] = _local.__dict__  # type: ignore[assignment]  # its own, not an object's
     tenancy = tenancies.get(kind)

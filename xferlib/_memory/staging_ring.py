@@ -1,4 +1,20 @@
-"""The ring of pinned chunks that threads fill and drain for staged transfers."""
+"""The ring of pinned chunks that threads fill and drain for staged transfers.
+
+The obvious way is a queue of free buffers, from which each thread takes one when it needs one. It fails in four ways.
+Threads that hold one chunk and wait for the next deadlock. Transfers of one direction take everything, and the other
+direction stops. A transfer that waits gets the first chunk that comes back, and crawls with that one. And waiting for
+a chunk whose copy is in flight, while more could be made, makes filling and sending take turns.
+
+So a thread that holds a chunk never waits for another one. A transfer staged in C borrows all its chunks at once, at
+most `LENT_CHUNKS`, of which one direction gets at most `ONE_WAY_CHUNKS`; chunks that are given back together become
+free together. A thread in want of a chunk first drives a job that holds chunks and that no Python thread is driving.
+Guaranteed: `acquire` returns a chunk that no copy uses; a borrowed chunk may still be read by an earlier copy, and
+has the event to wait for. No chunk is freed while a copy may use it: after an error `abandon` waits for the stream,
+or, if the device no longer answers, never uses the chunk again.
+
+Locks, never held together: `_lock` for the number of chunks, `_returned` for how many each direction has and for
+orphaned jobs, `_giving` while several chunks change owner. The fields of a chunk belong to the thread that has it.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE_S = 0.05
+"""How long Ctrl-C may be put off by a wait, and how long an orphaned job may go unnoticed."""
 
 
 class Chunk:
@@ -74,15 +91,13 @@ class Ring:
         self._free: SimpleQueue[Chunk | None] = SimpleQueue()
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._giving = threading.RLock()  # held while several chunks are given back at once
-        self._count = 0
-        """Chunks there are or are being made."""
-        self._lent = {True: 0, False: 0}
-        """Chunks that are lent for transfers upward, and downward."""
+        self._count = 0  # chunks there are, or are being made
+        self._lent = {True: 0, False: 0}  # chunks that uploads have borrowed, and downloads
         self._returned = threading.Condition()
-        self._unattended: dict[Job, None] = {}
-        """Jobs with chunks that whoever wants theirs can end."""
+        self._orphaned: dict[Job, None] = {}
+        """Orphaned jobs, in order: a thread in want of a chunk drives the first to its end."""
         self._lost: list[Chunk] = []
-        """What a device that no longer answers may still use."""
+        """Chunks that a device that no longer answers may still use."""
         self._made = 0
 
     def acquire(self) -> Chunk:
@@ -100,10 +115,9 @@ class Ring:
         return self._settled(chunk) if chunk is not None else None
 
     def borrow(self, most: int, stream: RawStream, *, is_upward: bool, waits: bool = True) -> list[Chunk]:
-        """Chunks for a whole transfer on ``stream``, which earlier copies may still use.
+        """Chunks for a whole transfer on ``stream``, that earlier copies may still use; waits for one or returns none.
 
-        Waits until there is one, or returns none. The caller gives back all, and borrows none meanwhile, unless it
-        does not wait.
+        The caller gives back all, and borrows none meanwhile unless without waiting.
         """
         count = self._share(most, is_upward, waits=waits)
         if not count:
@@ -126,7 +140,7 @@ class Ring:
             deferred.check()
             with self._returned:
                 left = ONE_WAY_CHUNKS - self._lent[is_upward]
-                job = next(iter(self._unattended), None)
+                job = next(iter(self._orphaned), None)
                 if left > 0 or not waits:
                     count = min(most, LENT_CHUNKS, left)
                     self._lent[is_upward] += count
@@ -134,18 +148,18 @@ class Ring:
                 if job is None:
                     self._returned.wait(_PATIENCE_S)
                     continue
-            job.help()  # nobody may be about to
+            job.help()  # perhaps no other thread will
             job.wait()
 
-    def unattended(self, job: Job) -> None:
-        """This job has chunks, and no thread of Python's that will give them back."""
+    def orphaned(self, job: Job) -> None:
+        """Note that this job has chunks, and no Python thread that will give them back."""
         with self._returned:
-            self._unattended[job] = None
+            self._orphaned[job] = None
 
-    def attended(self, job: Job) -> None:
-        """Its chunks are about to be given back."""
+    def adopt(self, job: Job) -> None:
+        """Note that a Python thread is about to give this job's chunks back."""
         with self._returned:
-            self._unattended.pop(job, None)
+            self._orphaned.pop(job, None)
 
     def _note_returned(self, count: int, is_upward: bool) -> None:
         with self._returned:
@@ -168,16 +182,19 @@ class Ring:
             self._free.put(self._next_free())  # wait for one
 
     def _next_free(self) -> Chunk | None:
-        """What is given back next. Where nobody may be about to end a job that has chunks, this thread does."""
+        """Wait for the next released chunk.
+
+        If chunks are held by a job that no thread is driving, drive it to completion here, or we would deadlock.
+        """
         while True:
             deferred.check()
             with self._returned:
-                job = next(iter(self._unattended), None)
+                job = next(iter(self._orphaned), None)
             if job is not None:
                 job.help()
                 job.wait()
             with contextlib.suppress(Empty):
-                return self._free.get(timeout=_PATIENCE_S)  # a job may be left unattended meanwhile
+                return self._free.get(timeout=_PATIENCE_S)  # a job may be orphaned meanwhile
 
     def give_back(self, chunks: list[Chunk], *, is_upward: bool) -> None:
         """Give back what was borrowed."""
@@ -200,7 +217,7 @@ class Ring:
         return chunk
 
     def _take(self) -> Chunk | None:
-        """A chunk that lies ready or can be made; None when it is worth waiting for those in use."""
+        """Return a free chunk or make one; None when it is worth waiting for those in use."""
         ready = self._ready()
         if ready is not None and self._has_arrived(ready):
             return ready
@@ -258,7 +275,7 @@ class Ring:
         self._free.put(chunk)
 
     def abandon(self, chunks: list[Chunk], stream: RawStream, *, is_upward: bool | None = None) -> None:
-        """Give chunks back after an error: a copy may be under way that no event marks.
+        """Give chunks back after an error: a copy may be in flight that no event marks.
 
         Args:
             is_upward: The direction for which they were borrowed; None where they were acquired one by one.
@@ -267,7 +284,7 @@ class Ring:
             self.backend.stream_synchronize(stream)
             for chunk in chunks:
                 chunk.is_busy = False
-        except BaseException:  # a copy may be under way for ever: nobody is to use these chunks again
+        except BaseException:  # a copy may be in flight for ever: never use these chunks again
             self._lost += chunks
             self._make_room(len(chunks))
             raise
@@ -278,7 +295,7 @@ class Ring:
                 self._note_returned(len(chunks), is_upward)
 
     def _make_room(self, count: int) -> None:
-        """So many chunks are gone: whoever waits for one may make one now."""
+        """``count`` chunks are gone: threads that wait for one may make one now."""
         with self._lock:
             self._count -= count
             self._made -= count
@@ -306,8 +323,6 @@ class Ring:
 
 
 _rings: dict[str, Ring] = {}
-
-
 _rings_lock = threading.RLock()
 
 

@@ -1,7 +1,7 @@
-"""Staging in C: what `staging.c` beside this file does, where it has been compiled.
+"""Staging in C: the functions of `staging.c` beside this file, where it has been compiled.
 
-Threads that stage in Python hand the interpreter's lock to one another at each piece, and to the user's own threads;
-this part needs it only to begin and to end, and the threads of its own that help never. Without it everything works,
+Threads that stage in Python hand the GIL to one another at each piece, and to the user's own threads; this part needs
+it only to begin and to end, and its own helper threads never need it. Without it everything works,
 more slowly: see `why_absent`.
 """
 
@@ -27,13 +27,13 @@ class Chunk(ctypes.Structure):
 
 
 class Mark(ctypes.Structure):
-    """What a recording learns of one piece: nanoseconds of `time.perf_counter`, and the number of a thread."""
+    """A recording's note of one piece: nanoseconds of `time.perf_counter`, and the number of a thread."""
 
     _fields_ = (("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64))
 
 
 class Part(ctypes.Structure):
-    """Memory of the host, and where in a transfer it goes."""
+    """Host memory, and its offset in a transfer."""
 
     _fields_ = (("host", ctypes.c_void_p), ("place", ctypes.c_int64), ("nbytes", ctypes.c_int64))
 
@@ -50,13 +50,13 @@ class Setup(ctypes.Structure):
         ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
         ("shared_chunks", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
-        ("vigil_ns", ctypes.c_int64), ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
+        ("spin_ns", ctypes.c_int64), ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 
 
 def fingerprint(source: bytes) -> int:
-    """What the compiled library says of the source that it was made from."""
+    """The checksum of a source, which the library compiled from it carries too."""
     return zlib.crc32(source)
 
 
@@ -99,17 +99,17 @@ def _loaded() -> tuple[Any, str]:
 
 
 def is_wanted() -> bool:
-    """Whether compiled parts are used where they are to be had."""
+    """Whether compiled parts are used where they exist."""
     return config.get().native != "off"
 
 
 def is_on() -> bool:
-    """Whether it is there, and wanted."""
+    """Whether staging in C is compiled and wanted."""
     return is_wanted() and _loaded()[0] is not None
 
 
 def library() -> Any:
-    """The compiled functions; None where there are none."""
+    """The compiled functions; None if they are not compiled."""
     return _loaded()[0]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
 EXTENSIONS = frozenset({"calls.c"})
-"""Those that are modules of Python's."""
+"""Those that are extension modules of CPython."""
 
 
 def _compiler() -> list[str]:
@@ -38,13 +38,13 @@ def _flags_of_extensions(include: Path) -> list[str]:
 
 
 def build(source: Path, target: Path, fingerprint: int, include: Path | None = None) -> str:
-    """Compile ``source`` to ``target``, whole or not at all; returns why not, or nothing.
+    """Compile ``source`` to ``target``, whole or not at all; returns the reason for a failure, or nothing.
 
     Args:
         source: One of the C files.
         target: The library to write.
-        fingerprint: What the library is to say of its source.
-        include: The folder of Python's headers, for a module of Python's.
+        fingerprint: The checksum of the source, for the library to carry.
+        include: The folder of the CPython headers, for an extension module.
     """
     if sys.platform == "win32":
         return f"{source.name} is compiled on POSIX systems only"
@@ -70,7 +70,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
 
 
 def build_all(folder: Path = FOLDER) -> dict[str, str]:
-    """Compile every C file in place; returns by file why not, or nothing."""
+    """Compile every C file in place; returns by file the reason for a failure, or nothing."""
     problems = {}
     for name, library in LIBRARIES.items():
         source = Path(folder, name)
@@ -80,7 +80,7 @@ def build_all(folder: Path = FOLDER) -> dict[str, str]:
 
 
 def main() -> int:
-    """Compile in place; what cannot be compiled is told, and is an error where it is not Python's headers' fault."""
+    """Compile in place and print the results; fails if `staging.c`, which needs no CPython headers, does."""
     problems = build_all()
     for name, problem in problems.items():
         print(f"{name}: {problem or 'compiled'}")

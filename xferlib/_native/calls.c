@@ -1,7 +1,7 @@
 /* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes.
 
-   An extension module of CPython's limited API (3.11), compiled where Python's headers are; without it ctypes does the
-   same. It knows no CUDA: the caller gives the addresses of the driver's functions.
+   An extension module of CPython's limited API (3.11), compiled where the CPython headers are; without it ctypes does
+   the same. It knows no CUDA: the caller gives the addresses of the driver's functions.
 
    Blocking. A driver call that only enqueues still blocks while the stream's queue is full, and a query blocks behind a
    thread that does so inside the driver. If the device waits there for a host function that needs the GIL, a caller that
@@ -88,7 +88,7 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
 typedef struct {
     int (*copy)(word, word, size_t); /* destination, source, bytes */
     int (*current)(void **);         /* the thread's context */
-    int (*query)(void *);            /* whether a stream is idle; NULL: nobody asks */
+    int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
     int is_upward;
 } copier;
 

@@ -1,4 +1,4 @@
-"""C functions called by their addresses: what `calls.c` beside this file does, or ctypes where it is not compiled.
+"""Calls of C functions by their addresses: through `calls.c` beside this file, or ctypes where it is not compiled.
 
 A call with three integers takes 0.1 us, and 0.8 through ctypes.
 """
@@ -20,7 +20,7 @@ LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"
 
 NOT_ASKED = -1
-"""The result of a whole copy that is more than one call of the driver's; nothing has been done."""
+"""The result of a whole copy that takes more than one driver call; nothing has been done."""
 
 
 def load(name: str) -> Any:
@@ -55,34 +55,34 @@ def _module() -> Any:
 
 
 def locator() -> Callable[[list[Any], int, int, int], bool] | None:
-    """A function that writes where arrays lie; None where that is not compiled.
+    """A function that writes the addresses of arrays; None where it is not compiled.
 
-    It takes a list of arrays, the address of as many `xferlib._native.Part`, the place of the first, and the bytes of
-    each, which follow one another. It returns False where an array is not so many plain bytes in C order.
+    It takes a list of arrays, the address of as many `xferlib._native.Part`, the offset of the first, and the bytes
+    of each, which follow one another. It returns False where an array is not that many plain bytes in C order.
     """
     module = _module()
     return None if module is None else module.locate
 
 
 def addresser() -> Callable[[Any], int] | None:
-    """A function that tells where an array's bytes lie, 0 if not in C order; None where that is not compiled."""
+    """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
 
 
 def guard_thread() -> None:
-    """Let the calling thread stop where the interpreter's end would end it, with what it owns as it is.
+    """Let the calling thread stop where the interpreter's end would end it, without destroying what it owns.
 
-    A library may abort the process when it destroys what belongs to a thread. Does nothing where it is not compiled.
+    A library may abort the process when it destroys what belongs to a thread. A no-op where it is not compiled.
     """
     if (module := _loaded()[0]) is not None:
         module.guard_thread()
 
 
 def end_threads() -> None:
-    """The calling thread ends the interpreter: guarded threads stop from now on, and those that would end the process.
+    """The calling thread ends the interpreter: from now guarded threads stop, and those that would abort the process.
 
-    A thread would, which the interpreter ends within C++ that must not be left so.
+    A thread aborts it if the interpreter ends that thread within C++ code that must not be left so.
     """
     if (module := _loaded()[0]) is not None:
         module.end_threads()
@@ -119,7 +119,7 @@ def bind_question(address: int) -> Callable[[], int]:
 
 
 class _Answers(threading.local):
-    """Where a C function writes a pointer for the calling thread."""
+    """Memory in which a C function writes a pointer for the calling thread."""
 
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
@@ -131,7 +131,8 @@ def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callab
 
     It takes the buffer, an address on the device, a context and the most bytes that may be copied, and returns the
     driver's result. It returns `NOT_ASKED`, with nothing done, where the buffer is not plain bytes in C order, is
-    empty, larger or, downward, read-only; where another context is current in the thread; where the stream has work.
+    empty, larger or, for a download, read-only; where another context is current in the thread; or where the stream has
+    work.
 
     Args:
         copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.

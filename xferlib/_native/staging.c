@@ -1,11 +1,21 @@
 /* Staging of plain bytes without Python: threads that fill and empty pinned chunks while the link moves others.
 
    Python cuts the transfer into loads and each load into pieces, lends a chunk for each load, and conducts: one thread
-   of its own calls xf_run() without the interpreter's lock, and threads that live here help. A piece is what one thread
-   fills or empties at a time; a load is what the link carries at a time: larger, because each copy costs the link some
-   microseconds. Upward, whoever fills the last piece of a load sends it. Downward, loads are asked for until no chunk
-   is free, so that the link never idles, and emptied as they arrive. The driver's functions come in as addresses:
-   nothing is linked to. */
+   of its own calls xf_run() without the GIL, and threads that live here help. A piece is what one thread fills or
+   empties at a time; a load is what the link carries at a time: larger, because each copy costs the link some
+   microseconds. Of an upload the thread that fills the last piece of a load sends it. Of a download loads are requested
+   until no chunk is free, so that the link never idles, and emptied as they arrive. The driver's functions come in as
+   addresses: nothing is linked to.
+
+   The obvious way, a thread that fills whole chunks one after the other and waits for each, leaves the link idle while
+   it fills and itself idle while the link sends; threads with fixed shares of the transfer all wait for the slowest. So
+   threads take small pieces of the same load, in order.
+
+   Each transfer's `lock` protects its queues, counts and error; bytes are copied without it, and an upload's driver
+   calls made without it. `marking` is taken after it or alone, and only by recordings. The `pool` lock protects the
+   helpers, the queue for them, and `wanted`, `helping` and `following` of each transfer; it is never held together with
+   another. A load belongs to the threads that have its pieces, and the last of them gives it on. xf_end() returns when
+   no helper is left in the transfer: only then may its memory go. */
 
 #define _POSIX_C_SOURCE 200112L /* clock_gettime, pthread_atfork */
 
@@ -22,16 +32,16 @@
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
-#define LAP 4 /* pieces that a thread does before it looks whether it is wanted elsewhere */
+#define LAP 4 /* pieces that a thread does before it checks whether it is wanted elsewhere */
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
 #define PAST_LEAST 4096      /* fewer bytes are copied through the caches */
-#define UPWARD_SHARE 10      /* sixteenths of the threads that work upward while the other direction is at work too */
+#define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 
 typedef struct {
     char *memory;
     void *event;
-    int64_t is_busy; /* a copy may still use it until the event has passed */
+    int64_t is_busy; /* a copy may still use it until the event completes */
 } Chunk;
 
 typedef struct {
@@ -41,7 +51,7 @@ typedef struct {
 
 typedef struct {
     const char *host;
-    int64_t place, nbytes; /* where it goes, in bytes from the start of the transfer */
+    int64_t place, nbytes; /* its offset in the transfer, in bytes, and its size */
 } Part;
 
 typedef struct {
@@ -60,20 +70,20 @@ typedef struct {
     int (*enter)(void *context); /* what a thread calls before it calls the others; NULL: nothing */
     void *context;
     int64_t is_upward;
-    int64_t is_streamed;             /* upward: chunks are filled past the processor's caches */
+    int64_t is_streamed;             /* upload: chunks are filled past the processor's caches */
     int64_t shared_chunks;           /* of which no more are used while the other direction is at work too */
     int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
-    int64_t vigil_ns;                /* how long its helpers look out for another such transfer before they sleep */
-    int64_t parts;                   /* upward, of what lies in parts of any size anywhere; 0: in rows, or together */
-    const Part *part;                /* in the order of their places */
-    Mark *marks;                     /* one for each piece; NULL where nobody records */
+    int64_t spin_ns;                 /* spin time before a helper sleeps */
+    int64_t parts;                   /* of an upload from parts of any size anywhere; 0: in rows, or contiguous */
+    const Part *part;                /* in the order of their offsets */
+    Mark *marks;                     /* one for each piece; NULL without a recording */
     void *before_first, *after_last; /* events that a recording wants around all loads */
 } Setup; /* what Python fills in: see xferlib/_native/__init__.py */
 
 typedef struct {
     Chunk *chunk;
     int64_t number;
-    int64_t next; /* the first of its pieces that nobody has taken */
+    int64_t next; /* the first of its pieces that no thread has taken */
     int64_t end;  /* the first piece of the next load */
     int64_t left; /* pieces that are not done */
     int is_settled; /* the chunk may be filled, or has arrived */
@@ -96,9 +106,9 @@ struct Staging {
     Queue resting; /* free chunks that are not used while the other direction is at work */
     Load *open;    /* the load whose pieces are being handed out; NULL when all of them are */
     int64_t next;  /* the first load that has no chunk */
-    int64_t sent;  /* loads, where somebody records */
+    int64_t sent;  /* loads, in a recording */
     int64_t error; /* the driver's first result that is not 0 */
-    int is_ending; /* nobody is to take another piece */
+    int is_ending; /* no thread may take another piece */
     int64_t done;   /* loads */
     int is_counted; /* among those at work */
     int64_t wanted, helping; /* threads of the pool that may still come, and that are here; the pool's lock guards them */
@@ -116,7 +126,7 @@ static Load *pop(Queue *queue) {
     return load;
 }
 
-static int64_t at_work[2]; /* transfers downward and upward that are open; atomic */
+static int64_t at_work[2]; /* downloads and uploads that are open; atomic */
 
 /* It is not at work any more. */
 static void rest(Staging *staging) {
@@ -264,8 +274,8 @@ static Load *open_up(Staging *staging) {
 }
 
 /* Ask, with the lock held, for loads as long as chunks are free, then wait for one with a piece to empty; NULL when
-   there is none left, or after a while. What a chunk held before has been emptied, or the stream waits for whatever
-   still reads it. */
+   there is none left, or after a while. What a chunk held before has been emptied, or the stream waits for the
+   copies that still read it. */
 static Load *open_down(Staging *staging) {
     while (!staging->is_ending) {
         while (!staging->error && staging->next < staging->setup.loads && has_free(staging)) {
@@ -392,7 +402,7 @@ static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) 
     return 0;
 }
 
-/* A piece has been done, with the lock held: whoever does the last one of a load sends it, or has emptied it. */
+/* A piece has been done, with the lock held: the thread that does the last one sends the load, or has emptied it. */
 static void finish(Staging *staging, Load *load) {
     if (--load->left) return;
     if (!staging->setup.is_upward) load->chunk->is_busy = 0;
@@ -407,7 +417,7 @@ static void finish(Staging *staging, Load *load) {
     pthread_cond_broadcast(&staging->changed);
 }
 
-/* With the lock held: whether there is nothing more for anybody to take. */
+/* With the lock held: whether no piece is left to take. */
 static int is_handed_out(const Staging *staging) {
     return staging->error || staging->is_ending ||
            (staging->open == NULL && staging->arriving.count == 0 && staging->next >= staging->setup.loads);
@@ -441,15 +451,15 @@ static struct {
     pthread_cond_t wanted, left;
     Staging *first;     /* of those that want more threads, in the order of their asking */
     int64_t tickets;    /* threads that all of them want; read without the lock too */
-    int64_t watching;   /* threads that look out for tickets, rather than sleep */
-    int64_t working[2]; /* threads downward and upward, Python's too: one transfer after the other is done sooner than two */
+    int64_t watching;   /* threads that spin until there are tickets, rather than sleep */
+    int64_t working[2]; /* threads in downloads and uploads, Python's too: two in turn end sooner than at once */
     int64_t each_way;   /* how many of the pool there may be of either, where the other is not at work */
     int64_t most;       /* threads of the pool that there may be */
     int64_t threads, idle;
     int is_prepared;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
-/* A forked child has none of the threads, and whoever held the lock is not there to give it back. */
+/* A forked child has none of the threads, and the thread that held the lock is not there to give it back. */
 static void forget_threads(void) {
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.wanted, NULL);
@@ -472,8 +482,8 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* How many threads may work in one direction, with the pool's lock held; one of them is Python's. Where both are at work
-   more go upward: what a device has written a thread copies faster than what lies in the program's memory. */
+/* How many threads may work in one direction, with the pool's lock held; one of them is Python's. Where both are
+   at work more upload: a thread copies data that a device has written faster than data in the program's memory. */
 static int64_t limit(int way) {
     int64_t alone = pool.each_way + 1;
     if (__atomic_load_n(&at_work[!way], __ATOMIC_RELAXED) == 0) return alone;
@@ -531,9 +541,9 @@ static int help_out(Staging *staging, int64_t thread) {
     return 1;
 }
 
-/* Wait for tickets, with the pool's lock held, rather than sleep: to wake a thread takes longer than to copy a MiB. */
-static void watch(int64_t vigil_ns) {
-    int64_t until = now_ns() + vigil_ns;
+/* Spin for tickets, with the pool's lock held, rather than sleep: waking a thread takes longer than copying a MiB. */
+static void watch(int64_t spin_ns) {
+    int64_t until = now_ns() + spin_ns;
     pool.watching++;
     pthread_mutex_unlock(&pool.lock);
     do pause_a_little();
@@ -543,16 +553,16 @@ static void watch(int64_t vigil_ns) {
 }
 
 static void *live(void *number) {
-    int64_t vigil_ns = 0; /* how long to look out for more like the last one */
+    int64_t spin_ns = 0; /* how long to spin after the last transfer */
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         Staging *staging;
         while ((staging = next_wanted()) == NULL) {
-            if (vigil_ns && pool.tickets == 0) watch(vigil_ns);
+            if (spin_ns && pool.tickets == 0) watch(spin_ns);
             else pthread_cond_wait(&pool.wanted, &pool.lock);
-            vigil_ns = 0;
+            spin_ns = 0;
         }
-        vigil_ns = staging->setup.vigil_ns;
+        spin_ns = staging->setup.spin_ns;
         int way = staging->setup.is_upward != 0;
         staging->wanted--;
         staging->helping++;
@@ -574,7 +584,7 @@ static void *live(void *number) {
     return NULL;
 }
 
-/* `run` in a thread of Python's, which counts as one of those that work in its direction. */
+/* `run` in a Python thread, which counts as one of those that work in its direction. */
 EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
     int way = staging->setup.is_upward != 0;
     pthread_mutex_lock(&pool.lock);
@@ -583,7 +593,7 @@ EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
     int is_left = run(staging, most, thread);
     pthread_mutex_lock(&pool.lock);
     pool.working[way]--;
-    int is_wanted = next_wanted() != NULL; /* somebody may have slept because of this one */
+    int is_wanted = next_wanted() != NULL; /* a thread may have slept because of this one */
     pthread_mutex_unlock(&pool.lock);
     if (is_wanted) pthread_cond_signal(&pool.wanted);
     return is_left;
@@ -616,7 +626,7 @@ EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t m
     staging->wanted = count;
     tickets(count);
     while (pool.idle < pool.tickets && pool.threads < most && start());
-    int64_t asleep = count - pool.watching; /* who watches sees the tickets, or looks for them before it sleeps */
+    int64_t asleep = count - pool.watching; /* a spinning thread sees them, or looks before it sleeps */
     pthread_mutex_unlock(&pool.lock);
     for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
 }
@@ -629,7 +639,7 @@ EXPORT void xf_end(Staging *staging) {
     pthread_mutex_unlock(&staging->lock);
     pthread_mutex_lock(&pool.lock);
     withdraw(staging);
-    for (int64_t until = now_ns() + staging->setup.vigil_ns; staging->helping && now_ns() < until;) {
+    for (int64_t until = now_ns() + staging->setup.spin_ns; staging->helping && now_ns() < until;) {
         pthread_mutex_unlock(&pool.lock);
         pause_a_little();
         pthread_mutex_lock(&pool.lock);
@@ -638,11 +648,11 @@ EXPORT void xf_end(Staging *staging) {
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* --- memory that one thread sends by itself, filled by helpers that are awake, and by it */
+/* --- memory that one thread sends by itself, filled by it and by spinning helpers */
 
 #define FILL_PIECE (128 << 10)
-#define LOOP_NS 1000000       /* fills that come so soon after one another are a loop, for which threads stay awake */
-#define FILL_VIGIL_NS 300000
+#define LOOP_NS 1000000       /* fills that come so soon after one another are a loop, for which threads spin */
+#define FILL_SPIN_NS 300000
 #define FEW 2                 /* threads that are woken elsewhere */
 
 typedef struct {
@@ -682,7 +692,7 @@ static Filling *begin_filling(
     Setup setup = {
         .host = (char *)(uintptr_t)host, .offsets = filling->offsets, .shares = &filling->share,
         .firsts = filling->firsts, .loads = 1, .chunks = &filling->chunk, .chunk_count = 1, .copy = sends_nothing,
-        .record = records_nothing, .is_upward = 1, .is_streamed = 1, .vigil_ns = is_loop ? FILL_VIGIL_NS : 0,
+        .record = records_nothing, .is_upward = 1, .is_streamed = 1, .spin_ns = is_loop ? FILL_SPIN_NS : 0,
     };
     filling->staging = xf_open(&setup);
     if (filling->staging == NULL) {

@@ -1,4 +1,4 @@
-"""What the arguments of a transfer mean, checked once, before anything happens."""
+"""The arguments of a transfer: checked and looked up once, before anything happens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
 def target_of(
     backend: str | None, device: Any, stream: Any, out: Array | None
 ) -> tuple[Backend, Device, RawStream | None, ArrayInfo | None]:
-    """Backend, device and stream of an upload, and what ``out`` is; every argument that is given must agree."""
+    """Backend, device, stream and description of ``out`` of an upload; all given arguments must agree."""
     into: ArrayInfo | None = None
     chosen = registry.get(backend) if backend is not None else None
     if out is not None:

@@ -1,4 +1,23 @@
-"""One transfer of plain bytes by `staging.c`: lends it chunks of the ring, and takes them back."""
+"""One transfer of plain bytes by `staging.c`: lends it chunks of the ring, and takes them back.
+
+The obvious way is one C function that starts threads, stages everything and returns. It fails four times. Ctrl-C
+would wait for its end. Threads would be started anew for each transfer, and two transfers would have twice as many as
+the host has cores. C that borrowed chunks one by one would need Python's ring, or deadlock as any holder of chunks
+does that waits for more. And an asynchronous transfer would occupy a Python thread for nothing.
+
+So the transfer is a `Job`. Its first step borrows all chunks; each step is 16 pieces in C without the GIL, then a
+look whether the job goes on. Helpers are threads of `staging.c`, shared by all transfers and counted by the thread
+budget. `_start` begins without any Python thread, if chunks are free; the job is then orphaned, and the ring knows
+it, so that a thread in want of chunks can drive it.
+
+Guaranteed: the chunks are given back exactly once, in `_finish`, when no thread of either kind works on the transfer;
+after an error of the driver only once the stream has been waited for. If the job has no error, every copy is
+enqueued.
+
+`Lending._lock` protects the start (`_staging`, `_chunks`, `_job`: set once) and the table of threads' names. It is
+held while chunks are waited for, so that a second thread waits too instead of borrowing again. Pieces are handed out
+under the lock of the C side. `_finish` needs none: the job calls it when the last thread has left.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +53,22 @@ if TYPE_CHECKING:
 _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
 _SLICE = 16
-"""Pieces that a thread does before it looks whether it is still wanted: some milliseconds."""
-_LAP = 2
-"""Pieces that a thread does which has more to look after: a fraction of a millisecond."""
+"""Pieces that a thread does before it checks for Ctrl-C and errors: some milliseconds."""
+_POLL_SLICE = 2
+"""Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
 
 
 class Lending:
-    """What the threads of one transfer share.
+    """The state that the threads of one transfer share.
 
     Args:
-        rows: What is to be copied on the host.
+        rows: The bytes on the host.
         device: Address that the offsets of its pieces count from.
         is_upward: Host to device.
-        backend, stream: What carries the copies.
-        ring: Where the chunks come from, when the first thread needs them.
-        keep: What must outlive the transfer.
-        moving: Who records it.
+        backend, stream: They carry the copies.
+        ring: Lends the chunks, when the first thread needs them.
+        keep: Must outlive the transfer.
+        moving: Records it; None if no recorder is open.
     """
 
     def __init__(
@@ -72,15 +91,15 @@ class Lending:
         self._ring = ring
         self._lock = threading.Lock()
         self._job: Job | None = None
-        """Set where it was begun without a thread of Python's."""
+        """Set where it was begun without a Python thread."""
         self._chunks: list[Any] = []
         self._threads: list[str] = []
         self._moving = moving
         self._marks: Any = None
         self._lent: Any = None
         self._staging: Any = None
-        self._crew = thread_budget.crew()
-        self._each_way = self._crew.clearing if rows.least else self._crew.each_way
+        self._budget = thread_budget.crew()
+        self._each_way = self._budget.clearing if rows.least else self._budget.each_way
         threads = min(self._each_way, 1 + rows.total // min(C_HELPER_NBYTES, rows.limit))
         found = cut(
             rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
@@ -90,7 +109,7 @@ class Lending:
         is_narrow = 0 < rows.nbytes <= NARROW_ROW_MOST
         self._most_chunks = NARROW_CHUNKS if is_narrow else len(found.shares)
         self._helpers = min(threads, found.firsts[-1]) - 1
-        """Threads of the library's that come beside the one that conducts."""
+        """C threads that come beside the Python thread that calls `_work`."""
         offsets, shares, firsts = found.numbers
         self._setup = _native.Setup(
             host=rows.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
@@ -101,7 +120,7 @@ class Lending:
         )  # fmt: skip
 
     def job(self, after: Callable[[], None] | None) -> Job:
-        """What threads are to help with; ``after`` runs when the chunks have been given back."""
+        """The job that threads are to help with; ``after`` runs when the chunks have been given back."""
 
         def finish() -> None:
             try:
@@ -115,9 +134,9 @@ class Lending:
         return job
 
     def _start(self, job: Job) -> bool:
-        """Let the library's own threads do it all, until somebody waits for the job; False where there is no room.
+        """Let C threads do it all, until a Python thread waits for the job; False if no chunk is free.
 
-        Whoever started it is to see to it that it is waited for, or cancelled: only then are the chunks given back.
+        The caller must wait for the job or cancel it: only then are the chunks given back.
         """
         library = _native.library()
         with self._lock:
@@ -127,19 +146,19 @@ class Lending:
             if not self._open(library, waits=False):
                 return False
             self._job = job
-            job.lap = self._lap
-            self._ring.unattended(job)
+            job.lap = self._run_slice
+            self._ring.orphaned(job)
             self._call(library, self._helpers + 1)
         return True
 
-    def _lap(self) -> bool:
-        """Do a few pieces in this thread; whether there is no other to be taken."""
+    def _run_slice(self) -> bool:
+        """Do a few pieces in this thread; returns whether none is left to take."""
         self._backend.attach(self._stream.device)
         with self._backend.inside(self._stream.device):
-            return not _native.library().xf_run(self._staging, _LAP, self._number())
+            return not _native.library().xf_run(self._staging, _POLL_SLICE, self._number())
 
     def _number(self) -> int:
-        """Of the calling thread, for a recording."""
+        """Number the calling thread, for a recording."""
         name = threading.current_thread().name
         with self._lock:
             if name not in self._threads:
@@ -147,11 +166,11 @@ class Lending:
             return self._threads.index(name)
 
     def _call(self, library: Any, count: int) -> None:
-        """Let threads of the library's own come."""
-        library.xf_help(self._staging, count, self._each_way - 1, self._crew.both_ways)
+        """Wake C threads to help."""
+        library.xf_help(self._staging, count, self._each_way - 1, self._budget.both_ways)
 
     def _work(self, take: Callable[[], int]) -> None:
-        """Conduct, or help whoever does, until no piece is left or the job has failed."""
+        """Take pieces, with other threads, until none is left or the job has failed."""
         if take() < 0:
             return
         self._backend.attach(self._stream.device)
@@ -161,6 +180,7 @@ class Lending:
                 self._open(library, waits=True)
                 self._call(library, self._helpers)
         number = self._number()
+        # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
         with self._backend.inside(self._stream.device):
             while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
                 pass
@@ -169,7 +189,7 @@ class Lending:
             raise self._backend.staging_error(error, self._stream)
 
     def _open(self, library: Any, *, waits: bool) -> bool:
-        """Borrow chunks and begin; False where they would have to be waited for."""
+        """Borrow chunks and begin; False, without ``waits``, if none is free."""
         self._chunks = self._ring.borrow(self._most_chunks, self._stream, is_upward=self._is_upward, waits=waits)
         if not self._chunks:
             return False
@@ -208,9 +228,9 @@ class Lending:
         if self._staging is None:
             return
         if self._job is not None:
-            self._ring.attended(self._job)
+            self._ring.adopt(self._job)
         library = _native.library()
-        library.xf_end(self._staging)
+        library.xf_end(self._staging)  # C helpers may still be filling a chunk, and write to `_lent`
         error = library.xf_error(self._staging)
         if self._moving is not None and not error:
             self._moving.finished(functools.partial(_steps, self._marks, self._cut, self._threads))
@@ -220,13 +240,13 @@ class Lending:
         if not error:
             self._ring.give_back(self._chunks, is_upward=self._is_upward)
             return
-        # A copy may be under way that no event marks.
+        # A copy may be in flight that no event marks.
         self._ring.abandon(self._chunks, self._stream, is_upward=self._is_upward)
         raise self._backend.staging_error(error, self._stream)  # which a helper may have met last
 
 
 def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:
-    """What has been staged by whom; a piece that Ctrl-C came before has not."""
+    """The pieces and the threads that staged them; without those that Ctrl-C prevented."""
     return [
         (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, _name(mark.thread, threads))
         for mark, nbytes in zip(marks, cut_.sizes(), strict=True)
@@ -235,5 +255,5 @@ def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:
 
 
 def _name(number: int, threads: list[str]) -> str:
-    """The name of a thread of Python's, or of one of the library's own, which have negative numbers."""
+    """The name of a Python thread, or of a C thread, which has a negative number."""
     return threads[number] if number >= 0 else f"xferlib-c{-number}"

@@ -1,6 +1,6 @@
 """How a staged transfer is cut for `staging.c`: into loads that the link carries, and those into pieces.
 
-The first loads are small, so that the link starts early; what comes back ends with small ones too, so that
+The first loads are small, so that the link starts early; a download ends with small ones too, so that
 little is left to empty when the link is done. In between they are as large as a chunk.
 """
 
@@ -74,7 +74,7 @@ def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, least: int = 0
 
 
 def _loads(nbytes: int, unit: int, most: int, *, is_upward: bool) -> list[int]:
-    """Sizes of loads, doubled from the first one to the largest; downward also halved towards the end."""
+    """Sizes of loads, doubled from the first one to the largest; of downloads also halved towards the end."""
     if not nbytes:
         return []
     first = _multiple(min(C_FIRST_BLOCK_NBYTES, most), unit)

@@ -1,9 +1,9 @@
-"""Copies by the driver's own route in as few steps as can be: what most blocking calls are.
+"""Copies by one synchronous driver call, in as few steps as possible: most blocking calls are of this kind.
 
 `_transfer.routes` knows every case. This module knows one, in which a single synchronous copy is
-the whole transfer, and leaves the others to them: up to 2 MiB upward and 6 downward (24 from the pinned pool, or where
-nothing stages in C), both ends in C order and of one shape and dtype, on a stream that the driver's copies are ordered
-behind. Up to there the driver is as fast as several threads are.
+the whole transfer, and leaves the others to it: up to 2 MiB for uploads and 6 for downloads (24 from
+the pinned pool, or where nothing stages in C), both ends in C order and of one shape and dtype, on a
+stream that the driver's copies are ordered behind. Up to there the driver is as fast as several threads.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def _is_open() -> bool:
-    """Whether nobody wants to see or to forbid the way that a transfer takes."""
+    """Whether the fast path may be used: no trace is open, no path is forced, strict mode is off."""
     return observe.active is None and plan.forced() is None and not config.get().strict
 
 
 def upload(x: Any, out: Array) -> bool:
-    """Fill ``out`` from ``x``, which has been read on return; False, and nothing done, in every other case."""
+    """Fill ``out`` from ``x``, which has been read on return; False, a no-op, in every other case."""
     if type(x) is not np.ndarray:
         return False
     owner = registry.backend_of(out)
@@ -48,14 +48,12 @@ def upload(x: Any, out: Array) -> bool:
 
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
-    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, and nothing done, where
-    that cannot be.
-    """
+    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, a no-op, otherwise."""
     return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
-    """Fill a C-contiguous destination of the shape of ``src``; False, and nothing done, in every other case."""
+    """Fill a C-contiguous destination of the shape of ``src``; False, a no-op, in every other case."""
     nbytes = src.nbytes
     if not nbytes or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
         return False
@@ -68,7 +66,7 @@ def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -
 
 
 def download(d: Any, out: Any) -> HostArray | None:
-    """A complete host copy of ``d``, in ``out`` if that is given; None, and nothing done, in every other case."""
+    """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
     owner = registry.backend_of(d)
     if owner is None or not owner.capabilities.streams or not _is_open():
         return None

@@ -11,14 +11,14 @@ from xferlib._runtime import thread_budget
 
 
 def fill(pinned: int, host: int, nbytes: int) -> None:
-    """Copy plain bytes into pinned memory, in a loop with the help of threads that are awake."""
+    """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
     _native.library().xf_fill(*_arguments(pinned, host, nbytes))
 
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
-    crew = thread_budget.crew()
-    helpers = crew.fillers if nbytes > MEDIUM_NBYTES else min(crew.fillers, C_HELPERS_OF_MEDIUM)
-    return pinned, host, nbytes, helpers, crew.each_way - 1, crew.both_ways
+    budget = thread_budget.crew()
+    helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, C_HELPERS_OF_MEDIUM)
+    return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways
 
 
 class Filling:
@@ -27,8 +27,8 @@ class Filling:
     Args:
         pinned: The address of memory that nothing else uses.
         host: The address of as many bytes, which stay as they are until `end`.
-        nbytes: How many.
-        keep: What must outlive them.
+        nbytes: The number of bytes.
+        keep: Must outlive the copy.
     """
 
     __slots__ = ("_handle", "_keep", "_pid", "nbytes")
@@ -43,7 +43,7 @@ class Filling:
             library.xf_fill(*arguments)
 
     def end(self) -> None:
-        """Do what is left in this thread too; every byte is there."""
+        """Do what is left in this thread too; on return every byte is there."""
         handle, self._handle = self._handle, None
         if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
             _native.library().xf_fill_end(handle)

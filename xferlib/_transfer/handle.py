@@ -1,4 +1,20 @@
-"""The handle of a copy in progress."""
+"""The handle of a copy in progress.
+
+The obvious way is a future that a thread completes when the data have arrived. It fails three times. The program
+would wait on the host where stream order is enough: an upload may be used by later work on a stream as soon as its
+copies are enqueued. A dropped handle would free memory that a DMA uses. And if every thread of the pool waits for
+a transfer itself, none is left to complete the future.
+
+So a transfer has two ends. It is *settled* when every copy is enqueued, or it has failed: the job's latch opens. It
+is complete when its event is; a staged download has none, and is complete when it is settled. `result` of an upload
+makes the current stream wait for the event, not the host. A thread that waits without a timeout helps with the job,
+so it needs no other thread; an orphaned job is driven by `poll` as well, so that a loop of `done` ends.
+Guaranteed: source and destination live until the copy is complete, whatever becomes of the handle: `pending` holds it
+and so `_keep` up to the event, `in_flight` or a pinned lease holds them from there on; `finish` runs once; if `start`
+raises, no thread uses either end any more.
+
+The handle has no lock: the job's order its threads, and `_event` is written once, before the latch opens.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +45,12 @@ if TYPE_CHECKING:
 
 
 _LONGEST_S = 1e9
-"""Longer than any process lives; the system's clocks take no more than some of that."""
+"""Longer than any process lives; the system's clocks accept little more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferStats:
-    """What a transfer did."""
+    """Bytes, path and time of a transfer."""
 
     nbytes: int
     """Bytes that crossed the link."""
@@ -57,7 +73,7 @@ class Transfer(PendingTransfer):
     """
 
     __slots__ = (
-        "_backend", "_complete_s", "_device", "_event", "_is_unattended", "_job", "_keep", "_later", "_nbytes", "_path",
+        "_backend", "_complete_s", "_device", "_event", "_is_orphaned", "_job", "_keep", "_later", "_nbytes", "_path",
         "_result", "_start_s", "_stream", "is_upload",
     )  # fmt: skip
 
@@ -75,8 +91,8 @@ class Transfer(PendingTransfer):
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
         self._later: staging_hooks.Postponed | None = None
-        self._is_unattended = False
-        """No thread of Python's comes for the job: only `settle`, `is_settled` and `poll` end it."""
+        self._is_orphaned = False
+        """No Python thread takes the job by itself: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
@@ -86,8 +102,8 @@ class Transfer(PendingTransfer):
         Args:
             job: Does it.
             device: The end that is on the device.
-            keep: What must outlive the copy; of an upload the host's array comes first.
-            is_awaited: The caller will settle or cancel it: no thread of Python's need come for it where others can.
+            keep: Must outlive the copy; of an upload the host's array comes first.
+            is_awaited: The caller will settle or cancel it: no Python thread is needed where C threads can do it.
         """
         assert self._stream is not None
         self._job = job
@@ -96,7 +112,7 @@ class Transfer(PendingTransfer):
             pending.add_pending(self._stream, self)
             happens_before.given(job)
             if is_awaited and self.try_start():
-                self._is_unattended = True
+                self._is_orphaned = True
                 return
             host = keep[0] if self.is_upload else self._result
             ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
@@ -105,24 +121,24 @@ class Transfer(PendingTransfer):
                     self._later = staging_hooks.postponed(job, ends, self._backend.pinned_domain)
             if self._later is None:
                 workers.submit(job, job.helpers + 1)
-        except BaseException:  # Ctrl-C: nobody will have this handle, so that nobody could settle it
+        except BaseException:  # Ctrl-C: the caller will not have this handle, and could not settle it
             self.abort()
             raise
 
     def try_start(self) -> bool:
-        """Let threads begin that need no lock of Python's; False where only Python's own can.
+        """Let C threads begin, which need no GIL; False where only Python threads can.
 
-        One that finds no room yet is tried again, and begun by whoever settles it.
+        A transfer that finds no free chunk is tried again, or begun by the thread that settles it.
         """
         job = self._job
         if job is None or job.start is None:
             return False
-        with contextlib.suppress(Exception):  # whoever settles it meets the same, and is told
+        with contextlib.suppress(Exception):  # `settle` meets the same error, and `check` raises it
             job.try_start()
         return True
 
     def finish(self, *keep: Any) -> None:
-        """Every copy is enqueued (upward) or drained (a staged one downward)."""
+        """Note that every copy is enqueued (upload) or drained (staged download)."""
         assert self._stream is not None
         if self._job is not None:
             staging_hooks.finishing(self._job)
@@ -137,9 +153,9 @@ class Transfer(PendingTransfer):
             pending.remove_pending(self._stream, self)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether `settle` would return at once; helps, and waits so long at most.
+        """Whether `settle` would return at once; helps, and waits for at most ``wait_s``.
 
-        Of what threads have begun that need no lock of Python's it does a little, and says no while there is more.
+        If C threads are at work on it, does a few pieces and returns False while there are more.
         """
         self._begin()
         if self._job is None or self._job.is_over:
@@ -182,12 +198,12 @@ class Transfer(PendingTransfer):
             self._job.wait()
 
     def precede(self, stream: RawStream) -> None:
-        """Let ``stream`` come after the copies, if they are all enqueued."""
+        """Make ``stream`` wait for the copies, if they are all enqueued."""
         if self._event is not None:
             self._backend.event_wait(stream, self._event)
 
     def _begin(self, *, is_poll: bool = False) -> None:
-        """Give the copy to the workers if that was put off."""
+        """Submit the copy to the thread pool if that was put off."""
         later = self._later
         if later is not None and (not is_poll or later.is_due()):
             self._later = None
@@ -199,7 +215,7 @@ class Transfer(PendingTransfer):
         return self._job is not None and self._job.error is not None
 
     def check(self) -> None:
-        """Raise what the copy failed with, if it did."""
+        """Raise the error that the copy failed with, if it did."""
         error = self._job.error if self._job is not None else None
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise error  # Ctrl-C while this thread helped: not to be taken for a failure
@@ -209,14 +225,14 @@ class Transfer(PendingTransfer):
             ) from error
 
     def poll(self) -> None:
-        """Let a copy go on that otherwise only a wait would bring to its end."""
-        if self._is_unattended:
+        """Drive an orphaned copy, or begin one that was put off and is due."""
+        if self._is_orphaned:
             self.is_settled(0.0)
         else:
             self._begin(is_poll=True)
 
     def _is_staged(self) -> bool:
-        """Whether no thread uses the host's end any more; if so the caller comes after what they did."""
+        """Whether no thread uses the host's end any more; if so, what they did happens-before the caller."""
         self.poll()
         return self._job is None or (self._job.is_over and self._job.wait())
 

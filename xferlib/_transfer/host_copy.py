@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
-    """What a copy to or from a CPU device is: filling one host array from another."""
+    """Fill one host array from another: a copy to or from a CPU device is no more than that."""
     if (recorder := observe.active) is None:
         copy_on_host(dst, src)
     else:

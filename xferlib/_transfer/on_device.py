@@ -64,13 +64,13 @@ def device_to_device(
 
 
 def _follow(order: RawStream, before: RawStream, target: Backend, source: Backend) -> None:
-    """Let a stream of ``target`` come after what a stream of ``source`` has been given."""
+    """Make a stream of ``target`` wait for the work enqueued so far on a stream of ``source``."""
     if (before.device.index, before.handle) != (order.device.index, order.handle):
         target.event_wait(order, source.event_record(before, timing=False))
 
 
 def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
-    """Whether the address ranges meet."""
+    """Whether the address ranges overlap."""
     (low_one, high_one), (low_two, high_two) = (
         bounds(each.pointer, each.shape, each.strides, each.dtype.itemsize) for each in (one, two)
     )

@@ -39,7 +39,7 @@ def check_leaf(dtype_given: Any, dtype: Any) -> np.dtype[Any]:
     return wanted
 
 
-# --- upward
+# --- host to device
 
 
 class Kind(NamedTuple):
@@ -52,7 +52,7 @@ class Kind(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Leaves that lie one behind the other in the slab."""
+    """Leaves that are contiguous in the slab, one after the other."""
 
     offset: int
     kind: Kind
@@ -60,7 +60,7 @@ class _Group(NamedTuple):
 
 
 def _layout_of(kinds: list[Kind]) -> tuple[list[_Group], int]:
-    """Places in a slab, and the slab's size in bytes.
+    """Lay the leaves out in a slab; returns the groups and the slab's size in bytes.
 
     Every leaf is aligned for 16-byte loads: one whose size is no multiple of that is a group of its own.
     """
@@ -76,7 +76,7 @@ def _layout_of(kinds: list[Kind]) -> tuple[list[_Group], int]:
 
 
 def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind], list[int]]:
-    """Which leaves travel together, and the numbers of those that go their own way; others are no arrays.
+    """Sort arrays: those that travel together by kind, and the numbers of those copied alone; skip other leaves.
 
     Raises:
         UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
@@ -106,12 +106,12 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
 
 
 def send(leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream) -> Array:
-    """Copy leaves as one, and put views of it into ``results``; returns what they are views of."""
+    """Copy leaves as one slab, and put views of it into ``results``; returns the slab."""
     return _send(leaves, results, *_layout_of(kinds), backend, stream)
 
 
 class Alike:
-    """Arrays of one shape and dtype that travel in groups, one after the other: what a group needs is found out once.
+    """Arrays of one shape and dtype that travel in groups, one after the other: the layout of a group is computed once.
 
     Args:
         first: One of them.
@@ -126,14 +126,14 @@ class Alike:
 
     @classmethod
     def of(cls, array: Any, place: Device) -> Alike | None:
-        """Those that are like ``array``; None where it travels in another way."""
+        """Create for arrays like ``array``; None where it travels in another way."""
         if type(array) is not np.ndarray:
             return None
         kinds, _ = chosen([array, array], None, place)
         return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
 
     def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
-        """The arrays on the device, copied as one; None, and nothing done, where one is different.
+        """Copy the arrays to the device as one; None, a no-op, where one is different.
 
         Raises:
             As `xferlib.to_device`: nothing has been copied.
@@ -179,7 +179,7 @@ def _send(
 
 
 def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int) -> Scattered | None:
-    """Where leaves that travel as they are lie; None where one is converted or gathered, or that is not compiled."""
+    """Addresses of leaves whose bytes stay as they are; None where one is converted or gathered, or without the C."""
     from xferlib._native import driver_calls
 
     locate = driver_calls.locator()
@@ -209,11 +209,11 @@ def _block(slab: HostArray, group: _Group) -> HostArray:
     return np.ndarray((len(group.members), *group.kind.shape), group.kind.wanted, slab, group.offset)
 
 
-# --- downward
+# --- device to host
 
 
 def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
-    """Arrays of one device on the host, copied as one."""
+    """Copy arrays of one device to the host, as one."""
     by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, info in enumerate(infos):
         by_kind.setdefault((info.shape, info.dtype), []).append(number)

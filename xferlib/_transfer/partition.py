@@ -46,27 +46,27 @@ class Rows(NamedTuple):
     total: int
     """Bytes, without the gaps."""
     nbytes: int
-    """Of a row; 0 where everything lies together."""
+    """Of a row; 0 where the bytes are contiguous."""
     stride: int
     unit: int
     """Bytes that are not to be divided."""
     least: int
-    """Bytes of a piece at least, except for the last: two threads that fault in one huge page both clear it."""
+    """Fewest bytes of a piece, except for the last: two threads that fault in one huge page both clear it."""
     limit: int
     """Most bytes of a piece."""
     parts: Any = None
-    """An array of `xferlib._native.Part`, for memory that lies anywhere instead of at ``address``."""
+    """An array of `xferlib._native.Part`, for scattered memory instead of ``address``."""
 
 
 class Memory(Protocol):
-    """Host memory that is to be staged."""
+    """Host memory to stage."""
 
     @property
     def count(self) -> int:
         """Parts in which Python would stage it."""
 
     def rows(self) -> Rows | None:
-        """What is to be copied, where the bytes stay as they are and lie in rows; else None."""
+        """The bytes to copy, if they stay as they are and form rows; else None."""
 
 
 class Pieces(Memory, Protocol):
@@ -92,11 +92,11 @@ def _spans(nbytes: int, limit: int) -> list[tuple[int, int]]:
 
 
 class Scattered:
-    """Memory that lies in parts anywhere, to be collected by C alone.
+    """Memory in parts at any address, which only the C can collect.
 
     Args:
-        parts: An array of `xferlib._native.Part`, in the order of their places.
-        nbytes: From the place of the first to the end of the last.
+        parts: An array of `xferlib._native.Part`, in the order of their offsets.
+        nbytes: From the offset of the first to the end of the last.
         owner: Keeps the memory alive.
     """
 

@@ -1,4 +1,19 @@
-"""Which way an array crosses the link. Pure: nothing is allocated or copied here."""
+"""The choice of the path on which an array crosses the link. Pure: nothing is allocated or copied here.
+
+The obvious way is to ask the driver whether an address is pinned, and to stage everything else. It fails three times.
+The question is a driver call, too much for small arrays. The driver does not know the pool, which must learn what
+event a block has to wait for. And it answers for one address, while an array may reach beyond the pinned pages, or
+across several registrations, each of which is a copy of its own.
+
+So `plan` asks in the order of what an answer costs: size, the pinned pool by address, the `pin` blocks, and only from
+256 KiB on the driver, at both ends of the array. Arrays that are dense but not in C order are sent as they lie, from
+1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
+
+Guaranteed: the plan names memory that is pinned at the time, with the lease or the spans that the copies need; a
+forced path that the array cannot take becomes `STAGED`. The caller keeps that memory pinned until the copies end.
+
+There is no lock here. The pool and the registrations take their own, one after the other, for one look each.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +55,7 @@ class Path(str, Enum):
     STAGED = "staged"
     """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
     PERMUTED = "permuted"
-    """As it lies in memory, then put in C order on the device."""
+    """Sent in the order of memory, then put in C order on the device."""
 
 
 class Plan(NamedTuple):
@@ -50,7 +65,7 @@ class Plan(NamedTuple):
     spans: tuple[tuple[int, int], ...] = ()
     """Pinned address ranges, each one copy."""
     order: tuple[int, ...] = ()
-    """Axis order in which the array lies in memory."""
+    """The array's axes in the order of memory."""
     lease: Lease | None = None
     """The block of the pinned pool that holds the array."""
 
@@ -74,12 +89,13 @@ def plan(
         dtype: Of the device side.
         backend: Of the device side.
         may_permute: Whether the device side is ours to fill in two steps.
-        is_blocking: The host waits for the transfer, so that it makes no difference when it is made.
+        is_blocking: The host waits for the transfer, so it does not matter when the copy is made.
     """
     nbytes = array.size * dtype.itemsize
     if not nbytes:
         return _EMPTY
     wanted = forced()
+    # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
     is_small = nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
     if is_small and (wanted is Path.SMALL or backend.capabilities.small_at_once):
         return _SMALL
@@ -93,6 +109,7 @@ def plan(
 def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path | None) -> Plan | None:
     if array.flags.c_contiguous:
         pointer = address(array)
+        # The pool first: only a lease tells which block a copy has to hold.
         lease = pinned.pool_of(backend).find(pointer)
         if lease is not None:
             return Plan(Path.PINNED, ((pointer, array.nbytes),), lease=lease)
@@ -112,19 +129,19 @@ def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
 
 
 def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
-    """Whether one synchronous copy by the driver is as fast as any other way up, for memory at that address."""
+    """Whether one synchronous copy by the driver is as fast as any other upload, for memory at that address."""
     if is_drivers_size(nbytes, is_upward=True):
         return True
     return nbytes <= DRIVER_MOST_OF_ALL and pinned.pool_of(backend).find(pointer) is not None
 
 
 def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
-    """Whether it is staged by copying its bytes, all of which lie together."""
+    """Whether the array is staged by copying its bytes, which are contiguous."""
     return found.path is Path.STAGED and array.flags.c_contiguous and array.dtype == dtype and forced() is None
 
 
 def is_medium(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
-    """Whether it is so small that one copy of its bytes, made by one thread and those awake, is sent as a whole."""
+    """True if the array is small enough (<= 2 MiB) to be staged into a slab and sent with a single DMA."""
     return array.nbytes <= MEDIUM_NBYTES and is_plain(found, array, dtype)
 
 
@@ -148,10 +165,11 @@ def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], .
 
 
 def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tuple[int, int], ...]:
-    """The same for memory that is not of the pool."""
+    """`pinned_spans` for memory that is not of the pool."""
     spans = registration.registrations_of(backend).spans(pointer, nbytes)
     if spans is not None:
-        return tuple(spans)
+        return tuple(spans)  # one copy each: the driver takes no range across two registrations
+    # Both ends: memory that another library pinned may end within the array.
     if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return ((pointer, nbytes),)
     return ()

@@ -1,4 +1,4 @@
-"""What happens to an array on its device before or after a copy: done, put in C order, converted."""
+"""Work on an array on its device before or after a copy: resolve, put in C order, convert."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]
 
 
 def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:
-    """The axes, and the size of an element, such that each lies at a multiple of it: parts of the elements if need be.
+    """The axes and the size of an element, aligned to that size: a part of the elements if need be.
 
     NumPy and torch align complex numbers to their parts only, and other addresses come from memory cut by hand.
     """
@@ -100,7 +100,7 @@ _kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
 
 
 def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
-    """A kernel of xferlib's own, compiled once; ``key`` tells the sources of one name apart."""
+    """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
     found = _kernels.get(place)
     if found is None:
@@ -122,7 +122,7 @@ def launch(
 ) -> None:
     """Launch with 64-bit arguments, which the driver copies before it returns.
 
-    ``name`` and ``nbytes``, read and written, are for whoever records.
+    ``name`` and ``nbytes``, read and written, are for a recorder.
     """
     values = (ctypes.c_int64 * len(args))(*args)
     start = ctypes.addressof(values)
@@ -138,7 +138,7 @@ def launch(
 def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, kind: Kind = Kind.D2D) -> None:
     """Enqueue ``dst[...] = src`` for arrays of equal shape and dtype that do not overlap.
 
-    ``kind`` says what a contiguous copy is, for whoever records: on one device or between two.
+    ``kind`` is for a recorder: a contiguous copy on one device or between two.
 
     Raises:
         LayoutError: More than 16 axes that cannot be merged.

@@ -1,6 +1,21 @@
 """Copies between host and device: executes plans.
 
-Downward and upward staging are the same ring of pinned chunks, filled or drained by the same threads.
+The obvious way for pageable memory is one driver call, which stages it itself. It uses one thread, and neither
+gathers nor converts: slower than several threads above a few MiB. One thread of our own that fills a pinned buffer
+and sends it is no faster: filling and sending take turns.
+
+So staging is a job of several threads over the ring of chunks, in both directions. In an upload each thread fills a
+chunk, enqueues its copy and takes the next chunk. In a download each thread requests its next chunk before it empties
+the one it has, so that the link never idles, but only if a chunk is free or can be made: if each waited for a second
+chunk while holding one, all would deadlock. Plain bytes and rows go to `compiled_staging` instead, where the C is
+compiled.
+
+Guaranteed: `upload` returns when the source has been read, unless it is pinned; `download` returns when the
+destination is complete. A chunk goes back to the ring with the event of its copy; if something fails between the copy
+and its event, `Ring.abandon` waits for the stream first. An error of any thread becomes the job's error, and stops
+the others.
+
+There is no lock here: `Job` numbers the pieces and lets one thread have each, and the ring lends each chunk to one.
 """
 
 from __future__ import annotations
@@ -35,7 +50,7 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
     from xferlib._transfer.handle import Transfer
 
-# --- upward
+# --- host to device
 
 
 def upload(
@@ -112,6 +127,7 @@ def upload_job(
                 if moving is not None:
                     moving.staged(begun_s, nbytes)
                     moving.send()
+                # The chunk's event is recorded here, after its copy: the next user of the chunk waits for it.
                 chunk.copy(start + offset, chunk.pointer, nbytes, backend, stream)
                 if moving is not None:
                     moving.sent()
@@ -132,7 +148,7 @@ def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawSt
 
 
 def stages_alone(src: HostArray, dtype: np.dtype[Any], backend: Backend, device: Device) -> bool:
-    """Whether threads that need no lock of Python's stage this array, to arrive in ``dtype``."""
+    """Whether C threads, which need no GIL, can stage this array, to arrive in ``dtype``."""
     can_stage = _native.is_on() and backend.staging_calls(device) is not None
     return can_stage and partition.pieces(src, dtype).rows() is not None
 
@@ -147,7 +163,7 @@ def _lending(
     *,
     is_upward: bool,
 ) -> Lending | None:
-    """The compiled way, for bytes that stay as they are; None where Python does it."""
+    """Staging in C, for bytes that stay as they are; None where Python does it."""
     calls = backend.staging_calls(stream.device) if _native.is_on() else None
     rows = pieces.rows() if calls is not None else None
     if calls is None or rows is None:
@@ -165,7 +181,7 @@ def _lending(
     )
 
 
-# --- downward
+# --- device to host
 
 
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
@@ -195,6 +211,7 @@ def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
 def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
     nbytes = src.nbytes
     staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    # The slab's bytes may be taken again once this returns, so even an interrupted copy must be waited for.
     try:
         observe.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
         backend.stream_synchronize(stream)
@@ -247,7 +264,7 @@ def download_job(
             following = take()
             ahead = None
             try:
-                # Who holds a chunk must not wait for another: all threads might, and none would give one back.
+                # Never block for a second chunk while holding one: if every thread did, all would deadlock.
                 idle = ring.acquire_idle() if following >= 0 else None
                 ahead = receive(idle, following) if idle is not None else None
                 chunk.wait(backend)
@@ -260,6 +277,7 @@ def download_job(
                 ring.abandon([chunk] if ahead is None else [chunk, ahead], stream)
                 raise
             ring.release(chunk)
+            # Now this thread holds no chunk, and may wait for one.
             if ahead is None and following >= 0:
                 ahead = receive(ring.acquire(), following)
             index, chunk = following, ahead

@@ -109,7 +109,7 @@ def _keep_until_copied(src: HostArray, found: Plan, dst: Array, backend: Backend
 
 
 def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> Plan:
-    """Send a dense array as it lies and put it in C order on the device; gather it if that has no room."""
+    """Send a dense array in the order of memory and reorder it on the device; gather it if that has no room."""
     lies = src.transpose(found.order)
     try:
         temporary = backend.empty(lies.shape, dst.dtype, device=dst.device, stream=stream)
@@ -199,7 +199,7 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
 def scattered_to_device(
     locate: Callable[[], Scattered | None], nbytes: int, slab: Array, backend: Backend, stream: RawStream
 ) -> Transfer | None:
-    """Begin to fill a device slab of so many bytes from memory that lies anywhere; None where only Python could.
+    """Begin to fill a device slab of ``nbytes`` from scattered memory; None where only Python could.
 
     The caller settles or cancels the transfer.
     """

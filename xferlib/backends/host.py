@@ -1,4 +1,4 @@
-"""What every backend on a CPU shares: streams that are always done, and ordinary memory for pinned."""
+"""The shared part of backends on a CPU: streams that are always done, and ordinary memory for pinned."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class HostBackend(Backend):
     _stream: RawStream
 
     def attach(self, device: Device) -> None:
-        """A CPU is there from every thread."""
+        """A no-op: a CPU is available in every thread."""
 
     def device_properties(self, device: Device) -> DeviceProperties:
         return DeviceProperties(name="CPU", total_nbytes=host_memory_nbytes())
 
     def device_synchronize(self, device: Device) -> None:
-        """Nothing is ever pending on a CPU."""
+        """A no-op: nothing is ever pending on a CPU."""
 
     def pinned_alloc(self, nbytes: int) -> PinnedBlock:
         return HostBlock(nbytes)
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
-        """Host memory needs no pinning where it is the device's own."""
+        """A no-op: host memory needs no pinning where it is the device's own."""
 
     def pinned_unregister(self, pointer: int) -> None:
         """As `pinned_register`."""
@@ -76,10 +76,10 @@ class HostBackend(Backend):
         return self._stream
 
     def stream_use(self, stream: RawStream) -> None:
-        """One stream is like another on a CPU."""
+        """A no-op: one stream is like another on a CPU."""
 
     def stream_synchronize(self, stream: RawStream) -> None:
-        """Nothing is ever pending on a CPU."""
+        """A no-op: nothing is ever pending on a CPU."""
 
     def stream_done(self, stream: RawStream) -> bool:
         return True
@@ -88,13 +88,13 @@ class HostBackend(Backend):
         return HostEvent()
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
-        """Every event has passed when it is recorded."""
+        """A no-op: every event is complete when it is recorded."""
 
     def event_done(self, event: Any) -> bool:
         return True
 
     def event_synchronize(self, event: Any) -> None:
-        """Every event has passed when it is recorded."""
+        """A no-op: every event is complete when it is recorded."""
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
         return float(end.time_s - start.time_s) * 1e3

@@ -157,7 +157,7 @@ class PycudaBackend(CudaBackend):
             self._local.pushed = _Pushed(device.index, self._context_object(device.index))
 
     def _end(self) -> None:
-        """PyCUDA aborts the process if anything but its own context is left on the main thread's stack."""
+        """Clear the main thread's stack: PyCUDA aborts the process if anything but its own context is left there."""
         shutdown.finish()  # threads that use a context while PyCUDA gives it up would fail
         self._has_ended = True
         self._local.pushed = None

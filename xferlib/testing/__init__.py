@@ -11,6 +11,47 @@ Needs pytest and Hypothesis (``pip install 'xferlib[test]'``); ``import xferlib`
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.conformance import BackendConformance
-from xferlib.testing.harness import forced
+from xferlib.testing.settings import configured, cores, forced, fresh_registry, fresh_staging
+from xferlib.testing.state import (
+    PATHS,
+    THRESHOLDS,
+    Native,
+    StagingStats,
+    Thresholds,
+    backend_named,
+    held_nbytes,
+    in_flight_count,
+    is_recording,
+    lent_chunks,
+    native,
+    pending_count,
+    settle_all,
+    staging_stats,
+)
 
-__all__ = ["BackendConformance", "assert_same_bits", "forced", "native_bits", "scribble", "strategies"]
+__all__ = [
+    "PATHS",
+    "THRESHOLDS",
+    "BackendConformance",
+    "Native",
+    "StagingStats",
+    "Thresholds",
+    "assert_same_bits",
+    "backend_named",
+    "configured",
+    "cores",
+    "forced",
+    "fresh_registry",
+    "fresh_staging",
+    "held_nbytes",
+    "in_flight_count",
+    "is_recording",
+    "lent_chunks",
+    "native",
+    "native_bits",
+    "pending_count",
+    "scribble",
+    "settle_all",
+    "staging_stats",
+    "strategies",
+]

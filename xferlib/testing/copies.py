@@ -15,7 +15,8 @@ import xferlib as xl
 from xferlib.errors import LayoutError
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
-from xferlib.testing.harness import PATHS, Harness, HostArray, forced
+from xferlib.testing.harness import PATHS, Harness, HostArray
+from xferlib.testing.settings import forced
 
 _LARGE_NBYTES = 5 << 18
 """1.25 MiB: from 1 MiB on, the device may do the converting."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -15,36 +14,9 @@ from hypothesis.strategies import SearchStrategy
 import xferlib as xl
 from xferlib._core import registry
 from xferlib._core.backend import Backend
-from xferlib._transfer import partition, plan
-from xferlib._transfer.plan import Path
+from xferlib.testing.settings import replaced
 
 HostArray = np.ndarray[Any, Any]
-
-
-@contextmanager
-def forced(path: Path | None, *, chunk_nbytes: int | None = None) -> Iterator[None]:
-    """Make transfers of this thread take ``path`` where the array allows it, in chunks of that size.
-
-    Args:
-        path: A path of `xferlib._transfer.plan.Path`; None: the library's own choice.
-        chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
-    """
-    partition.chunk_nbytes = _chunk_nbytes
-    tokens = plan._forced.set(path), _chunk.set(chunk_nbytes)
-    try:
-        yield
-    finally:
-        plan._forced.reset(tokens[0])
-        _chunk.reset(tokens[1])
-
-
-_chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None)
-_chunk_nbytes_of_the_library = partition.chunk_nbytes
-
-
-def _chunk_nbytes(nbytes: int) -> int:
-    """Stands in for the library's own choice, which it makes in the thread that asked for the transfer."""
-    return _chunk.get() or _chunk_nbytes_of_the_library(nbytes)
 
 
 class Harness:
@@ -119,16 +91,10 @@ class Harness:
         """Wait for everything on the device."""
         self.place.synchronize()
 
-    @contextmanager
-    def patched(self, owner: Any, name: str, value: Any) -> Iterator[None]:
+    def patched(self, owner: Any, name: str, value: Any) -> AbstractContextManager[None]:
         """Replace an attribute for a block."""
-        before = getattr(owner, name)
-        setattr(owner, name, value)
-        try:
-            yield
-        finally:
-            setattr(owner, name, before)
+        return replaced(owner, name, value)
 
 
-PATHS: tuple[Path | None, ...] = (None, Path.SMALL, Path.STAGED, Path.PERMUTED)
-"""What a pageable array can be made to take; `Path.PINNED` needs a pinned one."""
+PATHS: tuple[str | None, ...] = (None, "small", "staged", "permuted")
+"""What a pageable array can be made to take; ``"pinned"`` needs a pinned one."""

@@ -13,7 +13,8 @@ import pytest
 
 import xferlib as xl
 from xferlib.testing.asserts import assert_same_bits
-from xferlib.testing.harness import Harness, forced
+from xferlib.testing.harness import Harness
+from xferlib.testing.settings import forced
 from xferlib.testing.strategies import bits_of
 
 _LIMIT_S = 300

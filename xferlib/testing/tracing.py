@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib._core import observe, pending
-from xferlib._transfer.plan import Path
 from xferlib.testing.asserts import assert_same_bits
-from xferlib.testing.harness import Harness, forced
+from xferlib.testing.harness import Harness
+from xferlib.testing.settings import forced
 from xferlib.testing.strategies import bits_of
 
 _RESOLUTION_S = 1e-6
 """Events tell milliseconds in single precision, in steps of half a microsecond."""
 _DEVICE = ("h2d", "d2h", "d2d", "peer", "kernel")
-_PATHS = (None, Path.SMALL, Path.STAGED)
+_PATHS = (None, "small", "staged")
 
 
 def _line() -> int:
@@ -48,7 +48,7 @@ class Tracing(Harness):
         return sum(each.nbytes for each in found)
 
     def test_every_copy_appears_once_with_its_bytes_and_its_line(self) -> None:
-        def check(nbytes: int, path: Path | None, is_async: bool) -> None:
+        def check(nbytes: int, path: str | None, is_async: bool) -> None:
             x = bits_of(nbytes, np.uint8, seed=nbytes)
             with forced(path, chunk_nbytes=64 << 10), self.traced() as t:
                 if is_async:
@@ -79,9 +79,9 @@ class Tracing(Harness):
         stream = self.stream()
         x = bits_of(2 << 20, np.uint8, seed=0)
         with self.traced() as t:
-            for path in (Path.STAGED, Path.SMALL, Path.STAGED):
+            for path in ("staged", "small", "staged"):
                 with forced(path, chunk_nbytes=64 << 10):
-                    d = self.up(x[: 2 << 20 if path is Path.STAGED else 64 << 10], stream=stream)
+                    d = self.up(x[: 2 << 20 if path == "staged" else 64 << 10], stream=stream)
                     xl.to_device(d, device=self.place, stream=stream)
                     xl.to_host(d, stream=stream)
         self.check_apart(t, 3 * 3)
@@ -93,7 +93,7 @@ class Tracing(Harness):
 
         def send() -> None:
             for _ in range(20):
-                with forced(Path.SMALL):
+                with forced("small"):
                     xl.to_host(self.up(x, stream=stream), stream=stream)
 
         with self.traced() as t:

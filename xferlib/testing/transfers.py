@@ -15,7 +15,8 @@ from xferlib.errors import ArgumentError, TransferError
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.copies import TINY_CHUNK
-from xferlib.testing.harness import PATHS, Harness, HostArray, forced
+from xferlib.testing.harness import PATHS, Harness, HostArray
+from xferlib.testing.settings import forced
 from xferlib.testing.strategies import bits_of
 
 _PATH_NAMES = {"empty", "small", "pinned", "staged", "permuted", "device", "host"}

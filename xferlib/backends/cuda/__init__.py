@@ -1,1 +1,1 @@
-"""What the CUDA backends share, written once on cuda.core and the driver."""
+"""Shared parts of the CUDA backends, written once on cuda.core and the driver."""

@@ -1,4 +1,4 @@
-"""What the CUDA backends share, written once on cuda.core and the driver.
+"""The class that the CUDA backends share, written once on cuda.core and the driver.
 
 Raw pointers, primary contexts, streams, events, copies, pinned memory. Each library keeps its own
 arrays and memory pool, and names its current stream.

@@ -24,7 +24,7 @@ _NO_CONTEXT = (int(driver.CUresult.CUDA_ERROR_INVALID_CONTEXT), int(driver.CUres
 
 
 class Compiled(NamedTuple):
-    """What NVRTC made of a source: machine code, and the mangled names of the names asked for."""
+    """The output of NVRTC for a source: machine code, and the mangled names of the names asked for."""
 
     cubin: bytes
     names: dict[str, str]
@@ -58,7 +58,7 @@ class _LaunchConfig(ctypes.Structure):
 
 _EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 _EARLY_FROM = (9, 0)
-"""Compute capability from which a kernel can wait for the one before it by itself."""
+"""Compute capability from which a kernel itself can wait for the one before it."""
 
 
 class LoadedKernel:

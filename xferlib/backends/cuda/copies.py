@@ -34,7 +34,7 @@ class CudaCopies(CudaStreams):
             raise failure(result, f"copying {nbytes} bytes on {stream.device}")
 
     def _copy_between(self, dst: int, src: int, nbytes: int, stream: RawStream) -> int:
-        """Copy between two devices of which neither may read the other's pool of memory by itself."""
+        """Copy between two devices that cannot read each other's pool of memory without permission."""
         places = [calls.device_of_memory(each) for each in (dst, src)]
         if None in places:
             return calls.INVALID_VALUE

@@ -35,7 +35,7 @@ except OSError as error:
 
 
 def _address(name: str) -> int:
-    """Where a function of the driver lies."""
+    """The address of a function of the driver."""
     try:
         return ctypes.cast(_driver[name], _PTR).value or 0
     except AttributeError:
@@ -117,12 +117,12 @@ def error_name(result: int) -> str:
 
 
 class CudaEvent:
-    """A CUDA event of the current context; with the object it is destroyed, or becomes another's.
+    """A CUDA event of the current context; when the object dies it is destroyed or recycled.
 
     Args:
         timing: Whether times can be told from it.
-        idle: Where handles of the context wait for their next use. An event that is recorded anew leaves alone whoever
-            waits for what it was recorded for before (CUDA driver API, "cuEventRecord").
+        idle: Where handles of the context wait for their next use. Recording an event anew does not
+            change what earlier waits wait for (CUDA driver API, "cuEventRecord").
     """
 
     __slots__ = ("_idle", "handle", "pid", "timing")
@@ -153,6 +153,6 @@ class CudaEvent:
 
 
 def elapsed_ms(start: CudaEvent, end: CudaEvent) -> tuple[int, float]:
-    """Result code and milliseconds between two events that have passed."""
+    """Result code and milliseconds between two complete events."""
     milliseconds = ctypes.c_float()
     return _elapsed(ctypes.addressof(milliseconds), start.handle, end.handle), milliseconds.value

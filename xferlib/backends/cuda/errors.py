@@ -59,5 +59,5 @@ def refuse_fork(doing: str) -> None:
 
 
 def is_forked() -> bool:
-    """Whether it was."""
+    """Whether this process was forked from one that uses CUDA."""
     return _forked_from is not None

@@ -57,7 +57,7 @@ class Guard:
         self.pid = os.getpid()
 
     def used_on(self, stream: RawStream) -> None:
-        """The memory must outlast what ``stream`` has been given so far."""
+        """Note that the memory must outlive the work enqueued so far on ``stream``."""
         self.users[stream.device.index, stream.handle] = stream
 
     def __del__(self) -> None:

@@ -44,7 +44,7 @@ class CudaStreams(CudaDevices):
         self._unused: dict[tuple[int, bool, int], list[Made]] = {}
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
-        """A stream of its own, recycled and never destroyed.
+        """Create or recycle a stream, which is never destroyed.
 
         A library's allocator may record events on every stream that an array was used on, long after
         the stream's last handle is gone: destroying one then crashes the process.

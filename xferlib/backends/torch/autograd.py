@@ -1,4 +1,4 @@
-"""What torch follows of a tensor besides its memory: gradients, tangents, transforms, and the count of its changes.
+"""The state of a tensor that torch follows besides its memory: gradients, tangents, transforms, its count of changes.
 
 xferlib reads and writes memory past torch's own operations. Here it learns where that would make a derivative wrong,
 and tells torch what it has changed.
@@ -18,7 +18,7 @@ from xferlib.errors import LayoutError, UnsupportedError
 _functorch: Any = getattr(torch._C, "_functorch", None)
 _is_wrapped: Callable[[torch.Tensor], bool] = getattr(_functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
 _levels = vars(forward_ad)
-"""With the number of the innermost level of forward mode, -1 outside of any; private, and 0 if it ever goes."""
+"""Holds the number of the innermost level of forward mode, -1 outside of any; private to torch, which may drop it."""
 _tracing_state: Callable[[], Any] = getattr(torch._C, "_get_tracing_state", lambda: None)
 _PLAIN = {torch.Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__}
 
@@ -29,7 +29,7 @@ def has_levels() -> bool:
 
 
 def refuse_recorders() -> None:
-    """Refuse to run while torch records operations, of which a kernel is none: its result would become a constant.
+    """Refuse to run while torch records operations: it does not see kernels, and would record a constant result.
 
     Raises:
         UnsupportedError: ``torch.jit.trace`` is at work.
@@ -54,7 +54,7 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether it stands for another one inside a transform of ``torch.func``, and has no memory of its own."""
+    """Whether the tensor wraps another inside a transform of ``torch.func``, without memory of its own."""
     return _is_wrapped(tensor)
 
 
@@ -66,7 +66,7 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_memoryless(tensor: torch.Tensor) -> bool:
-    """Whether its class computes by other means than memory: fake, distributed and other wrapping tensors."""
+    """Whether the tensor's class computes by other means than memory: fake, distributed and other wrapping tensors."""
     return type(tensor).__torch_dispatch__ not in _PLAIN
 
 

@@ -135,7 +135,7 @@ def checker(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """Conjugation and negation are lazy in torch: a flag on the tensor, with the memory unchanged."""
+    """Do a lazy conjugation or negation, which in torch is a flag on the tensor, with the memory unchanged."""
     if tensor.is_conj() or tensor.is_neg():
         return tensor.detach().resolve_conj().resolve_neg()
     return tensor

@@ -1,24 +1,18 @@
-"""A streams-capable backend whose device memory is host memory.
+"""A backend whose device memory is host memory, with streams that run late: shared code is tested without a GPU.
 
-What a stream is given runs late: when something waits for it, and then in an adversarial order drawn
-from a seed. So the shared staging code really runs, and its ordering is checked, on a machine
-without a GPU. Anything that a GPU would not forgive is noted in `Machine.violations`: a copy from
-memory that is neither pinned nor the device's, memory freed under a pending copy, a misaligned
-kernel access.
+Register `FakeBackend` under the entry-point group ``xferlib.backends``. What a stream is given runs when something
+waits for it, and then in an adversarial order drawn from a seed. So the shared staging code really runs, and its
+ordering is checked, on a machine without a GPU. Anything that a GPU would not forgive is noted in
+``FakeBackend.machine.violations``: a copy from memory that is neither pinned nor the device's, memory freed under a
+pending copy, a misaligned kernel access.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
-import mmap
-import os
-import random
 import re
 import threading
-import time
 import weakref
-from collections import deque
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -35,205 +29,15 @@ from xferlib.backends.base import (
     c_strides,
     make_device,
 )
-from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
+from xferlib.errors import PinnedMemoryError
+from xferlib.testing.fake_machine import Block, Event, Machine, Queue
 
-POISON = 0xA5
 _WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
 
 def _raw(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, typestr: str) -> Any:
     described = {"data": (pointer, False), "shape": shape, "strides": strides, "typestr": typestr, "version": 3}
     return np.asarray(SimpleNamespace(__array_interface__=described))
-
-
-class Point:
-    """A place in a queue; an event is the last point recorded with it."""
-
-    def __init__(self, queue: Queue | None = None) -> None:
-        self.queue = queue
-        self.is_done = queue is None
-        self.time_s = 0.0
-
-
-class Event:
-    numbers = itertools.count(1)
-
-    def __init__(self, device: Device) -> None:
-        self.point = Point()
-        self.device = device
-        self.handle = next(self.numbers)
-
-
-class Work:
-    """A copy or kernel, and the address ranges that it touches."""
-
-    def __init__(self, run: Any, ranges: tuple[tuple[int, int], ...]) -> None:
-        self.run = run
-        self.ranges = ranges
-
-
-class Queue:
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self.work: deque[Any] = deque()  # Work, ("record", Point), ("wait", Point)
-
-
-class Block:
-    """Memory of the device or pinned memory; the machine hears of its end when it next does something."""
-
-    def __init__(self, machine: Machine, memory: Any, nbytes: int, kind: str, stream: RawStream | None) -> None:
-        self.machine = machine
-        self.memory = memory
-        self.pointer = -(-memory.ctypes.data // 512) * 512
-        self.nbytes = nbytes
-        self.kind = kind
-        self.stream = stream
-        self.users: dict[int, RawStream] = {}
-
-    def __del__(self) -> None:
-        self.machine.dead.append((self.pointer, self.memory, self.nbytes, self.kind, self.stream, self.users))
-
-
-class Machine:
-    """Queues, memory and the schedule of the fake device."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.pid = os.getpid()
-        self.queues: dict[int, Queue] = {}
-        self.live: dict[int, tuple[int, str]] = {}
-        self.dead: deque[Any] = deque()
-        self.free: dict[tuple[int, int], list[Any]] = {}
-        self.violations: list[str] = []
-        self.kept: list[Any] = []
-        self.limits: dict[str, int] = {}
-        self.progresses_on_query = True
-        self.failing: Exception | None = None
-        self.random = random.Random(0)
-
-    def enter(self) -> None:
-        """Refuse a forked child, and settle the memory that died."""
-        if os.getpid() != self.pid:
-            raise ForkError(f"the fake device was used in process {os.getpid()}, forked from {self.pid}; use spawn")
-        with self.lock:
-            while self.dead:
-                self._bury(*self.dead.popleft())
-
-    def held(self, kind: str) -> int:
-        return sum(nbytes for nbytes, its_kind in self.live.values() if its_kind == kind)
-
-    # --- memory
-
-    def allocate(self, nbytes: int, kind: str, stream: RawStream | None = None) -> Block:
-        with self.lock:
-            self.enter()
-            recycled = self.free.get((stream.handle, nbytes)) if stream is not None else None
-            if recycled:
-                return Block(self, recycled.pop(), nbytes, kind, stream)
-            if kind in self.limits and self.held(kind) + nbytes > self.limits[kind]:
-                wrong = DeviceMemoryError if kind == "device" else PinnedMemoryError
-                raise wrong(f"{nbytes} bytes do not fit in the fake's {self.limits[kind]}; free arrays")
-            pages = np.frombuffer(mmap.mmap(-1, nbytes + 1024), np.uint8)  # shared with nothing that may be pinned
-            pages.fill(POISON)
-            block = Block(self, pages, nbytes, kind, stream)
-            self.live[block.pointer] = (max(nbytes, 1), kind)
-            return block
-
-    def _bury(self, pointer: int, memory: Any, nbytes: int, kind: str, stream: Any, users: dict[int, Any]) -> None:
-        if kind == "device":  # back to the allocation stream's pool, whose next user may write at once
-            for user in users.values():
-                if user.handle != stream.handle:
-                    self.wait(stream.handle, self.record(user.handle))
-            poison = Work(lambda: ctypes.memset(pointer, POISON, nbytes), ((pointer, pointer + nbytes),))
-            self.queues[stream.handle].work.append(poison)
-            self.free.setdefault((stream.handle, nbytes), []).append(memory)
-            return
-        self.refuse_pending(pointer, nbytes, "pinned memory was freed")
-        self.kept.append(memory)  # a late copy must find memory, not a fault
-        ctypes.memset(pointer, POISON, nbytes)
-        del self.live[pointer]
-
-    def refuse_pending(self, pointer: int, nbytes: int, what: str) -> None:
-        for queue in self.queues.values():
-            for item in queue.work:
-                if isinstance(item, Work) and any(lo < pointer + nbytes and pointer < hi for lo, hi in item.ranges):
-                    self.violations.append(f"{what} under a pending copy")
-
-    def check(self, low: int, high: int) -> None:
-        for start, (nbytes, _) in self.live.items():
-            if start <= low and high <= start + nbytes:
-                return
-        raise TransferError(f"[{low:#x}, {high:#x}) is neither pinned nor device memory; stage it")
-
-    # --- queues
-
-    def record(self, handle: int) -> Point:
-        point = Point(self.queues[handle])
-        self.queues[handle].work.append(("record", point))
-        return point
-
-    def wait(self, handle: int, point: Point) -> None:
-        self.queues[handle].work.append(("wait", point))
-
-    def enqueue(self, stream: RawStream, run: Any, ranges: tuple[tuple[int, int], ...]) -> None:
-        with self.lock:
-            self.enter()
-            if self.failing is not None:
-                raise self.failing
-            for low, high in ranges:
-                self.check(low, high)
-            self.queues[stream.handle].work.append(Work(run, ranges))
-
-    def step(self, queue: Queue) -> bool:
-        """Run the first item of a queue, if it may run."""
-        item = queue.work[0]
-        if isinstance(item, Work):
-            queue.work.popleft()
-            item.run()
-            return True
-        kind, point = item
-        if kind == "wait" and not point.is_done:
-            return False
-        queue.work.popleft()
-        if kind == "record":
-            point.time_s = time.perf_counter()
-            point.is_done = True
-        return True
-
-    def step_any(self) -> bool:
-        queues = [queue for queue in self.queues.values() if queue.work]
-        self.random.shuffle(queues)
-        return any(self.step(queue) for queue in queues)
-
-    def reach(self, point: Point) -> None:
-        """Run until a point has passed: at random, or as little as it needs, whichever the seed says."""
-        with self.lock:
-            self.enter()
-            is_lazy = self.random.random() < 0.5
-            while not point.is_done:
-                if not (self._toward(point) if is_lazy else self.step_any()):
-                    raise AssertionError("the fake device is deadlocked")
-
-    def _toward(self, point: Point) -> bool:
-        while point.queue is not None and point.queue.work:
-            head = point.queue.work[0]
-            if isinstance(head, Work) or head[0] == "record" or head[1].is_done:
-                return self.step(point.queue)
-            point = head[1]
-        return False
-
-    def has_passed(self, point: Point) -> bool:
-        with self.lock:
-            self.enter()
-            if self.progresses_on_query and not point.is_done:
-                self.step_any()
-            return point.is_done
-
-    def finish(self) -> None:
-        with self.lock:
-            self.enter()
-            while self.step_any():
-                pass
 
 
 class FakeArray:
@@ -294,7 +98,7 @@ class FakeBackend(Backend):
 
     name = "fake"
     array_class: type = FakeArray
-    array_types = ("fake_accelerator.FakeArray",)
+    array_types = (f"{__name__}.FakeArray",)
     pinned_domain = "fake"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
@@ -310,7 +114,7 @@ class FakeBackend(Backend):
         self._default = {device: self.stream_create(device, non_blocking=False, priority=0) for device in self._devices}
         self._events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
         self._callbacks = _callbacks(self)
-        self.staging_failure: Exception | None = None
+        self.staging_failure: BaseException | None = None
 
     def namespace(self) -> ModuleType:
         raise self._unsupported("namespace")
@@ -339,7 +143,7 @@ class FakeBackend(Backend):
 
     # --- arrays
 
-    def empty(self, shape: tuple[int, ...], dtype: Any, *, device: Device, stream: RawStream) -> FakeArray:
+    def empty(self, shape: tuple[int, ...], dtype: Any, *, device: Device, stream: RawStream) -> Any:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         block = self.machine.allocate(nbytes, "device", stream)
         array = self.array_class(block, block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device)
@@ -349,7 +153,7 @@ class FakeBackend(Backend):
     def view(self, array: FakeArray) -> ArrayInfo:
         return ArrayInfo(array.pointer, array.shape, array.strides, array.dtype, array.device, True)
 
-    def subarray(self, slab: FakeArray, offset: int, shape: tuple[int, ...], dtype: Any) -> FakeArray:
+    def subarray(self, slab: FakeArray, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
         return self.array_class(
             slab.block, slab.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.device
         )
@@ -399,9 +203,9 @@ class FakeBackend(Backend):
     def staging_calls(self, device: Device) -> StagingCalls:
         return StagingCalls(*[ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks])
 
-    def staging_error(self, code: int, stream: RawStream) -> Exception:
+    def staging_error(self, code: int, stream: RawStream) -> Any:
         failure, self.staging_failure = self.staging_failure, None
-        return failure or super().staging_error(code, stream)
+        return failure if failure is not None else super().staging_error(code, stream)
 
     # --- streams and events
 
@@ -446,21 +250,22 @@ class FakeBackend(Backend):
             recorded.point = self.machine.record(stream.handle)
             return recorded
 
-    def event_wait(self, stream: RawStream, event: Event) -> None:
+    def event_wait(self, stream: RawStream, event: Any) -> None:
         with self.machine.lock:
             self.machine.enter()
             self.machine.wait(stream.handle, event.point)
 
-    def event_done(self, event: Event) -> bool:
+    def event_done(self, event: Any) -> bool:
         return self.machine.has_passed(event.point)
 
-    def event_synchronize(self, event: Event) -> None:
+    def event_synchronize(self, event: Any) -> None:
         self.machine.reach(event.point)
 
-    def event_elapsed_ms(self, start: Event, end: Event) -> float:
-        return (end.point.time_s - start.point.time_s) * 1e3
+    def event_elapsed_ms(self, start: Any, end: Any) -> float:
+        elapsed_s: float = end.point.time_s - start.point.time_s
+        return elapsed_s * 1e3
 
-    # --- kernels: the two copies of `_transfer.relayout`, recognised by name
+    # --- kernels: the two that put an array in another order, recognised by name
 
     def compile(self, source: str, *, device: Device, options: Any = (), names: Any = ()) -> Any:
         return SimpleNamespace(cubin=source.encode(), names={})

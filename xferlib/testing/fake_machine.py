@@ -1,0 +1,224 @@
+"""The machine of the fake accelerator: queues that run late, memory, and what a GPU would not forgive."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib.backends.base import Device, RawStream
+from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
+
+POISON = 0xA5
+"""What fresh and freed memory is filled with."""
+
+
+class Point:
+    """A position in a queue; an event is the last point recorded with it."""
+
+    def __init__(self, queue: Queue | None = None) -> None:
+        self.queue = queue
+        self.is_done = queue is None
+        self.time_s = 0.0
+
+
+class Event:
+    """Made by the backend; recording it again moves its point."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, device: Device) -> None:
+        self.point = Point()
+        self.device = device
+        self.handle = next(self.numbers)
+
+
+class Work:
+    """A copy or kernel, and the address ranges that it touches."""
+
+    def __init__(self, run: Callable[[], Any], ranges: tuple[tuple[int, int], ...]) -> None:
+        self.run = run
+        self.ranges = ranges
+
+
+class Queue:
+    """What a stream has been given and not yet run, in order."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.work: deque[Any] = deque()  # Work, ("record", Point), ("wait", Point)
+
+
+class Block:
+    """Memory of the device or pinned memory; the machine hears of its end when it next does something."""
+
+    def __init__(self, machine: Machine, memory: Any, nbytes: int, kind: str, stream: RawStream | None) -> None:
+        self.machine = machine
+        self.memory = memory
+        self.pointer = -(-memory.ctypes.data // 512) * 512
+        self.nbytes = nbytes
+        self.kind = kind
+        self.stream = stream
+        self.users: dict[int, RawStream] = {}
+
+    def __del__(self) -> None:
+        self.machine.dead.append((self.pointer, self.memory, self.nbytes, self.kind, self.stream, self.users))
+
+
+class Machine:
+    """Queues, memory and the schedule of the fake device.
+
+    Attributes:
+        violations: What was done that a GPU would not forgive; a test asserts that it is empty.
+        limits: Most bytes of each kind of memory, ``{"pinned": 1 << 20}``; no limit where none is given.
+        progresses_on_query: Whether asking for an event or a stream runs one step; False keeps all work in its queue.
+        failing: An error that every copy and kernel raises instead of being enqueued.
+        random: The schedule is drawn from it.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.pid = os.getpid()
+        self.queues: dict[int, Queue] = {}
+        self.live: dict[int, tuple[int, str]] = {}
+        self.dead: deque[Any] = deque()
+        self.free: dict[tuple[int, int], list[Any]] = {}
+        self.violations: list[str] = []
+        self.kept: list[Any] = []
+        self.limits: dict[str, int] = {}
+        self.progresses_on_query = True
+        self.failing: Exception | None = None
+        self.random = random.Random(0)
+
+    def enter(self) -> None:
+        """Refuse a forked child, and settle the memory that died."""
+        if os.getpid() != self.pid:
+            raise ForkError(f"the fake device was used in process {os.getpid()}, forked from {self.pid}; use spawn")
+        with self.lock:
+            while self.dead:
+                self._bury(*self.dead.popleft())
+
+    def held(self, kind: str) -> int:
+        return sum(nbytes for nbytes, its_kind in self.live.values() if its_kind == kind)
+
+    # --- memory
+
+    def allocate(self, nbytes: int, kind: str, stream: RawStream | None = None) -> Block:
+        with self.lock:
+            self.enter()
+            recycled = self.free.get((stream.handle, nbytes)) if stream is not None else None
+            if recycled:
+                return Block(self, recycled.pop(), nbytes, kind, stream)
+            if kind in self.limits and self.held(kind) + nbytes > self.limits[kind]:
+                wrong = DeviceMemoryError if kind == "device" else PinnedMemoryError
+                raise wrong(f"{nbytes} bytes do not fit in the fake's {self.limits[kind]}; free arrays")
+            pages = np.frombuffer(mmap.mmap(-1, nbytes + 1024), np.uint8)  # shared with nothing that may be pinned
+            pages.fill(POISON)
+            block = Block(self, pages, nbytes, kind, stream)
+            self.live[block.pointer] = (max(nbytes, 1), kind)
+            return block
+
+    def _bury(self, pointer: int, memory: Any, nbytes: int, kind: str, stream: Any, users: dict[int, Any]) -> None:
+        if kind == "device":  # back to the allocation stream's pool, whose next user may write at once
+            for user in users.values():
+                if user.handle != stream.handle:
+                    self.wait(stream.handle, self.record(user.handle))
+            poison = Work(lambda: ctypes.memset(pointer, POISON, nbytes), ((pointer, pointer + nbytes),))
+            self.queues[stream.handle].work.append(poison)
+            self.free.setdefault((stream.handle, nbytes), []).append(memory)
+            return
+        self.refuse_pending(pointer, nbytes, "pinned memory was freed")
+        self.kept.append(memory)  # a late copy must find memory, not a fault
+        ctypes.memset(pointer, POISON, nbytes)
+        del self.live[pointer]
+
+    def refuse_pending(self, pointer: int, nbytes: int, what: str) -> None:
+        for queue in self.queues.values():
+            for item in queue.work:
+                if isinstance(item, Work) and any(lo < pointer + nbytes and pointer < hi for lo, hi in item.ranges):
+                    self.violations.append(f"{what} under a pending copy")
+
+    def check(self, low: int, high: int) -> None:
+        for start, (nbytes, _) in self.live.items():
+            if start <= low and high <= start + nbytes:
+                return
+        raise TransferError(f"[{low:#x}, {high:#x}) is neither pinned nor device memory; stage it")
+
+    # --- queues
+
+    def record(self, handle: int) -> Point:
+        point = Point(self.queues[handle])
+        self.queues[handle].work.append(("record", point))
+        return point
+
+    def wait(self, handle: int, point: Point) -> None:
+        self.queues[handle].work.append(("wait", point))
+
+    def enqueue(self, stream: RawStream, run: Callable[[], Any], ranges: tuple[tuple[int, int], ...]) -> None:
+        with self.lock:
+            self.enter()
+            if self.failing is not None:
+                raise self.failing
+            for low, high in ranges:
+                self.check(low, high)
+            self.queues[stream.handle].work.append(Work(run, ranges))
+
+    def step(self, queue: Queue) -> bool:
+        """Run the first item of a queue, if it may run."""
+        item = queue.work[0]
+        if isinstance(item, Work):
+            queue.work.popleft()
+            item.run()
+            return True
+        kind, point = item
+        if kind == "wait" and not point.is_done:
+            return False
+        queue.work.popleft()
+        if kind == "record":
+            point.time_s = time.perf_counter()
+            point.is_done = True
+        return True
+
+    def step_any(self) -> bool:
+        queues = [queue for queue in self.queues.values() if queue.work]
+        self.random.shuffle(queues)
+        return any(self.step(queue) for queue in queues)
+
+    def reach(self, point: Point) -> None:
+        """Run until a point has passed: at random, or as little as it needs, whichever the seed says."""
+        with self.lock:
+            self.enter()
+            is_lazy = self.random.random() < 0.5
+            while not point.is_done:
+                if not (self._toward(point) if is_lazy else self.step_any()):
+                    raise AssertionError("the fake device is deadlocked")
+
+    def _toward(self, point: Point) -> bool:
+        while point.queue is not None and point.queue.work:
+            head = point.queue.work[0]
+            if isinstance(head, Work) or head[0] == "record" or head[1].is_done:
+                return self.step(point.queue)
+            point = head[1]
+        return False
+
+    def has_passed(self, point: Point) -> bool:
+        with self.lock:
+            self.enter()
+            if self.progresses_on_query and not point.is_done:
+                self.step_any()
+            return point.is_done
+
+    def finish(self) -> None:
+        with self.lock:
+            self.enter()
+            while self.step_any():
+                pass

@@ -1,0 +1,136 @@
+"""Blocks in which the library is set up otherwise; afterwards everything is as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any
+
+from xferlib._core import defaults, registry
+from xferlib._core.backend import Backend
+from xferlib._memory import staging_ring
+from xferlib._runtime import config, thread_budget
+from xferlib._transfer import partition, plan
+from xferlib._transfer.plan import Path
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute for a block."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextmanager
+def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> Iterator[Any]:
+    """Give the library other settings for a block; yields the configuration in force.
+
+    What ``xl.configure`` and ``xl.use_backend`` change within the block ends with it, too.
+
+    Args:
+        environ: Read the ``XFERLIB_*`` variables of this environment first; what is in force if omitted.
+        **settings: As for ``xl.configure``.
+
+    Raises:
+        ConfigError: No such setting, or a value that it cannot have; nothing has changed.
+    """
+    before = config.get() if environ is None else config._read(environ)
+    with replaced(config, "_config", before), replaced(defaults, "_process_choice", defaults._process_choice):
+        config.configure(**settings)
+        yield config.get()
+
+
+@contextmanager
+def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
+    """Look for installed backends anew, for a block.
+
+    Args:
+        **backends: What makes each backend, by name, instead of those that are installed.
+    """
+    points = {name: SimpleNamespace(load=lambda made=made: made) for name, made in backends.items()}
+    with replaced(registry, "_plugins", points or None):
+        yield
+
+
+@contextmanager
+def fresh_staging() -> Iterator[None]:
+    """Begin with no staging buffers shared among transfers, for a block."""
+    with replaced(staging_ring, "_rings", {}):
+        yield
+
+
+@contextmanager
+def cores(count: int) -> Iterator[None]:
+    """Make the library start threads as on a machine with ``count`` cores, for a block."""
+    with replaced(thread_budget, "usable_cores", lambda: count):
+        yield
+
+
+@contextmanager
+def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | None = None) -> Iterator[None]:
+    """Make transfers of this thread take ``path`` where the array allows it, in chunks of that size.
+
+    Args:
+        path: One of `PATHS`; None: the library's own choice.
+        chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
+        helpers: How many threads help this one where Python stages; the library's own choice if omitted.
+    """
+    chosen = None if path is None else Path(path)
+    tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)
+    try:
+        with _standing_in:
+            yield
+    finally:
+        plan._forced.reset(tokens[0])
+        _chunk.reset(tokens[1])
+        _helpers.reset(tokens[2])
+
+
+_chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None)
+_helpers: ContextVar[int | None] = ContextVar("xferlib_forced_helpers", default=None)
+
+
+_partition: Any = partition  # whose functions are replaced
+
+
+class _StandIns:
+    """Functions that ask the thread's `forced` first take the place of the library's while any thread is in a block."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._own = (partition.chunk_nbytes, partition.helpers)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._own = (partition.chunk_nbytes, partition.helpers)
+                _partition.chunk_nbytes = self._or_own(_chunk, self._own[0])
+                _partition.helpers = self._or_own(_helpers, self._own[1])
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                _partition.chunk_nbytes, _partition.helpers = self._own
+
+    @staticmethod
+    def _or_own(wanted: ContextVar[int | None], own: Callable[[int], int]) -> Callable[[int], int]:
+        """The library's own choice, where the thread that asked for the transfer made none."""
+
+        def chosen(nbytes: int) -> int:
+            found = wanted.get()
+            return own(nbytes) if found is None else found
+
+        return chosen
+
+
+_standing_in = _StandIns()

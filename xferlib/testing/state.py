@@ -1,0 +1,120 @@
+"""What the library holds at a moment, for tests that nothing is left behind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xferlib import _native
+from xferlib._core import observe, pending, registry, thresholds
+from xferlib._core.backend import Backend
+from xferlib._memory import pinned, staging_ring
+from xferlib._memory.in_flight import in_flight
+from xferlib._native import driver_calls
+from xferlib._transfer import plan
+
+PATHS = tuple(path.value for path in plan.Path)
+"""What `Transfer.stats.path` may say, and what `forced` takes."""
+
+
+class Thresholds(NamedTuple):
+    """Sizes at which transfers change their ways."""
+
+    small_nbytes: int = thresholds.SMALL_NBYTES
+    """Up to here one thread stages an array through a buffer of its own."""
+    medium_nbytes: int = thresholds.MEDIUM_NBYTES
+    """Up to here one thread is as fast as several."""
+    chunk_nbytes: int = thresholds.CHUNK_NBYTES
+    """A chunk of the staging buffers that transfers share."""
+    driver_nbytes: int = thresholds.DRIVER_MOST_UP
+    """Up to here the driver's own copy of pageable memory to a device is as fast as staging."""
+    driver_at_all_nbytes: int = thresholds.DRIVER_MOST_OF_ALL
+    """The same where Python stages."""
+
+
+THRESHOLDS = Thresholds()
+
+
+def backend_named(name: str) -> Backend:
+    """The backend of that name, loaded at the first call.
+
+    Raises:
+        BackendNotFoundError: Nothing is registered under ``name``.
+        BackendUnavailableError: It cannot run here.
+    """
+    return registry.get(name)
+
+
+class StagingStats(NamedTuple):
+    """The staging buffers that a backend's transfers share."""
+
+    nbytes: int
+    """Pinned memory."""
+    lent_up: int
+    """Chunks in use by transfers to a device."""
+    lent_down: int
+    """Chunks in use by transfers to the host."""
+    orphaned: int
+    """Transfers that hold chunks while no Python thread is at work on them."""
+
+
+def staging_stats(backend: str) -> StagingStats:
+    """What the staging buffers of the backend of that name hold."""
+    return _stats(staging_ring.ring_of(registry.get(backend)))
+
+
+def _stats(ring: staging_ring.Ring) -> StagingStats:
+    return StagingStats(ring.nbytes, ring._lent[True], ring._lent[False], len(ring._orphaned))
+
+
+def held_nbytes() -> tuple[int, ...]:
+    """Bytes that the program has from each pinned pool, the pools in the order in which they were made."""
+    return tuple(pool.stats().in_use_nbytes for pool in pinned.pools())
+
+
+def lent_chunks(timeout_s: float = 10.0) -> int:
+    """Chunks of all staging buffers that transfers hold; waits up to ``timeout_s`` for there to be none."""
+    rings = tuple(staging_ring._rings.values())
+    for ring in rings:
+        with ring._returned:
+            ring._returned.wait_for(lambda lent=ring._lent: not _chunks(lent), timeout_s)  # type: ignore[misc]
+    return sum(_chunks(ring._lent) for ring in rings)
+
+
+def _chunks(lent: dict[bool, int]) -> int:
+    return sum(lent.values())
+
+
+def pending_count() -> int:
+    """Transfers that are not settled: some of their copies are not enqueued yet."""
+    return sum(map(len, tuple(pending._pending.values())))
+
+
+def settle_all() -> None:
+    """Wait until every transfer begun so far is settled."""
+    pending.settle_all()
+
+
+def in_flight_count() -> int:
+    """Copies whose objects are kept, since they are not known to be complete."""
+    return len(in_flight._held)
+
+
+def is_recording() -> bool:
+    """Whether a trace is open."""
+    return observe.active is not None
+
+
+class Native(NamedTuple):
+    """The parts in C."""
+
+    is_on: bool
+    """Staging is compiled, and the setting ``native`` wants it."""
+    why_no_staging: str
+    """Why Python stages; empty where staging is compiled."""
+    why_no_calls: str
+    """Why the driver is called through ctypes; empty where calls are compiled."""
+
+
+def native() -> Native:
+    """Which parts in C are there and in use."""
+    return Native(_native.is_on(), _native.why_absent(), driver_calls.why_absent())
