@@ -44,7 +44,8 @@ _OWN = frozenset(
 _LOCKING = _OWN | {
     f"{_PACKAGE}.{name}"
     for name in (
-        "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.host", "_memory.in_flight",
+        "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.chunk_quota",
+        "_memory.host", "_memory.in_flight",
         "_memory.pinned", "_memory.registration", "_memory.slab", "_memory.staging_ring", "_pipeline.batch",
         "_pipeline.chunk_ledger",
         "_pipeline.feed", "_pipeline.routing", "_pipeline.sequence_feed", "_pipeline.side_stream",
