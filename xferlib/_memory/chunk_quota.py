@@ -53,7 +53,7 @@ class ChunkQuota:
             job.wait()
 
     def give(self, count: int, is_upward: bool) -> None:
-        """So many chunks of that direction are back."""
+        """Note that ``count`` chunks of that direction are back."""
         with self.changed:
             self.lent[is_upward] -= count
             self.changed.notify_all()
