@@ -40,9 +40,9 @@ import numpy as np
 
 
 def shown(value: object) -> str:
-    """A value for a message: what Python's and NumPy's own simple types hold, and of anything else its type alone.
+    """Format a value for a message: one of Python's and NumPy's simple types by its value, any other by its type alone.
 
-    An object of somebody else's is never asked for its text, which may take long, fail, or do things.
+    A foreign object's ``__repr__`` is never called, since it may take long, fail, or have side effects.
     """
     kind = type(value)
     if kind is tuple or kind is list:
@@ -90,7 +90,7 @@ class MixedBackendsError(BackendError, TypeError):
 
 
 class UnsupportedError(BackendError, NotImplementedError):
-    """The chosen backend lacks the ability that was asked of it."""
+    """The chosen backend lacks the requested ability."""
 
 
 class DeviceError(XferError):
@@ -150,7 +150,7 @@ class PinnedMemoryError(OutOfMemoryError):
 
 
 class ClosedError(XferError, RuntimeError):
-    """More was asked of something that was closed."""
+    """A closed object was used."""
 
 
 class TransferError(XferError, RuntimeError):

@@ -1,7 +1,7 @@
 """Whole trees of arrays: nested dicts, lists, tuples, named tuples, dataclasses, registered classes.
 
-A thousand small copies cost a thousand launches. Small leaves travel together: packed into one
-pinned slab, sent with one DMA, and cut into views of one device slab; large leaves go their own way.
+A thousand small copies cost a thousand launches. Small leaves are copied together: packed into one
+pinned slab, sent with one DMA, and cut into views of one device slab; each large leaf is copied alone.
 """
 
 from __future__ import annotations

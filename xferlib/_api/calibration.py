@@ -1,4 +1,4 @@
-"""How fast this machine moves data: measured on request, kept on disk, one entry a device and core count."""
+"""The speed at which this machine moves data: measured on request, kept on disk for each device and core count."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from xferlib._runtime import config, thread_budget
 _NBYTES = 64 << 20
 _REPEATS = 5
 _SOURCES = 4
-"""Arrays in turn, which no processor's cache holds together: a program's data come from memory, too."""
+"""The number of arrays used in turn: no processor's cache holds all of them, as with a program's data."""
 _KERNELS = 8
 _WARM_S = 0.3
-"""An idle GPU runs at a fraction of its clocks; after this long it does no more."""
+"""The time after which a GPU that was idle, and ran at a fraction of its clocks, is at full speed."""
 _FILE = "calibration.json"
 
 
@@ -46,7 +46,7 @@ class Calibration:
     memory_gb_per_s: float = 0.0
 
     def expected_s(self, nbytes: int, path: str, *, is_upload: bool) -> float:
-        """Seconds that a copy of ``nbytes`` over ``path`` should take."""
+        """Estimate the seconds that a copy of ``nbytes`` over ``path`` takes."""
         direction = "up" if is_upload else "down"
         kind = "pinned" if path == "pinned" else "staged"
         speed: float = getattr(self, f"{kind}_{direction}_gb_per_s")
@@ -94,7 +94,7 @@ def calibrate(device: Any = None) -> Calibration:
 
 
 def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None]], float]) -> float:
-    """What a kernel reads and writes a second; measured first, for it warms the device up."""
+    """Measure the rate at which a kernel reads and writes; done first, for it warms the device up."""
     if not registry.get(place.backend).at(place).capabilities.kernels:
         return 0.0
     from xferlib.kernels import elementwise
@@ -114,7 +114,7 @@ def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None
 
 
 def known(device: _device.Device) -> Calibration | None:
-    """The calibration kept for a device; None if there is none."""
+    """Return the calibration kept for a device; None if there is none."""
     entry = _read().get(_key(device))
     names = {each.name for each in fields(Calibration)}
     if not isinstance(entry, dict) or set(entry) != names:
@@ -139,7 +139,7 @@ def _read() -> dict[str, Any]:
 
 
 def _save(key: str, found: Calibration) -> None:
-    """Replace the file in one step, so that no reader sees half of it; a cache that cannot be written is none."""
+    """Replace the file in one step, so that no reader sees half of it; a file that cannot be written is skipped."""
     path = _path()
     entries = {**_read(), key: asdict(found)}
     try:

@@ -1,4 +1,4 @@
-"""Making arrays: on devices, and in pinned memory; and giving kept memory back."""
+"""Creation of arrays, on devices and in pinned memory, and release of memory that is kept for reuse."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_ELEMENTS = (1 << 63) // 16 - 1
 def shape_of(shape: Any) -> tuple[int, ...]:
     try:
         extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
-    except Exception:  # a foreign object may raise anything; it is no shape
+    except Exception:  # a foreign object may raise anything; it is not a shape
         raise LayoutError(f"shape={shown(shape)} is no shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
         raise LayoutError(f"shape={shown(extents)} has a negative extent; extents are 0 or more")

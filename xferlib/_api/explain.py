@@ -1,4 +1,4 @@
-"""Why a transfer is or is not asynchronous, and what it will cost."""
+"""The path of a transfer, whether and why it is asynchronous, and its expected time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What a transfer does. Printing it gives the sentences.
+    """The path and cost of a transfer; printed, it reads as sentences.
 
     Attributes:
         direction: ``"to device"`` or ``"to host"``.
@@ -33,8 +33,8 @@ class Explanation:
         is_async: Whether ``to_device(x, stream=s)`` or ``to_host(x, stream=s)`` returns before the copy is done.
         nbytes: Bytes that cross the link.
         expected_ms: From this machine's calibration; None before `xferlib.calibrate`.
-        reason: Why this path.
-        advice: What would make it faster or asynchronous; empty if nothing would.
+        reason: The reason for this path.
+        advice: The change that would make it faster or asynchronous; empty if there is none.
     """
 
     direction: str
@@ -55,10 +55,10 @@ class Explanation:
 
 
 def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: Any = None) -> Explanation:
-    """Say which path a transfer takes, whether it is asynchronous and why, and what it should cost.
+    """Explain which path a transfer takes, whether and why it is asynchronous, and how long it should take.
 
     Nothing is copied. A host array is explained as `to_device` would send it, a device array as
-    `to_host` would bring it into a new array.
+    `to_host` would copy it into a new array.
 
     Args:
         x: A host or device array.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def get_array_module(*arrays: Any) -> ModuleType:
-    """The Array-API namespace of the arrays' backend; NumPy for Python scalars only, and for nothing.
+    """Return the Array-API namespace of the arrays' backend; NumPy's for Python scalars alone, and for nothing.
 
     Raises:
         MixedBackendsError: Arrays of two backends.
@@ -39,7 +39,7 @@ def get_array_module(*arrays: Any) -> ModuleType:
 
 
 def get_backend(*arrays: Any) -> Backend:
-    """The backend of the arrays; without arrays the current default.
+    """Return the backend of the arrays; without arrays the current default.
 
     Raises:
         MixedBackendsError: Arrays of two backends.
@@ -65,8 +65,8 @@ def to_device(
 
     Any strides, order, alignment and byte order are taken; the result is C-contiguous. Without
     ``stream`` the source may be changed when the call returns, and the result is ordered on the
-    current stream. With ``stream`` a pinned source must stay unchanged until the stream has passed
-    the copy; any other has been read on return.
+    current stream. With ``stream`` a pinned source must stay unchanged until the copy is complete on
+    the stream; any other has been read on return.
 
     Args:
         x: A host array (NumPy, torch on the CPU, a sequence, a scalar) or a device array; shape S.
@@ -83,7 +83,8 @@ def to_device(
     Raises:
         UnsupportedArrayError, UnsupportedDTypeError: ``x`` cannot be held by a device.
         LayoutError: ``out`` differs in shape or dtype or is read-only; or ``copy=False`` cannot be met.
-        BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: The target is not to be had.
+        BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: The requested backend or device does
+            not exist or is unavailable.
         MixedBackendsError, MixedDevicesError: ``out`` and ``device`` or ``backend`` disagree.
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.

@@ -1,4 +1,4 @@
-"""``xferlib info``: what there is on this machine, and how xferlib is set up."""
+"""``xferlib info``: this machine's backends and devices, and xferlib's settings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _configuration(config: _config.Config) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """A setting's value as a person would write it."""
+    """Format a setting's value as a person would write it."""
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "unset"
     if isinstance(value, int) and value and value % (1 << 20) == 0:
@@ -76,7 +76,7 @@ def shown(value: Any) -> str:
 
 
 def _origin(setting: Any, value: Any) -> str:
-    """Where a value came from: it differs from the environment's only if `configure` changed it."""
+    """Return the origin of a value: it differs from the environment's only if `configure` changed it."""
     text = os.environ.get(setting.metadata["variable"], "").strip()
     given = setting.metadata["parse"](text) if text else setting.default
     if value != given:
@@ -97,5 +97,5 @@ def _versions() -> Iterator[str]:
 
 
 def _cupy_distributions() -> Sequence[str]:
-    """CuPy's distribution has a name for each CUDA version."""
+    """List the installed distributions of CuPy, which has one for each CUDA version."""
     return metadata.packages_distributions().get("cupy", ["cupy"])

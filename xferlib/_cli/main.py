@@ -35,7 +35,7 @@ _COMMANDS: dict[str, _Command] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; an error of xferlib's is one line on standard error, and status 2."""
+    """Run a subcommand; one of xferlib's errors becomes one line on standard error, and status 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         name, rest = _split(arguments)
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
-    """The subcommand, of one word or two, and its own arguments."""
+    """Split off the subcommand, of one word or two, from its own arguments."""
     for words in (2, 1):
         name = " ".join(arguments[:words])
         if name in _COMMANDS:

@@ -13,7 +13,7 @@ from xferlib.errors import ArgumentError
 
 
 def main(argv: list[str]) -> int:
-    """Run the script as Python would, then print a summary and write what was asked for.
+    """Run the script as Python would, then print a summary and write the requested files.
 
     Returns:
         The script's exit status; 1 after an exception, whose traceback is shown.
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Our options, wherever they stand, and the script's arguments; everything after ``--`` is the script's."""
+    """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
     parser = argparse.ArgumentParser(
         prog="xferlib trace",

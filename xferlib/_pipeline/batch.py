@@ -1,4 +1,22 @@
-"""One batch of a pipeline: copied, transformed, handed out; what failed can be tried again."""
+"""One batch of a pipeline: it is copied, transformed and handed out, and may be retried after a failure.
+
+The obvious way is to copy a batch when it is read and to raise what goes wrong there. But it is read ahead, in another
+thread or in the turn of an earlier batch, and an error raised there would lose the batches before it; and an iterator
+that has given up a batch because of Ctrl-C or a full device cannot give it again. So a batch keeps its item on the host
+until it has been handed out, and keeps its error until its turn comes.
+
+Guaranteed:
+
+- `try_begin`, `try_prepare` and `push` raise nothing but Ctrl-C in the main thread; any other error is kept, or met
+  again by `hand_over`.
+- `hand_over` may be called again after any error. A kept error is raised once, unless memory was short or a thread was
+  interrupted: then the copy is retried at once. A copy that can no longer succeed is cancelled and begun anew.
+- What `hand_over` returns is ordered on the stream that is current in the calling thread.
+
+A batch has no lock of its own. The reading thread begins it and publishes it with `happens_before`; from then on the
+consumer uses it under `Feed._turn`. Beside the consumer come only `precede`, by which the reading thread puts the next
+batch's copies behind it, and `cancel` and `await_end`, when the feed is closed.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +43,14 @@ if TYPE_CHECKING:
 
 
 class AnyBatch(Protocol):
-    """One item of the source on its way: what a feed asks of it.
+    """One item of the source on its way to the device, as a feed uses it.
 
     Attributes:
         handover: See `xferlib._runtime.happens_before`.
-        has_slot: It comes in memory of its slot's stream, and not of the consumer's.
+        has_slot: Its device memory belongs to its slot's stream, and not to the consumer's.
         is_sent: Nothing is left to `push`.
-        is_sent_by_consumer: The thread that reads stages it, and the consumer's thread sends it.
-        is_stalled: It could not be begun when there was room for it.
+        is_sent_by_consumer: The reading thread stages it, and the consumer's thread enqueues its copy.
+        is_stalled: Starting it failed when there was room for it.
         is_waiting: It is to be copied on the consumer's stream, and may travel with others.
     """
 
@@ -50,19 +68,19 @@ class AnyBatch(Protocol):
     def is_waiting(self) -> bool: ...
 
     def push(self) -> None:
-        """Let threads begin what they found no room for, and send what they have staged."""
+        """Start what there was no room for before, and enqueue the copy of what has been staged."""
 
     def is_settled(self, wait_s: float, /) -> bool:
-        """Whether nobody need wait until its copies are enqueued; waits so long at most."""
+        """Return True once all copies are enqueued; block for at most ``wait_s``."""
 
     def precede(self, stream: RawStream, /) -> None:
         """Let ``stream`` wait for the copies that are enqueued."""
 
     def hand_over(self) -> Any:
-        """The batch, ordered on the calling thread's current stream; may be called again after an error."""
+        """Return the batch, ordered on the calling thread's current stream; may be called again after an error."""
 
     def cancel(self) -> None:
-        """Nobody wants it."""
+        """Drop the batch: start no more copies for it."""
 
     def release(self) -> None:
         """Wait until the source may be changed."""
@@ -72,7 +90,7 @@ class AnyBatch(Protocol):
 
 
 class Batch:
-    """An item that may fail, and be tried again, until it has been handed out: see `AnyBatch`."""
+    """An item that may fail, and be retried, until it has been handed out: see `AnyBatch`."""
 
     __slots__ = (
         "_arriving",
@@ -130,7 +148,7 @@ class Batch:
         return True
 
     def try_prepare(self) -> None:
-        """Begin, wait until the source may be changed, and transform; an error is kept."""
+        """Start copying, transform, and wait until the source may be changed; an error is kept."""
         try:
             self._begin()
             self._transform_ahead()
@@ -178,7 +196,7 @@ class Batch:
         if self._arriving is not None and self._error is None:
             try:  # at half the cost of contextlib's way, twice for each batch
                 self._arriving.push()
-            except Exception:  # noqa: S110  whoever wants the batch meets the same, and is told
+            except Exception:  # noqa: S110  `hand_over` meets the same error, and raises it
                 pass
 
     def is_settled(self, wait_s: float) -> bool:
@@ -194,7 +212,7 @@ class Batch:
         if self._error is not None:
             error, self._error = self._error, None
             self._restart()
-            if not isinstance(error, (OutOfMemoryError, KeyboardInterrupt)):  # those may have passed meanwhile
+            if not isinstance(error, (OutOfMemoryError, KeyboardInterrupt)):  # their cause may be gone by now
                 raise error
         try:
             if self._arriving is None:
@@ -213,7 +231,7 @@ class Batch:
             return self._value
         if type(self._host) is np.ndarray:
             return routes.send(self._host, backend, place)
-        # On a stream that is named the host does not wait for what is pinned.
+        # With a stream given, the host does not wait for the copy of a pinned array.
         order = Stream._of(current, backend) if self._way is Way.DIRECT and backend.capabilities.streams else None
         return tree.to_device(self._host, device=place, stream=order)
 
@@ -245,15 +263,15 @@ class Batch:
         if self._arriving is not None:
             self._arriving.release()
 
-    def await_end(self) -> None:  # how a copy ended is nobody's concern any more
+    def await_end(self) -> None:  # however a copy ended: the batch has been dropped
         if self._arriving is not None:
             self._arriving.await_end()
 
 
 def send_together(batches: Sequence[Any]) -> None:
-    """Copy small batches at once, on the calling thread's current stream, for as long as that is current.
+    """Copy small batches together on the calling thread's current stream; each is used if that is current in its turn.
 
-    Where it fails nothing has happened: each is then copied alone, when its turn comes, or says why it cannot be.
+    On an error nothing has changed: each batch is then copied alone in its turn, and raises the error that it meets.
     """
     lane = batches[0]._lane
     stream = lane.backend.stream_current(lane.place)

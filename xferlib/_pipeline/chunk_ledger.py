@@ -1,4 +1,4 @@
-"""What a `stream_map` has read and stored: which chunks are done, in which order, and what went wrong."""
+"""The chunks that a `stream_map` has read and stored, the order of their results, and the first error."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """Reads chunks, stores results, and knows how far it has come.
+    """Reads chunks, stores results, and counts the rows that are done.
 
     Args:
         source: Where chunks come from.
         sink: Where results go.
         spans: First row and the row after the last of each chunk.
-        progress: Is told in the calling thread.
+        progress: Shows the rows that are done, in the calling thread.
     """
 
     def __init__(self, source: Source, sink: Sink, spans: list[tuple[int, int]], progress: Progress) -> None:
@@ -50,26 +50,30 @@ class Results:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing more is to be begun."""
+        """Whether no further chunk is to be read."""
         return self.error is not None
 
     @property
     def value(self) -> Any:
-        """What the call returns."""
+        """The value that the call returns."""
         return self._sink.value
 
     @property
     def rows_done(self) -> int:
-        """Rows from the beginning whose results are stored."""
+        """The number of rows, from the first one on, whose results are stored."""
         number = self._next  # which another thread counts up
         return self.spans[number][0] if number < len(self.spans) else self._source.rows
 
     def read(self, number: int) -> Any:
-        """A chunk of the source."""
+        """Read a chunk of the source."""
         return self._source.read(*self.spans[number])
 
     def begin(self, number: int, value: Any, stream: Stream) -> Callable[[], Any]:
-        """Begin to take a result, which is computed, to the host; what is returned ends that and gives what arrived."""
+        """Start the device-to-host copy of a finished result.
+
+        Returns:
+            A function that waits for the copy and returns the host array.
+        """
         start, stop = self.spans[number]
         if self._sink.is_reduction:
             for leaf in flatten(value)[0]:
@@ -87,7 +91,7 @@ class Results:
         return routes.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
 
     def store(self, number: int, host: Any) -> None:
-        """Put what has arrived where it belongs."""
+        """Store a result that has arrived on the host."""
         start, stop = self.spans[number]
         if self._sink.is_ordered:
             self._await_turn(number)
@@ -97,7 +101,7 @@ class Results:
             self._note(number)
 
     def _await_turn(self, number: int) -> None:
-        """Wait until every chunk before is stored, or will never be."""
+        """Wait until every earlier chunk is stored, or storing has failed."""
         with self._changed:
             while self._next < number and not self._is_broken:
                 self._changed.wait()
@@ -113,17 +117,17 @@ class Results:
             self._changed.notify_all()
 
     def report(self) -> None:
-        """Tell how far it has come."""
+        """Show the rows that are done."""
         self.progress.report(self.rows_done)
 
     def stop(self, error: BaseException) -> None:
-        """Begin nothing more; what is on its way out will be stored."""
+        """Read no further chunk; results in flight will be stored."""
         with self._changed:
             self.error = self.error or error
         self.on_stop()
 
     def fail(self, error: BaseException) -> None:
-        """As `stop`, where a result cannot be stored: nobody is to wait for it."""
+        """`stop`, for a result that cannot be stored: no thread waits for its turn any longer."""
         with self._changed:
             self._is_broken = True
             self._changed.notify_all()
@@ -150,7 +154,7 @@ class Results:
 
 
 def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
-    """What an array is, None for what is none; one that another device may still be computing is refused."""
+    """Describe an array; None for any other object. Refuse one on another device, which may still compute it."""
     owner = registry.backend_of(value)
     if owner is None:
         return None
@@ -164,5 +168,5 @@ def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
 
 
 def _tree_to_host(value: Any, stream: Stream) -> Any:
-    with stream:  # what of the tree is on the host already has no use for it
+    with stream:  # rather than as an argument, for which leaves that are on the host have no use
         return tree.to_host(value)

@@ -1,7 +1,21 @@
-"""One device of a `stream_map`: chunks come to it, and results leave.
+"""One device of a `stream_map`: chunks are uploaded to it, and results downloaded from it.
 
-A feed brings chunks; two threads take results to the host in turn. While one receives a result, the other waits for the
-next to be computed and begins its copy, so that nothing is waited for between the two.
+The obvious way is to download a result in the thread that computed it, or in one thread beside it. The first leaves
+device and link idle in turn; the second leaves the link idle between two results, since the next copy would be started
+only when the one before has arrived. So a feed uploads chunks, and up to two threads download results in turn: while
+one receives a result, the other waits for the next to be computed and starts its copy.
+
+Guaranteed:
+
+- At most ``depth`` chunks, with their results, are on the device: the semaphore `_room` is acquired before a chunk is
+  read, and released when its result is stored and forgotten.
+- Until the call is stopped, results are received in the order in which they were given (`_received` counts them).
+  `chunk_ledger.Results` stores them in the order of the rows where that matters.
+- After `close` no thread of the device runs, but the feed's where the source does not return.
+- A thread that fails makes `Results` fail and ends; nothing waits for it.
+
+`_changed` protects the list of results to download and the three counters. It is never held while a result is waited
+for, copied or stored.
 """
 
 from __future__ import annotations
@@ -28,30 +42,30 @@ _DRAINS = 2
 
 
 class _Outgoing(NamedTuple):
-    """A result on its way out."""
+    """A result to be downloaded."""
 
     turn: int
-    """How many left the device before it."""
+    """The number of results that leave the device before it."""
     number: int
-    """Of the chunk."""
+    """The chunk's number."""
     value: Any
     event: Any
-    """After which it is computed."""
+    """Completes when the result is computed."""
 
 
 _END_S = 1.0
-"""How long the end of the interpreter waits for a thread that takes results away."""
+"""The time that the end of the interpreter waits for each thread that downloads results."""
 
 _stations: weakref.WeakValueDictionary[int, Station] = weakref.WeakValueDictionary()
 """By ``id``."""
 
 
 class Station:
-    """One device: what brings chunks to it, and the threads that take results away.
+    """One device: the feed that uploads chunks to it, and the threads that download results.
 
     Args:
         place: The device.
-        numbers: Of the chunks that are computed there.
+        numbers: The chunks that are computed there.
         results: Reads chunks, and stores results.
         depth: Chunks that may be on the device.
     """
@@ -65,7 +79,7 @@ class Station:
         self._room = threading.Semaphore(depth)
         self._waiting: list[_Outgoing | None] = []
         self._given = self._received = self._stored = 0
-        """Results on their way out, on the host, and where they belong."""
+        """Results that the function has given, that have arrived on the host, and that are stored."""
         self._changed = threading.Condition()
         self.handover: object = None
         streams = [self._stream() for _ in range(depth)]
@@ -92,7 +106,7 @@ class Station:
             yield self._results.read(number)
 
     def next(self) -> Any:
-        """The next chunk on the device; where that is full, after everything before has left it."""
+        """Return the next chunk on the device; if device memory is short, retry when all results so far have left."""
         try:
             return self.feed.next()
         except OutOfMemoryError:
@@ -101,7 +115,7 @@ class Station:
             return self.feed.next()
 
     def give(self, number: int, value: Any) -> None:
-        """A result, to be taken to the host when it is computed."""
+        """Enqueue a result, to be downloaded when it is computed."""
         backend = self._backend
         event = backend.event_record(backend.stream_current(self.place), timing=False)
         with self._changed:
@@ -111,7 +125,7 @@ class Station:
             self._changed.notify_all()
 
     def _run(self, down: RawStream) -> None:
-        """What a thread does that takes results away."""
+        """Download results: the body of each such thread."""
         happens_before.began()
         callsite.inherited.site = self._site
         try:
@@ -151,11 +165,11 @@ class Station:
             return self._waiting.pop(0)
 
     def release(self) -> None:
-        """The source is not to be read any more: whoever waits for room to read finds that out."""
+        """Wake the feed's thread where it waits for room: the source is read no more."""
         self._room.release()
 
     def abandon(self) -> None:
-        """End the threads that take results away, whatever is on its way out: the interpreter ends."""
+        """End the threads that download results, whatever is in flight: the interpreter ends."""
         self._results.fail(ClosedError("the interpreter ends: stream_map stops; end its thread before"))
         with self._changed:
             self._waiting[:] = [None] * len(self._threads)
@@ -164,7 +178,7 @@ class Station:
             thread.join(_END_S)
 
     def close(self) -> None:
-        """End every thread, after what is on its way out."""
+        """End every thread, after the results that are in flight."""
         with self._changed:
             self._waiting += [None] * len(self._threads)
             self._changed.notify_all()
@@ -176,6 +190,6 @@ class Station:
 
 @shutdown.register
 def _abandon_all() -> None:
-    """A thread that the interpreter's end finds in a library's C++ frames would abort the process."""
+    """End every device's threads: at the interpreter's end one in a library's C++ frames would abort the process."""
     for station in shutdown.living(_stations):
         station.abandon()

@@ -1,11 +1,24 @@
-"""Batches on their way to a device, ahead of whoever consumes them, in slots.
+"""Batches on their way to a device, ahead of their consumer, in slots.
 
-A slot is a stream. Batch n travels on slot n modulo their number, and is copied only when the consumer's
-work on the slot's batch before it has passed: so no more batches than slots are on their way or in use.
-Whatever goes wrong with a batch is raised when its turn comes.
+The obvious way is a queue of device arrays that a thread fills. It fails in three ways. The queue bounds the batches
+that wait, not those whose memory the consumer's enqueued work still uses, so device memory grows. An error surfaces
+where the batch was read, before batches that are good. And Ctrl-C between ``queue.get`` and the caller's assignment
+loses a batch.
 
-Ctrl-C may strike wherever Python has called something: what belongs together is therefore changed by plain
-assignments, with one call at most, behind them.
+So a feed has slots. A slot is a stream and an event, its *gate*. Batch n travels on slot n modulo their number, and is
+copied only behind the consumer's work on the slot's batch before it. That work is known to be enqueued when the
+consumer asks for the next batch: `_give_back` records the gate then.
+
+Guaranteed:
+
+- No more batches than slots are in flight or in use.
+- Batches come in the source's order; an error with one is raised in its turn, and after it the same batch comes again.
+- After Ctrl-C in `next` the same thread gets the same batch: `_handing` notes what it is about to get. What belongs
+  together is changed by plain assignments, with one call at most, behind them, so that Ctrl-C cannot separate it.
+
+`_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its own
+protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer may
+come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
 """
 
 from __future__ import annotations
@@ -29,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """A stream for copies, and the event after which its last batch is no longer in use."""
+    """A stream for copies, and the event that completes when its last batch is no longer in use."""
 
     __slots__ = ("gate", "stream")
 
@@ -39,7 +52,7 @@ class Slot:
 
 
 class Feed:
-    """What every feed of batches does: hand them out in order, and end.
+    """Hands out batches in order, and ends: the part that all feeds share.
 
     Args:
         lane: Where they go.
@@ -55,21 +68,21 @@ class Feed:
         self._started = self._taken = self._returned = 0
         self._ready: deque[AnyBatch] = deque()
         self._end: BaseException | None = None
-        """What the source ended with: StopIteration, or its error."""
+        """The error that ended the source: StopIteration, or its own."""
         self._is_closed = False
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()
         self._handing: dict[int, tuple[AnyBatch, Any] | None] = {}
-        """By thread, what it is about to get: Ctrl-C may strike before the caller has it."""
+        """The batch that each thread is about to get, and its value: Ctrl-C may strike before the caller has it."""
         _feeds[id(self)] = self
 
     def next(self) -> Any:
-        """The next batch, ordered on the calling thread's current stream.
+        """Return the next batch, ordered on the calling thread's current stream.
 
         Raises:
             StopIteration: The source has ended.
-            ClosedError, ForkError: There is no more to be had here.
+            ClosedError, ForkError: The feed is closed, or used in a forked child.
         """
         if self._is_forked:
             self._refuse_fork()
@@ -96,10 +109,10 @@ class Feed:
         return value
 
     def _give_back(self) -> None:
-        """All of the consumer's work on the batch that it had is enqueued: what comes after may use its slot."""
+        """Record the slot's gate: the consumer has enqueued its work on the batch, and later copies go behind it."""
         slot = self._slots[self._returned % self._count]
         if not self._is_gated:
-            slot.gate = None  # the batch lay in memory of the consumer's own stream
+            slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
         else:
             backend = self._lane.backend
             current = backend.stream_current(self._lane.place)
@@ -107,11 +120,11 @@ class Feed:
         self._returned = self._taken
 
     def _front(self) -> AnyBatch:
-        """The oldest batch that has not been handed out."""
+        """Return the oldest batch that has not been handed out."""
         raise NotImplementedError
 
     def _send_ahead(self) -> None:
-        """Copy the front with the small batches behind it: one copy costs little more than one of them alone."""
+        """Copy the oldest batch with the small ones behind it: one copy costs little more than one of them alone."""
         waiting = list(itertools.takewhile(lambda batch: batch.is_waiting, tuple(self._ready)))
         if len(waiting) > 1:
             for batch in waiting:
@@ -119,10 +132,10 @@ class Feed:
             send_together(waiting)
 
     def _release(self, batch: AnyBatch) -> None:
-        """The front, which may have been begun only now, is about to be handed out."""
+        """Let the source go on: the oldest batch, perhaps begun only now, is about to be handed out."""
 
     def _pop(self, batch: AnyBatch) -> None:
-        """The front has been handed out."""
+        """Remove the oldest batch, which has been handed out."""
         if self._is_closed:
             self._refuse_closed()
         self._is_gated = batch.has_slot
@@ -137,7 +150,7 @@ class Feed:
     def _has_room(self) -> bool:
         if self._is_closed or self._end is not None or self._started - self._count >= self._returned:
             return False
-        return not (self._ready and self._ready[-1].is_stalled)  # that is tried again in its turn, and nothing before
+        return not (self._ready and self._ready[-1].is_stalled)  # it is retried in its turn, and nothing begins before
 
     # --- the end
 
@@ -158,19 +171,19 @@ class Feed:
         return self._end is not None and not self._ready
 
     def _note_end(self, error: BaseException) -> None:
-        """The source ends with this. An error keeps the frames that it came through, and so would keep this feed."""
+        """Note that the source ends with this. A traceback keeps its frames, and so would keep this feed."""
         self._end = error.with_traceback(None) if isinstance(error, StopIteration) else error
 
     def _the_end(self) -> BaseException:
-        """What is raised where there is no more."""
+        """Return the error to raise when there are no more batches."""
         assert self._end is not None
         return StopIteration(*self._end.args) if isinstance(self._end, StopIteration) else self._end
 
     def close(self, *, waits: bool) -> None:
-        """Take nothing more from the source, and drop what is on its way.
+        """Take nothing more from the source, and drop the batches in flight.
 
         Args:
-            waits: Until no copy reads what the source gave, and nothing of the feed runs, unless it is in the source.
+            waits: Return when no copy reads the source's arrays, and the feed's thread has ended or is in the source.
         """
         if self._is_forked:  # the parent's thread may have held the locks
             return
@@ -189,22 +202,22 @@ class Feed:
         return batches
 
     def _await_end(self) -> None:
-        """Nothing runs but the consumer."""
+        """Wait until the feed's own thread has ended; here there is none."""
 
 
 _feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
-"""By ``id``."""
+"""Every feed by its ``id``."""
 
 
 @shutdown.register
 def _close_all() -> None:
-    """The interpreter ends: no thread may be found in the middle of a copy."""
+    """Close every feed at the interpreter's end, so that no thread is found in the middle of a copy."""
     for feed in shutdown.living(_feeds):
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
-    """The threads of feeds, and whatever held their locks, are the parent's."""
+    """Mark every feed as the parent's, as are the threads that may hold its locks."""
     for feed in shutdown.living(_feeds):
         feed._is_forked = True
     _feeds.clear()

@@ -48,19 +48,19 @@ def prefetch(
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
     their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
     other: each has been copied before the next is asked for, so that a generator may fill the same array again
-    and again. Of a list, batches of up to 128 KiB travel on your own stream, since copying them takes less than
-    ordering two streams, and those that are ready travel together: they share an allocation, which lives as long
+    and again. Batches of a list of up to 128 KiB are copied on your own stream, since that takes less time than
+    ordering two streams, and those that are ready are copied together: they share an allocation, which lives as long
     as any of them. Single arrays of up to 2 MiB, 4 MiB on a host with eight cores and more, are copied on another
-    stream into memory of yours.
+    stream into memory that belongs to yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
-            in any host memory, of any shapes and dtypes; what is no array stays as it is. A torch
+            in any host memory, of any shapes and dtypes; other leaves stay as they are. A torch
             ``DataLoader`` is one. ``iter`` is called once.
         depth: Batches ahead of the one that you work on; at least 1. The device holds ``depth + 1``
             batches, and one more while a loop variable still holds the one before.
-        device: Where they go; the current device if omitted.
-        transform: Called with each batch *on the device*, and gives what is handed out: for instance
+        device: The target; the current device if omitted.
+        transform: Called with each batch *on the device*; its result is handed out: for instance
             ``uint8`` to ``float32``, so that the link carries the smaller type. It runs ahead as well, on
             the stream of the copies and in the thread that reads, where the library's operations follow a
             stream; on PyCUDA it runs when the batch is handed out. For work on the host give
@@ -111,7 +111,7 @@ def _refuse_single(batches: Any) -> None:
 
 
 def _needs_thread(batches: Any, backend: Backend, place: Device) -> bool:
-    """Whether a batch keeps Python busy for so long that a thread which begins the next one meanwhile pays."""
+    """Whether beginning a batch takes Python so long that a thread of its own pays."""
     with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
         return any(_takes_long(leaf, backend, place) for leaf in flatten(batches[0])[0])
     return False
@@ -151,15 +151,15 @@ class Prefetcher(Iterator[Any]):
         try:
             return self._feed.next()
         except BaseException:
-            if self._feed.has_ended:  # nothing is left to close, and an error that is kept would keep everything
+            if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
                 self._finalizer.detach()
             raise
 
     def close(self) -> None:
-        """Take nothing more from the source, and drop what is on its way.
+        """Take nothing more from the source, and drop the batches in flight.
 
-        When it returns no copy reads the source's arrays, and the thread that read ahead has ended. Where
-        that waits inside the source, or for the device to finish your work, it ends as soon as it comes back.
+        When it returns, no copy reads the source's arrays, and the thread that read ahead has ended. If that
+        thread waits inside the source, or for the device to finish your work, it ends as soon as that returns.
         """
         self._feed.close(waits=True)
 

@@ -1,4 +1,4 @@
-"""A progress bar where somebody is watching: by rich if it is there, else a line."""
+"""A progress bar on a terminal: rich's if that is installed, else a line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Progress:
         self.report(done)
 
     def report(self, done: int) -> None:
-        """So many rows are done."""
+        """Show the number of rows that are done."""
         if done == self._done or self._shows is False:
             return
         before, self._done = self._done, done
@@ -60,7 +60,7 @@ class Progress:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Leave what was shown where it is, and go to the next line."""
+        """Leave the bar as it is, and go to the next line."""
         if self._bar is not None:
             self._bar.stop()
         elif self._shows is True and sys.stderr.isatty():

@@ -1,4 +1,8 @@
-"""A thread that reads a source ahead of its consumer, and begins the copies."""
+"""A thread that reads a source ahead of its consumer, and starts the copies.
+
+`_changed` protects the queue of batches, the thread's phase, and the error that it reports. It is not held while the
+source is read, a batch copied or the device waited for.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,11 @@ if TYPE_CHECKING:
 
 _EXIT_S = 10.0
 _GRACE_S = 0.1
-"""How long `ThreadedFeed.close` waits for a thread that is in the source, or waits for the device."""
+"""The time that `ThreadedFeed.close` waits for a thread that is in the source, or waits for the device."""
 
 
 class _Phase(Enum):
-    """What the thread that reads is doing."""
+    """The activity of the reading thread."""
 
     IDLE = "waits for room"
     GATE = "waits for the consumer's work"
@@ -35,7 +39,7 @@ class _Phase(Enum):
 
 
 class _Credit:
-    """What the consumer hands to the thread that reads: room."""
+    """The object by which the consumer publishes to the reading thread that there is room."""
 
     __slots__ = ("handover",)
 
@@ -49,7 +53,7 @@ class ThreadedFeed(Feed):
     Args:
         source: Asked for its items one by one, by this feed's thread.
         lane, streams: As for `Feed`.
-        is_stable: The items stay as they are while more are read; else each is copied before the next is asked for.
+        is_stable: Items do not change while more are read; else each is copied before the next is requested.
     """
 
     def __init__(self, source: Iterator[Any], lane: Lane, streams: list[RawStream], *, is_stable: bool) -> None:
@@ -57,13 +61,13 @@ class ThreadedFeed(Feed):
         self._source: Iterator[Any] | None = source
         self._is_stable = is_stable
         self._trouble: BaseException | None = None
-        """What the thread met while it waited for the device; it tries again when somebody has been told."""
+        """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
         self._phase = _Phase.IDLE
         self._credit = _Credit()
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = callsite.user_site()
         self._here = devices.current_device(lane.backend)
-        context = contextvars.copy_context()  # the source sees the defaults of whoever made it
+        context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
         self.thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
         happens_before.given(self._credit)
         self.thread.start()
@@ -79,13 +83,13 @@ class ThreadedFeed(Feed):
     def _front(self) -> AnyBatch:
         front = self._oldest()
         for batch in tuple(self._ready):
-            if batch.is_sent_by_consumer:  # any other begins when the thread that reads has room for it, or in its turn
+            if batch.is_sent_by_consumer:  # any other begins when the reading thread has room for it, or in its turn
                 happens_before.taken(batch)
                 batch.push()
         return front
 
     def _oldest(self) -> AnyBatch:
-        """The oldest batch that has not been handed out."""
+        """Return the oldest batch that has not been handed out."""
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
                 self._changed.wait()
@@ -113,7 +117,7 @@ class ThreadedFeed(Feed):
     # --- the thread
 
     def _run(self) -> None:
-        """What the thread does."""
+        """Read until the source ends or the feed is closed: the thread's body."""
         happens_before.began()
         callsite.inherited.site = self._site
         try:
@@ -154,7 +158,7 @@ class ThreadedFeed(Feed):
             return not self._is_closed
 
     def _read_one(self) -> bool:
-        """Take one item from the source and begin it; whether there was one."""
+        """Take one item from the source and begin it; False if there was none."""
         source = self._source
         try:
             host = next(source or iter(()))
@@ -180,10 +184,10 @@ class ThreadedFeed(Feed):
         return True
 
     def _begun(self, host: Any, before: AnyBatch | None) -> AnyBatch:
-        """The batch of an item, which the source may change from now on."""
+        """Return the batch of an item, which the source may change from now on."""
         stream = self._next_slot.stream
         if not self._is_stable:
-            with contextlib.suppress(BaseException):  # what is not copied on the host is tried on the device
+            with contextlib.suppress(BaseException):  # an item that cannot be copied on the host goes the other way
                 copied = self._copied(host, stream)
                 if copied is not None:
                     return copied
@@ -193,7 +197,7 @@ class ThreadedFeed(Feed):
         return batch
 
     def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
-        """The batch of an item that is not so large, copied on the host; None of any other."""
+        """Copy a small or medium item on the host and return its batch; None for any other."""
         kept = self._lane.kept(host)
         if kept is not None:
             return Batch(kept, self._lane, stream, Way.TOGETHER)
@@ -201,7 +205,7 @@ class ThreadedFeed(Feed):
         return conveyor.stage(array) if array is not None and conveyor is not None else None
 
     def _tell(self, error: BaseException) -> None:
-        """Let the consumer know, and wait until it does."""
+        """Report an error to the consumer, and wait until it has raised it."""
         with self._changed:
             self._trouble = error
             self._changed.notify_all()
@@ -214,12 +218,12 @@ class ThreadedFeed(Feed):
 
     def _drop(self) -> list[AnyBatch]:
         with self._changed:
-            batches = super()._drop()  # the thread may be in the source, and lets go of it when it ends
+            batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
             self._changed.notify_all()
             return batches
 
     def _await_end(self) -> None:
-        """Let the thread end; one that waits for somebody else ends when that has come."""
+        """Wait until the thread has ended, but not for one that stays in the source or waits for the device."""
         if threading.current_thread() is self.thread:
             return
         with self._changed:

@@ -1,4 +1,20 @@
-"""How the batches of a loop travel."""
+"""How the batches of a loop travel.
+
+The obvious way is one: every batch on a stream of its own, staged by threads. For small batches its fixed costs exceed
+the copy's: two events and two waits to order the streams, a guard on each array so that its memory is not freed under
+the consumer's work, and a wake-up of threads. So the size and the kind of a batch choose its route:
+
+- TOGETHER, up to 128 KiB: on the consumer's stream, in one copy with the small batches that are ready behind it.
+- DIRECT: trees of medium size, and every batch of a device without streams: on the consumer's stream.
+- AHEAD, single arrays of medium size: on a side stream, into memory of the consumer's stream (see `side_stream`).
+- OWN, everything else, such as trees with much pinned memory: on the slot's stream, in memory of that stream.
+
+With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
+current stream is not the consumer's, only stages: `kept` and `stageable` tell what it may leave to the consumer.
+
+Guaranteed: the choice changes neither values nor their order. It reads no data, only an array's type, size, layout and
+address. Nothing here is locked: `_alike`, a cache of one entry, is used by the consumer alone, under `Feed._turn`.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +58,13 @@ class Way(Enum):
 
 
 class Lane:
-    """Where batches go: a device, and what is done to them there.
+    """The target of batches, a device, and the transform that runs there.
 
     Args:
         backend: Serves ``place``.
         place: The device.
-        transform: What each batch is passed through on the device.
-        conveyor: Carries medium arrays; None where somebody has said which stream carries all of them.
+        transform: Applied to each batch on the device.
+        conveyor: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
     __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "place", "transform")
@@ -67,14 +83,14 @@ class Lane:
         self._may_choose = conveyor is not None and transform is None
         self._is_host = not backend.capabilities.streams
         self.again = conveyor.again if conveyor is not None and transform is None else _in_another_way
-        """Begins a batch like the one before, if it is and that pays: see `side_stream.Conveyor.again`."""
+        """Begins a batch that is like the one before, if that pays: see `side_stream.Conveyor.again`."""
         self._alike: Alike | None = None
-        """What small batches have in common, as a rule."""
+        """The structure that small batches have in common, as a rule."""
 
     def way(self, host: Any) -> Way:
-        """How a batch travels that is read where it is consumed.
+        """Choose the route of a batch that is read in the consumer's thread.
 
-        Where there are no streams a copy is complete when it returns: the time for it is when it is wanted.
+        Without streams a copy is complete when it returns, so it is made when the batch is handed out.
         """
         if not self._may_choose:
             return Way.OWN
@@ -102,18 +118,18 @@ class Lane:
         return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and thread_budget.crew().fillers > 0
 
     def may_wait(self, host: Any) -> bool:
-        """Whether a batch may be begun whose copy waits for the consumer's work: each load has a chunk.
+        """Whether a batch may be begun before the consumer's work that its copy waits for: each block has a chunk.
 
-        Threads that fill more would wait for the device, and so would whoever else needs them.
+        Threads that stage more would wait for the device, and so would other transfers that need these threads.
         """
         return type(host) is np.ndarray and host.nbytes <= WAITING_MOST and host.flags.c_contiguous
 
     def _has_pinned(self, leaves: list[HostArray]) -> bool:
-        """Whether the device reads some of a batch by itself."""
+        """Whether the device reads some of a batch directly from pinned memory."""
         return any(leaf.flags.c_contiguous and plan.pinned_spans(leaf, self.backend) for leaf in leaves)
 
     def send_together(self, hosts: list[Any], stream: RawStream) -> list[Any]:
-        """Small batches on the device, copied as one on ``stream``, the current one.
+        """Upload small batches in one copy on ``stream``, the current one.
 
         Raises:
             As `xferlib.tree.to_device`, before anything is copied.
@@ -125,9 +141,9 @@ class Lane:
         return found
 
     def kept(self, host: Any) -> Any:
-        """A copy on the host of a batch that is to be copied when it is handed out; None of any other.
+        """Copy a small batch on the host, to be uploaded when it is handed out; None for any other.
 
-        For a source that may fill the same memory again: less work than sending it and waiting for that.
+        For a source that may fill the same memory again: cheaper than an upload and a wait for it.
         """
         if self._is_host or not self._may_choose:
             return None
@@ -137,7 +153,7 @@ class Lane:
         return rebuild([leaf.copy() for leaf in leaves]) if is_small else None
 
     def stageable(self, host: Any) -> HostArray | None:
-        """A batch that a thread may copy into pinned memory, for the consumer to send: a medium array of the host."""
+        """Return the array of a batch that a thread may stage for the consumer to send: medium and on the host."""
         if self._is_host or not self._may_choose:
             return None
         if type(host) is not np.ndarray:
@@ -152,7 +168,7 @@ class Lane:
 
     @property
     def transforms_ahead(self) -> bool:
-        """Whether the library's operations follow the stream of the copies, so that they need not wait."""
+        """Whether the transform may run on the stream of the copies: the library follows the current stream."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
 
@@ -162,7 +178,7 @@ def _in_another_way(_: Any) -> Ahead | None:
 
 
 def _nbytes(leaves: list[Any]) -> int | None:
-    """Of NumPy arrays together; None where one is something else."""
+    """Sum the bytes of NumPy arrays; None where a leaf is something else."""
     if any(type(leaf) is not np.ndarray for leaf in leaves):
         return None
     nbytes: int = sum(leaf.nbytes for leaf in leaves)

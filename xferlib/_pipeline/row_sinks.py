@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Where results go."""
+    """The target of results."""
 
     is_ordered: bool
-    """`put` is called in the order of the rows, by one thread at a time."""
+    """Whether `put` is called in the order of the rows, by one thread at a time."""
     is_reduction: bool
-    """Results are trees of any shape, instead of arrays with as many rows."""
+    """Whether results are trees of any shape, instead of arrays with as many rows."""
 
     @property
     def value(self) -> Any:
-        """What there is so far."""
+        """The results so far."""
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
-        """Memory to copy a result into, or None; refuses a result that does not fit."""
+        """Return memory to copy a result into, or None; refuse a result that does not fit."""
 
     def put(self, start: int, stop: int, host: Any) -> None:
-        """A result, which lies in `target` already if there was one."""
+        """Store a result; one that was copied into `target` is there already."""
 
 
 class _Into:
@@ -60,7 +60,7 @@ class _Into:
 
 
 class _Assigned:
-    """Takes slices: two chunks of ours may share one of theirs, so one is written after the other."""
+    """An object that takes slices. Two of our chunks may share one of its own, so they are written one by one."""
 
     is_ordered = True
     is_reduction = False
@@ -86,7 +86,7 @@ class _InPlace(_Assigned):
 
 
 class _Collected:
-    """A new array, made when the first result tells its shape."""
+    """A new array, allocated when the shape of the first result is known."""
 
     is_ordered = is_reduction = False
 
@@ -104,11 +104,11 @@ class _Collected:
         return _Into(self.value, self.value).target(start, stop, shape, dtype)
 
     def put(self, start: int, stop: int, host: Any) -> None:
-        """It lies there already."""
+        """No-op: `target` returned the destination itself."""
 
 
 class Reduced:
-    """A value that every result is folded into, in the order of the rows."""
+    """The value into which every result is folded, in the order of the rows."""
 
     is_ordered = is_reduction = True
 
@@ -117,14 +117,14 @@ class Reduced:
         self.value = initial
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Results are small, and come as they are."""
+        """Return None: results are small, and need no target."""
 
     def put(self, start: int, stop: int, host: Any) -> None:
         self.value = host if self.value is None else self._function(self.value, host)
 
 
 def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
-    """What writes to ``out``, given what the rows come from.
+    """Return the writer for ``out``, of results of ``source``.
 
     Raises:
         LayoutError: It has other rows than the source, is read-only, or shares some of the source's memory.

@@ -1,4 +1,4 @@
-"""The batches of a list, begun by whoever consumes them: no other thread, and nothing to hand between threads."""
+"""The batches of a list, begun in the consumer's thread: there is no other thread, and no hand-over between threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListFeed(Feed):
     """The batches of a sequence whose items stay as they are.
 
     Args:
-        items: Read by their numbers, so that one whose turn was interrupted is read again.
+        items: Read by index, so that one whose start was interrupted is read again.
         lane, streams: As for `Feed`.
     """
 
@@ -38,7 +38,7 @@ class ListFeed(Feed):
         self._read()
         ready = self._ready
         while ready and not (ready[0].is_sent or ready[0].is_settled(_POLL_S)):
-            self._read()  # the consumer's work may have passed another gate meanwhile
+            self._read()  # another gate may have completed meanwhile
         if self._is_closed:
             self._refuse_closed()
         if not ready:
@@ -46,7 +46,7 @@ class ListFeed(Feed):
         return ready[0]
 
     def _read(self) -> None:
-        """Begin what there is room for without waiting; wait where nothing is on its way."""
+        """Begin as many batches as there is room for without waiting; wait only where none is in flight."""
         ready, lane = self._ready, self._lane
         for batch in ready:
             if not batch.is_sent:
@@ -66,7 +66,7 @@ class ListFeed(Feed):
                 self._watch(begun, host)
 
     def _begun(self, host: Any) -> AnyBatch | None:
-        """The batch of an item; None where its slot is in use."""
+        """Begin the batch of an item; None where its slot is in use."""
         way, slot = self._lane.way(host), self._next_slot
         if way is Way.OWN and slot.gate is not None and not self._passes(slot, host):
             return None
@@ -75,8 +75,8 @@ class ListFeed(Feed):
         return batch
 
     def _watch(self, batch: AnyBatch, host: Any) -> None:
-        """Let a simulator see to it that an item stays as it is until it is handed out."""
-        with contextlib.suppress(Exception):  # an item that is no tree says so when its turn comes
+        """Let a simulator check that an item does not change before it is handed out."""
+        with contextlib.suppress(Exception):  # an item that is no tree raises in its turn
             leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
             if watched := staging_hooks.read_ahead(leaves, self._lane.backend.pinned_domain):
                 self._watched[batch] = watched
@@ -87,7 +87,7 @@ class ListFeed(Feed):
             watched.handed_out()
 
     def _passes(self, slot: Slot, host: Any) -> bool:
-        """Whether a batch may be begun in this slot: its stream waits for the consumer's work on the batch before."""
+        """Whether a batch may be begun in this slot, behind the consumer's work on the slot's batch before."""
         backend, gate = self._lane.backend, slot.gate
         if self._lane.may_wait(host):
             backend.event_wait(slot.stream, gate)

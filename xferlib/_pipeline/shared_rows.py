@@ -1,4 +1,4 @@
-"""Whether the rows that `stream_map` reads and those that it writes lie in one memory.
+"""Detection of overlap between the rows that `stream_map` reads and those that it writes.
 
 Chunks are read ahead of results that are stored. Where a chunk's result goes to that chunk's own rows, they have been
 read by then. Any other overlap would let the result depend on which of the two comes first.
@@ -32,7 +32,7 @@ def is_in_place(source: HostArray, out: HostArray) -> bool:
 
 
 def refusal() -> LayoutError:
-    """The error for two that overlap."""
+    """Return the error for an ``out`` that overlaps the source."""
     return LayoutError(
         "stream_map: out shares memory with source, whose rows are read ahead: the result would depend on what is "
         "stored first; give out memory of its own, None for a new array, or exactly the source's array to work in place"
@@ -44,7 +44,7 @@ def _form(array: HostArray) -> tuple[object, ...]:
 
 
 def _share_file(one: HostArray, two: HostArray) -> bool:
-    """Whether two memory maps have bytes of a file in common, which are at different addresses in each."""
+    """Whether two memory maps share bytes of a file, which have a different address in each."""
     for each in (one, two):
         if not isinstance(each, np.memmap) or each.filename is None:  # None: memory, made like a map
             return False
@@ -57,7 +57,7 @@ def _share_file(one: HostArray, two: HostArray) -> bool:
 
 
 def _in_file(mapped: np.memmap) -> tuple[Path, int, int]:
-    """The file, and the range of its bytes that an array occupies."""
+    """Return the file, and the range of its bytes that an array occupies."""
     whole: HostArray = mapped
     while isinstance(whole.base, np.memmap):
         whole = whole.base

@@ -1,9 +1,27 @@
-"""Medium arrays, sent ahead into memory of the stream that will use them.
+"""Medium arrays, sent ahead on a side stream into memory of the stream that will use them.
 
-The copy runs on a stream beside it, so the consumer's work on the array before goes on meanwhile. Since the
-memory comes from the consumer's own stream, nobody has to be told when it is free again: what that takes with
-streams of their own (an event after the consumer's work, a guard on every array) costs more than the copy.
-Ordinary memory is staged by other threads while the consumer works, and sent when it asks for the next array.
+The obvious way is memory of the copying stream: the consumer's stream waits for the copy, and the memory is free for
+the next copy when the consumer's work on it is complete. That takes an event after the consumer's work and a guard on
+every array, and for arrays of this size these cost more than the copy. The other obvious way, a copy on the consumer's
+stream, runs after the work on the array before instead of beside it.
+
+So the array is allocated on the consumer's stream, whose order alone makes its reuse safe, and the copy runs on one
+side stream (`_carrier`) behind an event (`_free`) recorded on the consumer's stream after the allocation: the memory
+may still be read by work that was enqueued before. The consumer's stream waits for the copy when the array is handed
+out. Pageable memory is staged by other threads while the consumer works, and the copy is enqueued in the consumer's
+thread when it asks for the next array, since only there the current stream is the consumer's.
+
+Guaranteed:
+
+- If the array is handed out on another stream than it was allocated for, it is guarded as in the obvious way.
+- After an error, Ctrl-C included, no copy is in flight that no event marks: `in_flight.abandon` waits for the stream.
+- An event in `spare` is recorded anew only after its waits were enqueued; a wait for the earlier record stays one.
+- A pinned buffer is filled again only when its last copy is complete (`PinnedBuffer.settle`).
+
+Nothing here is locked. The consumer's thread does everything under `Feed._turn`, but for `stage` and `await_buffer`,
+which only the thread of a `ThreadedFeed` calls (there the consumer stages nothing), and `cancel`, which follows the
+close of the feed. `_idle` is used by both threads: its `append` and `popleft` are atomic. `_made` and `_last` are each
+changed by one thread of a feed.
 """
 
 from __future__ import annotations
@@ -49,7 +67,7 @@ class Conveyor:
         backend: Serves ``place``.
         place: The target device.
         carrier: The stream for the copies.
-        count: How many arrays may be under way.
+        count: The most arrays that may be in flight.
     """
 
     __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "backend", "spare")
@@ -59,19 +77,20 @@ class Conveyor:
         self._place = place
         self._carrier = carrier
         self._free: RawEvent | None = None
-        """After the consumer's work that may still use an array's memory; recorded anew for each."""
+        """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
         self._count = count
         self._made = 0
         self._idle: deque[PinnedBuffer] = deque()
         """Buffers, in the order of their last copies."""
         self._pool = pinned.pool_of(backend)
         self._last: _Form | None = None
-        """Of the pinned array that was sent last."""
+        """The form of the pinned array that was sent last."""
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)
-        """Events after copies that have been waited for. Whoever keeps one waits for a later copy on its stream."""
+        """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
+        stands for a later copy on the same stream, which is on the safe side."""
 
     def send(self, host: HostArray) -> Ahead:
-        """Begin to copy an array into memory of the calling thread's current stream.
+        """Start copying an array into memory of the calling thread's current stream.
 
         Raises:
             As `xferlib.to_device`: nothing has been begun.
@@ -89,7 +108,7 @@ class Conveyor:
             ahead = Ahead(self)
             try:
                 self._begin(ahead, host, dtype, found)
-            except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory is let go of
+            except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
                 in_flight.abandon(backend, self._carrier)
                 raise
         if recorder is not None:
@@ -97,9 +116,9 @@ class Conveyor:
         return ahead
 
     def again(self, host: Any) -> Ahead | None:
-        """`send` for an array that is pinned as the last one was, of its dtype and shape.
+        """`send` an array that is pinned as the last one was, of its dtype and shape.
 
-        None, and nothing done, where it is not, or where that failed: `send` then says why.
+        None, and nothing done, where it differs, or where that failed: `send` then raises the error.
         """
         last = self._last
         if last is None or type(host) is not np.ndarray or host.dtype is not last.dtype or host.shape != last.shape:
@@ -126,7 +145,7 @@ class Conveyor:
         return ahead
 
     def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
-        """Plain bytes that threads begin to stage; None where pinned memory is short."""
+        """Let threads stage plain bytes; None where pinned memory is short."""
         buffer = self._buffer(host.nbytes)
         if buffer is None:
             return None
@@ -134,7 +153,7 @@ class Conveyor:
         return Ahead(self, StagedArray(buffer, filling, host.shape, dtype))
 
     def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
-        """Enqueue the copy of an array that lies in pinned memory, or is staged by this thread."""
+        """Enqueue the copy of an array that is in pinned memory, or is staged by this thread."""
         backend = self.backend
         source = _staged.readable(host, dtype, backend, self._carrier, found)
         if source is None:
@@ -146,7 +165,7 @@ class Conveyor:
             self._last = _Form(host.shape, host.dtype, host.nbytes) if found.lease is not None else None
 
     def stage(self, host: HostArray) -> Ahead | None:
-        """Copy an array of any layout into pinned memory, from which the consumer's thread sends it; any thread may.
+        """Copy an array of any layout into pinned memory, from which the consumer's thread sends it.
 
         The source may be changed on return. None, and nothing done, where pinned memory is short.
 
@@ -171,7 +190,7 @@ class Conveyor:
             self._idle[0].settle(self.backend)
 
     def dispatch(self, ahead: Ahead, staged: StagedArray) -> None:
-        """Enqueue the copy of what has been staged, into memory of the calling thread's current stream."""
+        """Enqueue the copy of a staged array into memory of the calling thread's current stream."""
         try:
             copied = self._enqueue(ahead, staged.shape, staged.dtype, staged.buffer.pointer, staged.nbytes)
             staged.buffer.note(copied)
@@ -180,7 +199,7 @@ class Conveyor:
             raise
 
     def _buffer(self, nbytes: int) -> PinnedBuffer | None:
-        """Memory that no copy uses any more; None where pinned memory is short."""
+        """Return pinned memory that no copy uses; None where pinned memory is short."""
         if self._idle and self._made >= self._count:
             buffer = self._idle.popleft()
             buffer.settle(self.backend)
@@ -198,11 +217,11 @@ class Conveyor:
         return PinnedBuffer(memory, lease)
 
     def give_back(self, buffer: PinnedBuffer) -> None:
-        """It may be filled again when its last copy is over."""
+        """Recycle a buffer: it is filled again when its last copy is complete."""
         self._idle.append(buffer)
 
     def _allocate(self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, RawStream]:
-        """Memory of the calling thread's current stream, unless there is some since an earlier attempt."""
+        """Allocate on the calling thread's current stream, unless an earlier attempt has."""
         owner, array = ahead.owner, ahead.array
         if owner is None or array is None:
             owner = ahead.owner = self.backend.stream_current(self._place)
@@ -212,7 +231,7 @@ class Conveyor:
     def _enqueue(
         self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int
     ) -> RawEvent:
-        """Allocate, and enqueue one copy from pinned memory behind all that the owner has been given; its event."""
+        """Allocate, and enqueue one copy from pinned memory behind the work enqueued on the owner; return its event."""
         array, owner = self._allocate(ahead, shape, dtype)
         backend, carrier = self.backend, self._carrier
         target = backend.operands((array,))[0]
@@ -228,12 +247,12 @@ class Conveyor:
         return copied
 
     def _follow(self, owner: RawStream) -> None:
-        """Let the copies wait for what the owner of the memory has been given so far."""
+        """Let later copies wait for the work enqueued so far on the stream that owns the memory."""
         self._free = self.backend.event_record(owner, timing=False, event=self._free)
         self.backend.event_wait(self._carrier, self._free)
 
     def _upload(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> RawEvent:
-        """The same in any other way."""
+        """Allocate, and upload from memory that is not pinned; return the event after the last copy."""
         array, owner = self._allocate(ahead, host.shape, dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
@@ -243,12 +262,12 @@ class Conveyor:
 
 
 class Ahead:
-    """One array on its way: a batch, see `xferlib._pipeline.batch.AnyBatch`, or what carries one.
+    """One array in flight: a batch, see `xferlib._pipeline.batch.AnyBatch`, or the copies of one.
 
     Attributes:
-        array: On the device; None while it is being staged.
-        owner: The stream whose memory it is.
-        copied: The event after its copy, when that is enqueued.
+        array: The device array; None while the source is being staged.
+        owner: The stream that owns the memory.
+        copied: The event after the copy, once that is enqueued.
     """
 
     __slots__ = ("_conveyor", "_staged", "array", "copied", "handover", "is_sent", "owner")
@@ -266,10 +285,10 @@ class Ahead:
         self.handover: object = None
 
     def push(self) -> None:
-        """Send what has been staged, in the thread that will use it, if that succeeds."""
+        """Enqueue the copy of a staged array, in the thread that will use it; an error is left to `result`."""
         try:  # at half the cost of contextlib's way
             self._send()
-        except Exception:  # noqa: S110  whoever wants the batch meets the same, and is told
+        except Exception:  # noqa: S110  `result` meets the same error, and raises it
             pass
 
     def _send(self) -> None:
@@ -284,7 +303,7 @@ class Ahead:
         self._conveyor.give_back(staged.buffer)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Nobody need wait long."""
+        """Return True: `result` never waits for long."""
         return True
 
     def release(self) -> None:
@@ -302,26 +321,26 @@ class Ahead:
             self._conveyor.backend.event_wait(stream, self.copied)
 
     def result(self) -> Array:
-        """The array, ordered on the calling thread's current stream."""
+        """Return the array, ordered on the calling thread's current stream."""
         if not self.is_sent:
             self._send()
         backend, owner = self._conveyor.backend, self.owner
         assert owner is not None
         current = backend.stream_current(owner.device)
         backend.event_wait(current, self.copied)
-        if current.handle != owner.handle:  # whose memory it is, and which would hand it out again
+        if current.handle != owner.handle:  # the owner's order alone would let the memory be allocated again
             self.array = backend.guarded(self.array, owner)
             backend.consumed(self.array, current)
         return self.array
 
     def hand_over(self) -> Array:
-        """`result`, the last time."""
+        """Return `result` for the last time, and recycle its event."""
         array = self.result()
-        self._conveyor.spare.append(self.copied)  # who waits for it has been told to: it may be recorded for another
+        self._conveyor.spare.append(self.copied)  # its waits are enqueued: it may be recorded for another copy
         return array
 
     def cancel(self) -> None:
-        """Nobody wants it: what has been enqueued keeps its memory until it is done."""
+        """Drop the array: an enqueued copy keeps its memory until it is complete."""
         staged = self._staged
         if staged is not None:
             staged.end()

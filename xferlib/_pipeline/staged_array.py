@@ -1,4 +1,4 @@
-"""Arrays of a loop in pinned memory: the buffer that one lies in, and when it may be used again."""
+"""Arrays of a loop in pinned memory: the buffer that holds one, and when it may be used again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PinnedBuffer:
-    """Pinned memory for one array after the other, which goes back to the pool when the last copy has left it."""
+    """Pinned memory for one array after the other, recycled by the pool when the last copy from it is complete."""
 
     __slots__ = ("_copied", "_lease", "memory", "nbytes", "pointer")
 
@@ -30,18 +30,18 @@ class PinnedBuffer:
         self.nbytes = memory.nbytes
 
     def note(self, copied: RawEvent) -> None:
-        """The last copy is over at this event."""
+        """Note the event of the last copy from this buffer."""
         self._copied = copied
         self._lease.events[:] = [copied]
 
     def settle(self, backend: Backend) -> None:
-        """Wait until no copy uses it."""
+        """Wait until no copy uses the buffer."""
         if self._copied is not None:
             backend.event_synchronize(self._copied)
 
 
 class StagedArray(NamedTuple):
-    """An array whose bytes lie in pinned memory, or are about to."""
+    """An array whose bytes are in pinned memory, or are being staged there."""
 
     buffer: PinnedBuffer
     filling: Filling | None
@@ -53,6 +53,6 @@ class StagedArray(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
     def end(self) -> None:
-        """The source is not read any more."""
+        """Wait until the source is not read any more."""
         if self.filling is not None:
             self.filling.end()

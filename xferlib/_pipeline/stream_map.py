@@ -37,12 +37,12 @@ def stream_map(
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
 
-    Three chunks are under way at once on each device: one is copied in, one computed, one copied out. No
+    Three chunks are in flight at once on each device: one is uploaded, one computed, one downloaded. No
     more than ``depth`` chunks and their results are on a device, and as much of the source on the host,
-    whatever its size. Chunk k goes to device k modulo their number; what comes out does not depend on it.
+    whatever its size. Chunk k goes to device k modulo their number; the result does not depend on it.
 
-    Whatever ends the call early, Ctrl-C among it, finishes what is on its way out, and then leaves as it
-    came, with three attributes more: ``rows_done``, the rows from the beginning whose results are stored,
+    An error that ends the call early, Ctrl-C included, is raised when the results in flight are stored,
+    with three more attributes: ``rows_done``, the rows from the beginning whose results are stored,
     ``out``, and with ``reduce`` ``reduced``, the value so far. To go on, call again with
     ``start=error.rows_done``, ``out=error.out``, ``initial=error.reduced``: the result has the same bits.
 
@@ -50,17 +50,17 @@ def stream_map(
         fn: Called with each chunk, shape (rows, ...) on its device, in order, in the calling thread, with
             that device current; gives an array with as many rows, or with ``reduce`` anything. It may
             leave its work on the current stream.
-        source: Rows on the host: an array, a ``numpy.memmap``, whatever has shape, dtype and slices (zarr,
-            h5py), or shape, dtype and ``read_into(out, start)``, which fills a pinned array with the rows
+        source: Rows on the host: an array, a ``numpy.memmap``, an object with shape, dtype and slices (zarr,
+            h5py), or with shape, dtype and ``read_into(out, start)``, which fills a pinned array with the rows
             from ``start`` and is the fastest way from a file.
         chunk_rows: Rows of a chunk; chunks of 16 to 256 MiB keep the link busy.
-        out: Where results go: an array, a memory map, or whatever takes slices (zarr, h5py), with as many
+        out: Takes the results: an array, a memory map, or an object that takes slices (zarr, h5py), with as many
             rows as the source; a new NumPy array if omitted. The source's array itself: each row is
-            replaced by its result. Memory of the source in any other way is refused.
+            replaced by its result. Any other overlap with the source's memory is refused.
         devices: Specifications of devices; the current one if omitted.
         depth: Chunks on each device, from 1; 3 lets all three steps run at once.
         reduce: ``reduce(value, result)`` folds each result, on the host, into one value, in the order of
-            the chunks, one call at a time, in threads of xferlib's. The first result is the first value.
+            the chunks, one call at a time, in xferlib's own threads. The first result is the first value.
         initial: The value to begin with instead.
         start: The row to begin at, where a chunk begins.
         progress: True for a bar on standard error; or a function of the rows done and all rows, called in
@@ -115,7 +115,7 @@ def _places(devices: Any) -> list[Device]:
         )
     try:
         given = list(devices)
-    except Exception as error:  # of a stranger's object
+    except Exception as error:  # a foreign object may raise anything
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
         ) from error
@@ -126,7 +126,7 @@ def _places(devices: Any) -> list[Device]:
 
 
 class _Map:
-    """One call."""
+    """One call of `stream_map`."""
 
     def __init__(self, fn: Callable[[Any], Any], results: Results, places: list[Device], depth: int) -> None:
         self._fn = fn
@@ -136,7 +136,7 @@ class _Map:
         self._stations: list[Station] = []
 
     def run(self) -> Any:
-        """The result, or the error with how far it has come."""
+        """Return the result, or raise the error with the rows that are done."""
         results = self._results
         results.on_stop = self._release
         try:
@@ -178,7 +178,7 @@ class _Map:
         try:
             chunk = station.next()
         except StopIteration:
-            return  # something has gone wrong in another thread, and says so at the end
+            return  # another thread has failed; its error is raised at the end
         with station.place:
             value = self._fn(chunk)
             del chunk

@@ -1,4 +1,4 @@
-"""A tree of arrays on its way to a device: every copy under way at once, and handed out when it is wanted."""
+"""A tree of arrays on its way to a device: all copies are in flight at once, and the tree is handed out on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Arriving:
     """The copies of one tree.
 
     Args:
-        tree: Arrays in nested containers; leaves that are no arrays stay as they are.
+        tree: Arrays in nested containers; other leaves stay as they are.
         backend: Serves ``place``.
         place: The target device.
         stream: Carries the copies, and owns the device arrays.
@@ -50,11 +50,11 @@ class Arriving:
             leaves, self._rebuild = flatten(tree)
         self._results: list[Any] = list(leaves)
         self._transfers: list[tuple[Transfer, int]] = []
-        """Of leaves that other threads stage, with the numbers of the leaves."""
+        """The transfers of leaves that other threads stage, with the numbers of the leaves."""
         self._owned: list[Array] = []
-        """Arrays whose copies are enqueued, each for an allocation of its own."""
+        """Arrays whose copies are enqueued, one for each allocation."""
         self._event: RawEvent | None = None
-        """After the copies of those."""
+        """Recorded after the copies of those."""
         packed, alone = packing.chosen(leaves, None, place)
         backend.attach(place)
         try:
@@ -93,12 +93,12 @@ class Arriving:
         return not self._transfers
 
     def push(self) -> None:
-        """Let threads begin what there was no room for."""
+        """Start the transfers that there was no room for before."""
         for transfer, _ in self._transfers:
             transfer.try_start()
 
     def is_settled(self, wait_s: float) -> bool:
-        """Whether every copy is enqueued; helps, and waits so long at most."""
+        """Return True once all copies are enqueued; help, and block for at most ``wait_s``."""
         until_s = time.monotonic() + wait_s
         return all(transfer.is_settled(max(until_s - time.monotonic(), 0.0)) for transfer, _ in self._transfers)
 
@@ -108,10 +108,10 @@ class Arriving:
         return any(transfer.has_failed for transfer, _ in self._transfers)
 
     def release(self) -> None:
-        """Wait until the sources may be changed: every copy has been made, or raises why not.
+        """Wait until the sources may be changed: every copy is complete.
 
         Raises:
-            TransferError: A copy failed; the sources still have what it was to bring.
+            TransferError: A copy failed; the sources are unchanged.
         """
         self.await_end()
         for transfer, _ in self._transfers:
@@ -125,14 +125,14 @@ class Arriving:
             self._backend.event_synchronize(self._event)  # a small source may be pinned
 
     def precede(self, stream: RawStream) -> None:
-        """Let ``stream`` wait for the copies that are enqueued: one after the other fills the link as well."""
+        """Let ``stream`` wait for the copies that are enqueued: one at a time fills the link as well."""
         for transfer, _ in self._transfers:
             transfer.precede(stream)
         if self._event is not None:
             self._backend.event_wait(stream, self._event)
 
     def result(self) -> Any:
-        """The tree on the device, ordered on the calling thread's current stream.
+        """Return the tree on the device, ordered on the calling thread's current stream.
 
         Raises:
             TransferError: A copy failed.
@@ -149,7 +149,7 @@ class Arriving:
         return results[0] if self._rebuild is None else self._rebuild(results)
 
     def cancel(self) -> None:
-        """Nobody wants the tree any more: copy no more than has been begun."""
+        """Drop the tree: start no more copies."""
         for transfer, _ in self._transfers:
             transfer.cancel()
 

@@ -1,1 +1,1 @@
-"""What every other part stands on: settings, threads and jobs, Ctrl-C, fork, exit, the user's line of code."""
+"""The lowest layer: settings, threads and jobs, Ctrl-C, fork, exit, the user's line of code."""

@@ -1,4 +1,4 @@
-"""Lines of the user's program: where what xferlib does was asked for."""
+"""Lines of the user's program that called xferlib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TESTING = _PACKAGE + "testing" + os.sep
 _OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, "<frozen")
 _is_ours: dict[str, bool] = {}
 is_recorded = False
-"""Whether a trace is open, which wants to know the line that each job was begun for."""
+"""Whether a trace is open, so that each job notes the line that it works for."""
 
 
 class Site(NamedTuple):
@@ -34,16 +34,16 @@ Place = Site | tuple[CodeType, int]
 
 NOWHERE = Site("<outside the program>", 0, "?")
 inherited = threading.local()
-"""``inherited.site``: for a thread of xferlib's own, the line whose work it does."""
+"""``inherited.site``: for one of xferlib's own threads, the line that it works for."""
 
 
 def user_site() -> Site:
-    """The innermost line outside xferlib and NumPy; in a thread of xferlib's own, the line it works for."""
+    """Return the innermost line outside xferlib and NumPy; in one of xferlib's own threads, the line it works for."""
     return site_of(user_call()[0])
 
 
 def user_call() -> tuple[Place, str]:
-    """`place`, and the name of the function of xferlib's that was called there."""
+    """Return `place`, and the name of xferlib's function that was called there."""
     frame: FrameType | None = sys._getframe(1)
     called = ""
     while frame is not None:
@@ -63,12 +63,12 @@ def user_call() -> tuple[Place, str]:
 
 
 def place() -> Place:
-    """`user_site`, of which `site_of` makes a line when somebody asks: looking one up costs more than an operation."""
+    """Return `user_site` unresolved: `site_of` looks the line up when it is needed, since that takes long."""
     return user_call()[0]
 
 
 def site_of(place: Place) -> Site:
-    """The line that a place is in."""
+    """Resolve a place to a line."""
     if isinstance(place, Site):
         return place
     code, offset = place

@@ -6,13 +6,13 @@ import operator
 from typing import Any
 
 MOST_AHEAD = 4096
-"""Batches or chunks that may be under way: each has a stream."""
+"""The most batches or chunks that may be in flight: each has a stream."""
 
 
 def whole(value: Any, *, least: int) -> int | None:
-    """The value as an int; None where it is no whole number from ``least``.
+    """Return the value as an int; None where it is no whole number from ``least``.
 
-    What NumPy counts is one; True and 2.0 are none.
+    NumPy's integers are whole numbers; True and 2.0 are not.
     """
     try:
         found = None if isinstance(value, bool) else operator.index(value)

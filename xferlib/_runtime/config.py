@@ -178,7 +178,7 @@ def configure(**settings: Any) -> Config:
 
 
 def _checked(setting: Field[Any], value: Any) -> Any:
-    """A value by the rules of the variable: the default, or what its text is read as."""
+    """Check a value by the rules of the variable, and return the default or the parsed text."""
     if not (value is None or type(value) in (str, bool, int, float, frozenset) or isinstance(value, os.PathLike)):
         raise ConfigError(
             f"configure({setting.name}={shown(value)}): a setting is text, a number or None; give what the variable "

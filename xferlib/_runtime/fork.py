@@ -1,4 +1,4 @@
-"""What a forked child does first."""
+"""The steps that a forked child takes first."""
 
 from __future__ import annotations
 

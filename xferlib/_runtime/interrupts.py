@@ -1,9 +1,23 @@
 """Ctrl-C, put off while the main thread does what must not be left half done.
 
-Python raises KeyboardInterrupt in the main thread wherever that has called something. A chunk of the ring that is
-taken and not noted, a lock that is acquired and not known to be: a ``finally`` does not help against these, since it
-may itself be struck. While `deferred` is entered the handler is one that notes the signal, and whatever handler there
-was is called at the end, or by `check` where nothing is half done.
+Python runs the signal's handler, which raises KeyboardInterrupt, in the main thread after any call. The obvious way to
+undo half-done work is ``try``/``finally``. It does not help: the signal may strike between a call and the assignment of
+its result (a chunk that is borrowed and not noted, a lock that is acquired and not known to be), or inside the
+``finally``. Nor does blocking the signal in the main thread: another thread may receive it then, and Python runs the
+handler in the main thread all the same.
+
+So while `deferred` is entered, the handler is one that only notes the signal.
+
+Guaranteed:
+
+- A noted signal is passed, once, to the handler that was there before: at the end of the outermost ``with``, or by
+  `check`, which is called where nothing is half done. One that comes while the end itself runs may be passed on at the
+  end of the next ``with``.
+- A handler that is set inside the ``with`` stays; where SIGINT is ignored or left to the system, nothing is exchanged.
+- In any other thread than the main one, entering and leaving do nothing, since handlers run in the main thread alone.
+
+No lock protects the state: only the main thread changes it. A signal that strikes ``__enter__`` before the exchange is
+raised there, before anything has begun.
 """
 
 from __future__ import annotations
@@ -19,7 +33,7 @@ from xferlib._runtime.fork import reset_in_child
 
 
 class _Deferred:
-    """The context manager, for any thread: signals concern the main one alone. May be entered again inside."""
+    """The context manager `deferred`, for any thread: signals concern the main one alone. It may be nested."""
 
     def __init__(self) -> None:
         self._reset()
@@ -55,7 +69,7 @@ class _Deferred:
             return
         previous, self._previous = self._previous, None
         is_noted, self.is_noted = self.is_noted, False
-        if signal.getsignal(signal.SIGINT) == self._note:  # else somebody has set another one meanwhile
+        if signal.getsignal(signal.SIGINT) == self._note:  # else the program has set another one meanwhile
             signal.signal(signal.SIGINT, previous)
         if is_noted:
             previous(signal.SIGINT, None)
@@ -65,7 +79,7 @@ class _Deferred:
         return threading.get_ident() == self._main
 
     def check(self) -> None:
-        """Let Ctrl-C that has come be raised: nothing is half done here."""
+        """Pass a noted Ctrl-C on now: nothing is half done here."""
         if self.is_noted and self._previous is not None and self.is_mine():
             self.is_noted = False
             self._previous(signal.SIGINT, None)

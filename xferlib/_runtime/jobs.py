@@ -1,4 +1,22 @@
-"""Jobs: numbered steps that several threads share, and a latch that opens when the last step has ended."""
+"""Jobs: numbered steps that several threads share, and a latch that opens when the last thread has left.
+
+The obvious way is a future for each step in a pool of threads. Each future costs a lock and a condition, for a step
+that may be short; the thread that waits sleeps instead of helping, and waits for ever if all threads of the pool wait
+for it; and Ctrl-C ends the wait while other threads still touch the caller's memory.
+
+So the steps are a counter, and any thread may come and take the next one: those of the pool, and each that waits.
+
+Guaranteed:
+
+- A step is taken at most once, and none after an error; the first error is kept.
+- `finish` runs once, in the last thread to leave; then the latch opens. After `wait` no thread works on the job.
+- A thread that comes is counted out again whatever strikes it: its stay lies inside `deferred`, and Ctrl-C during it
+  becomes the job's error in `take`.
+- Work done before a thread leaves happens-before what follows `wait` (`happens_before.given` and `taken`).
+
+`_lock` protects the count of threads inside, whether one found nothing more to do, and whether the job is over. It is
+held for a few assignments, never during a step or `finish`. `take` needs no lock: advancing the counter is atomic.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +29,7 @@ from xferlib._runtime import callsite, happens_before
 from xferlib._runtime.interrupts import deferred
 
 _PATIENCE_S = 0.05
-"""How long Ctrl-C may be put off by a wait."""
+"""The longest time in seconds for which a wait may put off Ctrl-C."""
 
 
 def _nothing(take: Callable[[], int]) -> None:
@@ -25,10 +43,10 @@ class Job:
     ``finish`` runs once, when the last thread has left.
 
     Attributes:
-        helpers: How many threads are worth waking beside the one that waits for it.
+        helpers: The number of threads worth waking beside the one that waits for the job.
         is_over: Whether the last step has ended.
-        lap: Of a job that has been started so: does a little of it, and returns whether others do what is left.
-        start: Begins it without any thread of Python's; False, and nothing done, if that cannot be now. None: never.
+        lap: Does a little of a job begun by `start`, and returns whether other threads do the rest.
+        start: Begins the job without a Python thread; False, and nothing done, if that is impossible now. None: never.
     """
 
     __slots__ = (
@@ -57,13 +75,13 @@ class Job:
         self._active = 0
         self._is_over = self.is_over = False
         self._has_left = False
-        """Whether a thread found nothing more to do, so that the last one to leave ends the job."""
+        """Whether a thread has found nothing more to do, so that the last one to leave ends the job."""
         self._lock = threading.Lock()
         self._latch = threading.Lock()
         self._latch.acquire()
 
     def take(self) -> int:
-        """The number of a step that nobody has taken; -1 when there is none, or after an error."""
+        """Take the next step and return its number; -1 when none is left, or after an error."""
         if deferred.is_noted and deferred.is_mine():
             self.error = self.error or KeyboardInterrupt()
         index = self._next()
@@ -74,14 +92,14 @@ class Job:
         self._visit(self._do_steps, ends=True)
 
     def help_a_little(self) -> bool:
-        """Do some of a job that may have been started without Python's threads; whether `help` would end it at once."""
+        """Do a little of a job that may have been begun by `start`; True if `help` would end it at once."""
         return self._visit(self._do_lap, ends=False) is not False
 
     def try_start(self) -> bool:
-        """Begin without any thread of Python's; False, and nothing done, if that cannot be now, or the job is over.
+        """Begin without a Python thread; False, and nothing done, if that is impossible now or the job is over.
 
         Raises:
-            Exception: Whatever `start` raised; the job is as it was.
+            Exception: The error of `start`; the job is unchanged.
         """
         return self._visit(lambda: self.start is not None and self.start(), ends=False) is True
 
@@ -89,14 +107,14 @@ class Job:
         """Do a part of the job; None if it is over. It does not end before this thread has left.
 
         Args:
-            ends: Nothing is left to be done then: the last thread to leave ends the job.
+            ends: The part leaves nothing to be done: the last thread to leave then ends the job.
         """
         with deferred:
             with self._lock:
                 if self._is_over:
                     return None
                 self._active += 1
-            try:  # whatever happens from here on, the count goes down again: who waits for the job relies on it
+            try:  # whatever happens from here on, the count goes down again: `wait` relies on it
                 return part()
             finally:
                 self._leave(ends=ends)
@@ -146,7 +164,7 @@ class Job:
             self._latch.release()
 
     def cancel(self, error: BaseException) -> None:
-        """Stop before the next step; a job that nobody has begun ends here."""
+        """Stop before the next step; a job that no thread has begun ends here."""
         self.error = self.error or error
         self.help()
 
@@ -164,7 +182,7 @@ class Job:
         until_s = time.monotonic() + timeout_s
         while not self.is_over:
             left_s = until_s - time.monotonic()
-            with deferred:  # or nobody would know whether the latch was acquired
+            with deferred:  # or the latch might be acquired without being known to be
                 if self._latch.acquire(timeout=min(max(left_s, 0.0), _PATIENCE_S)):
                     self._latch.release()
                     return True
@@ -173,8 +191,8 @@ class Job:
         return True
 
     def given(self) -> None:
-        """Whatever the calling thread has done comes before what the job's threads do."""
-        if self.handover is None:  # or its giver has said so before, when the transfer was started
+        """Publish: everything the calling thread did happens-before what the job's threads do."""
+        if self.handover is None:  # else it was published before, when the transfer was started
             self._given()
 
     def _given(self) -> None:
@@ -185,12 +203,12 @@ class Job:
 
 
 class Computation(Job):
-    """A job that is plain arithmetic: what its threads have done for a device before it orders nobody."""
+    """A CPU-only job: it establishes no happens-before edges in the simulator."""
 
     __slots__ = ()
 
     def _given(self) -> None:
-        """Nothing but memory that the caller gave for it is written."""
+        """No-op: a CPU-only job writes only to memory that the caller gave for it."""
 
     def _taken(self) -> None:
-        """The caller has the same place on every clock after it as before."""
+        """No-op: a CPU-only job does not advance the caller's vector clock."""

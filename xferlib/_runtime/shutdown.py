@@ -1,17 +1,25 @@
 """The end of the interpreter, while daemon threads use the library.
 
-After the exit handlers the main thread holds the GIL, and a daemon thread that wants it is ended by ``pthread_exit``
-(until Python 3.13). That unwinds its C++ frames, and the process aborts if one of them is ``noexcept``, as where torch
-takes the GIL back; or it destroys what the thread owns, and PyCUDA aborts if a context is among it. So before that:
+The obvious way is to do nothing: daemon threads end with the process. But after the exit handlers the main thread holds
+the GIL, and a daemon thread that wants it is ended by ``pthread_exit`` (until Python 3.13). That unwinds its C++
+frames, and the process aborts if one of them is ``noexcept``, as where torch takes the GIL back; or it destroys the
+objects that the thread owns, and PyCUDA aborts if a context is among them. Joining the threads does not help either: a
+user's daemon thread need never end. So before that, in an exit handler:
 
-1. The seam is closed: a daemon thread that enters a backend parks, for ever and without the GIL, where it holds no
-   lock. The backends' class is exchanged for that, so that an operation pays nothing before the end.
-2. The library's own threads end, and what waits for them is woken; an error that this causes parks its thread.
-3. Threads that are on their way out of the library, or to its door, are waited for, for a bounded time.
+1. `finish` closes the seam: a daemon thread that then enters a backend parks, for ever and without the GIL, if it holds
+   no lock. The backends' class is exchanged for that, so that an operation pays nothing before the end.
+2. `finish` runs the registered steps: the library's own threads end, and threads that wait for them are woken. A thread
+   that fails with an error of the library's parks.
+3. `await_threads`, called by one of these steps, waits for threads inside the library or about to enter it, for a
+   bounded time.
 
-What is left are threads in the user's own code, and those for which that time was too short: `_native/calls.c` stops
-one where it would abort the process, as every daemon thread stops from Python 3.14 on. Where it is not compiled, such a
-thread aborts the process, as it does without this library.
+Left are threads in the user's own code, and those for which that time was too short: `_native/calls.c` stops one where
+it would abort the process, as every daemon thread stops from Python 3.14 on. Where it is not compiled, such a thread
+aborts the process, as it does without this library.
+
+No lock protects the state here. `_finisher` is set once, and each thread compares itself with it. `_forever` is locked
+at import and never released: threads park by acquiring it. The tables are filled when modules are imported, and read by
+the finisher alone.
 """
 
 from __future__ import annotations
@@ -31,16 +39,16 @@ from xferlib.errors import XferError
 T = TypeVar("T")
 
 _INSIDE_S = 2.0
-"""How long threads inside the library are waited for."""
+"""The longest wait for threads inside the library."""
 _OUTSIDE_S = 0.1
-"""How long those are that run elsewhere, and may come to the door."""
+"""The longest wait for threads that run elsewhere, and may enter the library."""
 _LOOK_S = 0.0005
 
 _PACKAGE = __package__.partition(".")[0]
 _OWN = frozenset(
     f"{_PACKAGE}.{name}" for name in ("_runtime.threads", "_pipeline.reader_feed", "_pipeline.device_worker")
 )
-"""Whose functions are threads' first: those threads end by themselves."""
+"""Modules of the library's own threads' first functions: those threads end by themselves."""
 _LOCKING = _OWN | {
     f"{_PACKAGE}.{name}"
     for name in (
@@ -53,9 +61,9 @@ _LOCKING = _OWN | {
         "_transfer.partition", "_transfer.staged",
     )
 }  # fmt: skip
-"""Modules that call a backend with a lock held, or within a step that others wait for: no thread parks there."""
+"""Modules that call a backend with a lock held, or within a step that other threads wait for: no thread parks there."""
 _BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}._native")
-"""What calls itself: the backends."""
+"""The backends, which use themselves: such a use is no entry into the library."""
 
 _seams: list[Callable[[], Iterable[Any]]] = []
 _firsts: list[Callable[[], None]] = []
@@ -65,7 +73,7 @@ _forever.acquire()
 leak.keep(_forever)  # a lock that dies is released
 _parked: set[int] = set()
 _finisher: int | None = None
-"""The thread that ends the interpreter, once it does."""
+"""The thread that ends the interpreter; None before the end."""
 
 
 def register(step: Callable[[], None]) -> Callable[[], None]:
@@ -75,7 +83,7 @@ def register(step: Callable[[], None]) -> Callable[[], None]:
 
 
 def close_at_end(backends: Callable[[], Iterable[Any]]) -> None:
-    """Close the seam at the end: every use of the objects that ``backends`` gives then knocks first."""
+    """Close the seam at the end: every use of the objects that ``backends`` returns then calls `_knock` first."""
     _seams.append(backends)
 
 
@@ -85,12 +93,12 @@ def call_first(step: Callable[[], None]) -> None:
 
 
 def living(table: weakref.WeakValueDictionary[int, T]) -> list[T]:
-    """The objects of a table that other threads may add to; unlike a `WeakSet` it can be read meanwhile."""
+    """Return the objects of a table that other threads may add to; a `WeakSet` could not be read meanwhile."""
     return [each for each in (reference() for reference in table.valuerefs()) if each is not None]
 
 
 def gate() -> None:
-    """Park here if the interpreter ends; for the door of what holds locks further in."""
+    """Park here if the interpreter ends; to be called before a lock is taken that is held while a backend is used."""
     if _finisher is not None and threading.get_ident() != _finisher:
         _park()
 
@@ -112,7 +120,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _knock() -> None:
-    """A thread uses a backend after the seam was closed: it parks unless it may hold a lock."""
+    """Park the calling thread, which uses a backend after the seam was closed, unless it may hold a lock."""
     if threading.get_ident() == _finisher:
         return
     modules = list(_modules(sys._getframe(2)))
@@ -121,7 +129,7 @@ def _knock() -> None:
 
 
 def _close(backend: Any) -> None:
-    """Let every use of a backend knock."""
+    """Let every use of a backend call `_knock` first."""
     kind: Any = type(backend)
 
     def __getattribute__(self: Any, name: str) -> Any:  # noqa: N807 - of the class made below
@@ -130,12 +138,12 @@ def _close(backend: Any) -> None:
 
     try:
         backend.__class__ = type(kind.__name__, (kind,), {"__slots__": (), "__getattribute__": __getattribute__})
-    except TypeError:  # a backend from elsewhere, whose class cannot be exchanged: its threads are waited for alone
+    except TypeError:  # a foreign backend, whose class cannot be exchanged: its threads are only waited for
         return
 
 
 def _silence() -> None:
-    """Let a thread park that fails because the library has ended."""
+    """Park a thread that fails because the library has ended."""
     before = threading.excepthook
 
     def hook(what: threading.ExceptHookArgs) -> None:
@@ -148,7 +156,7 @@ def _silence() -> None:
 
 @atexit.register
 def finish() -> None:
-    """End everything; called again it does nothing."""
+    """End everything; a second call is a no-op."""
     global _finisher
     if _finisher is not None:
         return
@@ -164,7 +172,7 @@ def finish() -> None:
 
 
 def await_threads() -> None:
-    """Wait until no other thread runs in the library or on its way to the door, for a bounded time."""
+    """Wait until no other thread runs in the library or is about to enter it, for a bounded time."""
     start_s = time.monotonic()
     before: dict[int, tuple[int, int]] = {}
     while True:
@@ -176,7 +184,7 @@ def await_threads() -> None:
 
 
 def _look(before: dict[int, tuple[int, int]]) -> tuple[bool, bool, dict[int, tuple[int, int]]]:
-    """Whether a thread is in the library, whether one runs elsewhere, and where each is."""
+    """Return whether a thread is in the library, whether one runs elsewhere, and each thread's position."""
     inside = outside = False
     now: dict[int, tuple[int, int]] = {}
     for thread, frame in sys._current_frames().items():

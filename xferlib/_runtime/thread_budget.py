@@ -1,4 +1,4 @@
-"""How many threads stage: from the setting ``threads`` and the cores that this process may use."""
+"""The number of threads that stage: from the setting ``threads`` and the cores that this process may use."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xferlib._runtime import config
 
 
 class Crew(NamedTuple):
-    """How many threads stage."""
+    """The number of threads that stage, for each purpose."""
 
     each_way: int
-    """Those that fill or drain the staging buffers of one transfer, and of one direction."""
+    """Threads that fill or drain the staging buffers of one transfer, and of one direction."""
     both_ways: int
-    """Helpers in both directions: so few that threads of the program's own find a core when they wake."""
+    """Helpers in both directions: few enough that the program's own threads find a core when they wake."""
     clearing: int
-    """Those that drain into memory that was never touched: the kernel clears a page in the thread that touches it."""
+    """Threads that drain into memory that was never touched: the kernel clears a page in the thread that touches it."""
     fillers: int
     """Helper threads that spin briefly for the next fill before they sleep; 0: there are none."""
 
@@ -27,7 +27,7 @@ _FILLERS_FROM_CORES = 8
 
 
 def crew() -> Crew:
-    """The threads for a transfer that begins now."""
+    """Return the numbers of threads for a transfer that begins now."""
     wanted, cores = config.get().threads, usable_cores()
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
@@ -36,7 +36,7 @@ def crew() -> Crew:
 
 
 def staging_threads_in_all() -> int:
-    """How many threads there are at most: for one transfer in each direction."""
+    """Return the most threads that the pool has: enough for one transfer in each direction."""
     return 2 * crew().each_way
 
 
@@ -45,7 +45,7 @@ _cores: tuple[int, float] = (0, 0.0)
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on; asked again after a second, since asking takes as long as a copy call."""
+    """Count the cores that this process may use; cached for a second, since counting takes as long as a copy call."""
     global _cores
     found, until_s = _cores
     now_s = time.monotonic()

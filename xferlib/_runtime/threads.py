@@ -18,7 +18,7 @@ _EXITING = "the interpreter ends: xferlib starts no more transfers; end threads 
 
 
 class _Worker:
-    """A thread of the pool, asleep on its own lock: waking one costs nothing that the others wait for."""
+    """A thread of the pool, asleep on its own lock, so that waking it does not disturb the others."""
 
     __slots__ = ("job", "wake")
 
@@ -36,15 +36,15 @@ class Workers:
 
     def _reset(self) -> None:
         self._asleep: list[_Worker] = []
-        """The last to fall asleep is the first to be woken: its memory is warm."""
+        """Sleeping threads; the last to fall asleep is woken first, since its memory is warm."""
         self._wanted: deque[Job] = deque()
-        """A job for each thread that it could use and has not got."""
+        """Waiting jobs, each once for every thread that it could use and does not have."""
         self._threads: list[threading.Thread] = []
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._is_closed = False
 
     def submit(self, job: Job, helpers: int) -> None:
-        """Let up to ``helpers`` threads work on ``job``: those asleep, new ones, and whoever comes free."""
+        """Let up to ``helpers`` threads work on ``job``: sleeping ones, new ones, and those that become free."""
         job.given()
         if helpers <= 0:
             return
@@ -90,7 +90,7 @@ class Workers:
             del job  # or its arrays would live until the next job
 
     def _next(self, worker: _Worker) -> Job | None:
-        """What the thread does next, asleep until there is something; None at the end."""
+        """Return the thread's next job, sleeping until there is one; None at the end."""
         with self._lock:
             if self._wanted:
                 return self._wanted.popleft()
@@ -102,7 +102,7 @@ class Workers:
         return job
 
     def close(self) -> None:
-        """Drop what has not begun, finish the steps that have, and end the threads."""
+        """Cancel jobs that no thread has begun, finish the steps that are running, and end the threads."""
         with self._lock:
             self._is_closed = True
             threads, self._threads = self._threads, []

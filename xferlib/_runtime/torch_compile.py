@@ -31,7 +31,7 @@ def _tell(tracer: ModuleType) -> None:
 
 
 class _Watcher:
-    """Finds nothing itself: sees the tracer being imported, once, and tells it then."""
+    """An import hook that finds nothing itself: it sees the tracer being imported, once, and calls `_tell` then."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _TRACER:
@@ -51,7 +51,7 @@ class _Watcher:
 
 
 def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, a program's own, such that torch's tracer leaves it alone when xferlib calls it."""
+    """Wrap a program's own function so that torch's tracer leaves it alone when xferlib calls it."""
     tracer = sys.modules.get("torch._dynamo")
     disable: Any = getattr(tracer, "disable", None)
     return function if disable is None else disable(function)

@@ -1,10 +1,10 @@
 """A device's clock beside the host's, read from timing events that are recycled.
 
 A device and the host count time apart. At the beginning and at the end of a recording an event is recorded on an idle
-stream of our own, between two looks at the host's clock: so far the two are uncertain against each other, some
-microseconds. Between the two moments the clocks are taken to drift evenly. Later events are timed against reference
-events of which there is a new one every second: an event gives milliseconds in single precision, which over minutes
-would be coarser than a kernel is long.
+stream of our own, between two readings of the host's clock, whose distance, some microseconds, is the uncertainty of
+the comparison. Between the two moments the clocks are assumed to drift evenly. Later events are timed against reference
+events, of which a new one is recorded every second: an event gives milliseconds in single precision, which over minutes
+would be coarser than the duration of a kernel.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _AT_FIRST = 2048
 _AHEAD = 256
-"""Events made at a time, later."""
+"""The number of events made at a time, after the first ones."""
 _REFERENCE_EVERY_S = 1.0
 _LOOKS = 5
 _PATIENCE_S = 2e-3
 
 
 class _Alignment(NamedTuple):
-    """One moment on both clocks, and by how much they may be apart."""
+    """One moment on both clocks, and the uncertainty of the comparison."""
 
     host_s: float
     device_s: float
@@ -35,7 +35,7 @@ class _Alignment(NamedTuple):
 
 
 class Reference:
-    """An event whose place on the device's clock follows from the one before it."""
+    """An event whose device time follows from the reference before it."""
 
     __slots__ = ("at_s", "before", "event", "host_s")
 
@@ -47,7 +47,7 @@ class Reference:
 
 
 class DeviceClock:
-    """Events of one device, and when they passed.
+    """Recycled events of one device, and the device times at which they were recorded.
 
     Args:
         backend: The part of a backend that serves the device.
@@ -77,12 +77,12 @@ class DeviceClock:
     # --- events
 
     def lock(self, handle: int) -> threading.RLock:
-        """Held while an operation and the events around it are enqueued on the stream of that handle."""
+        """Return the lock to hold while an operation and the events around it are enqueued on that stream."""
         found = self._locks.get(handle)
         return found if found is not None else self._locks.setdefault(handle, threading.RLock())
 
     def take(self) -> RawEvent:
-        """An event that nobody uses."""
+        """Take an unused event."""
         try:
             return self._free.pop()
         except IndexError:
@@ -98,13 +98,13 @@ class DeviceClock:
         self._free += [self._record(None) for _ in range(count)]
 
     def give(self, *events: RawEvent) -> None:
-        """Take events back."""
+        """Recycle events."""
         self._free += events
 
     # --- times
 
     def referred(self, host_s: float) -> Reference:
-        """The latest reference, or another one if it is old; the host does not wait."""
+        """Return the latest reference, or a new one if it is old; the host does not wait."""
         if host_s - self.reference.host_s > _REFERENCE_EVERY_S and self._lock.acquire(blocking=False):
             try:
                 self.reference = Reference(self._record(None), host_s, self.reference)
@@ -113,7 +113,7 @@ class DeviceClock:
         return self.reference
 
     def at_s(self, event: RawEvent, reference: Reference) -> float:
-        """When an event that has passed did so, on the device's clock."""
+        """Return the device time (s) at which a completed event was recorded."""
         return self._place(reference) + self.backend.event_elapsed_ms(reference.event, event) * 1e-3
 
     def _place(self, reference: Reference) -> float:
@@ -132,7 +132,7 @@ class DeviceClock:
         return at_s
 
     def align(self) -> None:
-        """Look at both clocks; nothing is learnt where our own stream does not come through within 2 ms."""
+        """Compare the two clocks; without effect if the device takes over 2 ms for an event of our own stream."""
         with self._lock:
             looks = [look for look in (self._look() for _ in range(_LOOKS)) if look is not None]
             if looks:
@@ -151,7 +151,7 @@ class DeviceClock:
         return _Alignment((before + after) / 2, place, (after - before) / 2)
 
     def to_host_s(self, device_s: float) -> float:
-        """The host's clock at a moment of the device's."""
+        """Convert a device time to the host's clock."""
         first, last = self._alignments[0], self._alignments[-1]
         rate = 1.0
         if last.device_s - first.device_s > 0.1:  # over less, the uncertainty is larger than any drift
@@ -160,5 +160,5 @@ class DeviceClock:
 
     @property
     def uncertainty_s(self) -> float:
-        """By how much a device's time may be off on the host's clock, at both ends of the recording."""
+        """The possible error of a device time on the host's clock, at both ends of the recording."""
         return max(self._alignments[0].uncertainty_s, self._alignments[-1].uncertainty_s)

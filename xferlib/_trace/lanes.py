@@ -1,4 +1,4 @@
-"""Which lane each recorded operation is drawn in, in which order, and what the lanes are called."""
+"""Rows of a drawn trace: the row of each operation, their order and titles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLES = {
 }  # fmt: skip
 _ORDER = list(TITLES)
 _SAME_S = 1e-6
-"""Events tell no shorter times apart."""
+"""The resolution of events' times."""
 
 
 class Lane(NamedTuple):
@@ -22,9 +22,9 @@ class Lane(NamedTuple):
 
     device: str
     kind: Kind
-    """Ranges are drawn with kernels."""
+    """The kind of operations; a range counts as a kernel."""
     stream: str
-    """For calls and staging the thread."""
+    """The stream; for calls and staging the thread."""
     title: str
     operations: list[TraceOperation]
 
@@ -45,7 +45,7 @@ def lanes(operations: Sequence[TraceOperation]) -> list[Lane]:
 
 
 def _apart(members: list[TraceOperation]) -> list[list[TraceOperation]]:
-    """As few lines as need be, in each of which operations contain one another or lie apart.
+    """Distribute operations over few lines, in each of which they contain one another or do not overlap.
 
     Transfers that several threads stage onto one stream at once interleave there.
     """
@@ -66,7 +66,7 @@ def _apart(members: list[TraceOperation]) -> list[list[TraceOperation]]:
 
 
 def _stream_names(operations: Sequence[TraceOperation]) -> dict[str, str]:
-    """Addresses to numbers, in the order in which they first appear on their device."""
+    """Number stream addresses, in the order in which they first appear on their device."""
     names: dict[str, str] = {}
     counts: dict[str, int] = {}
     for each in operations:
@@ -88,7 +88,7 @@ def _title(key: tuple[str, Kind, str], names: dict[str, str]) -> str:
 
 
 def size_text(nbytes: int) -> str:
-    """Bytes in binary units, short."""
+    """Format bytes in binary units."""
     size, unit = float(nbytes), "B"
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":

@@ -1,4 +1,4 @@
-"""Notes of what happened, and the records that are made of them when their events have passed."""
+"""Notes of operations, and the records that are made of them when their events have completed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from xferlib._runtime.callsite import Place
 from xferlib._trace.device_clock import DeviceClock, Reference
 
 HOST = ""
-"""The clock of this machine's host, where another is one of a simulated machine."""
+"""The domain of this machine's host clock; others are clocks of simulated machines."""
 
 
 now = time.perf_counter
 
 
 Awaited = tuple[DeviceClock, Reference, Any, Any]
-"""The device, and the events before and after the operation."""
+"""The device's clock, a reference on it, and the events before and after the operation."""
 
 
 Note = tuple[
@@ -27,7 +27,7 @@ Note = tuple[
 
 
 Notes = Callable[[], list[Note]]
-"""Notes still to be made, of what is over."""
+"""Makes notes later, of operations that are complete."""
 
 
 class Record:
@@ -49,16 +49,16 @@ class Record:
 
 
 class Sink:
-    """Where the records of one recording go: the latest of them."""
+    """The latest records of one recording."""
 
     def __init__(self, keep: int) -> None:
         self.records: deque[Record] = deque(maxlen=keep)
         self.seen = 0
         self.origins: dict[str, float] = {HOST: now()}
-        """Clock to its time when the recording began, or when that clock was first met."""
+        """By clock, its time when the recording began, or when that clock was first used."""
 
     def begin(self) -> None:
-        """The recording begins now: what was made ready for it does not count."""
+        """Let the recording's time begin now: preparing it does not count."""
         self.origins[HOST] = now()
 
     def add(self, record: Record) -> None:
@@ -67,7 +67,7 @@ class Sink:
 
 
 def settled(note: Note | Notes, *, waits: bool) -> bool:
-    """Make a record of a note and give its events back; False if it is not over, and ``waits`` is not set."""
+    """Make a record of a note and recycle its events; False if it is not complete, and ``waits`` is not set."""
     if not isinstance(note, tuple):
         for each in note():
             settled(each, waits=waits)
@@ -81,7 +81,7 @@ def settled(note: Note | Notes, *, waits: bool) -> bool:
             elif not clock.backend.event_done(last):
                 return False
             record.start_s, record.end_s = clock.at_s(first, reference), clock.at_s(last, reference)
-        except Exception:  # a lost device, or a stream that was being captured: what the host saw is all there is
+        except Exception:  # a lost device, or a stream that was being captured: only the host's times are known
             record.is_timed = False
         else:
             record.clock = clock

@@ -6,11 +6,11 @@ import os
 from typing import Any
 
 _INJECTED = ("NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
-"""What profilers set in the processes that they start."""
+"""Environment variables that profilers set in the processes that they start."""
 
 
 class Profiler:
-    """A profiler's view of what is recorded, in a domain of its own."""
+    """Shows recorded operations to a profiler, in a domain of their own."""
 
     def __init__(self, domain: Any) -> None:
         self._domain = domain
@@ -25,7 +25,7 @@ class Profiler:
 
 
 def domain() -> Profiler | None:
-    """The profiler; None where none watches, or the package is missing."""
+    """Return the profiler; None where none is attached, or the package is missing."""
     if not any(name in os.environ for name in _INJECTED):
         return None
     try:

@@ -72,7 +72,7 @@ def _extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: 
 
 
 def _rows(found: list[Lane]) -> list[Lane]:
-    """One lane for all staging threads; the calls of the threads that call most."""
+    """Keep one lane for all staging threads, and the calls of the threads that call most."""
     calls = [lane for lane in found if lane.kind is Kind.CALL]
     calls = sorted(calls, key=lambda lane: (lane.stream != "MainThread", -len(lane.operations)))[:_MOST_HOST_LANES]
     staging = [lane for lane in found if lane.kind is Kind.STAGING]
@@ -85,7 +85,7 @@ def _rows(found: list[Lane]) -> list[Lane]:
 
 
 def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: float) -> None:
-    """Where a copy and a kernel ran at once."""
+    """Return the spans in which a copy and a kernel ran at once."""
     numbers = Numbers(shown)
     for start, end in intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)):
         axes.axvspan((start - first) * scale, (end - first) * scale, color=_BOTH, linewidth=0, zorder=0)
@@ -119,7 +119,7 @@ def _label(axes: Any, row: int, bar: _Bar, first: float, last: float, scale: flo
 
 
 def _bars(members: Sequence[TraceOperation], pixel_s: float) -> list[_Bar]:
-    """Bars to draw: pieces of one transfer, and what would be narrower than a pixel, run together."""
+    """Return the bars to draw: pieces of one transfer, and bars narrower than a pixel, are merged."""
     bars: list[_Bar] = []
     previous: TraceOperation | None = None
     nbytes = 0
@@ -149,7 +149,7 @@ def _text(each: TraceOperation, nbytes: int) -> str:
 
 
 def _draw_staging(axes: Any, row: int, lane: Lane, first: float, scale: float) -> None:
-    """How many threads stage at each moment, as a height."""
+    """Draw the number of threads that stage at each moment, as a height."""
     edges = sorted([(each.start_s, 1) for each in lane.operations] + [(each.end_s, -1) for each in lane.operations])
     times, counts, count = [0.0], [0], 0
     for time, step in edges:

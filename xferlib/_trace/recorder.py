@@ -1,7 +1,23 @@
 """Notes every operation while a recording is open: an event before it and one after it, and no waiting.
 
-What is noted at the time is one tuple. It becomes a record, and learns the device's times, when its events are needed
-again or when somebody reads the recording.
+The obvious way is to wait for the device after each operation and read the clock: it would serialise the very overlap
+that is to be seen. To wait at the end alone needs two events for every operation of a long run, and to build an object
+with the line and the times for each when it is enqueued slows down the program that is being measured.
+
+So an operation is noted as one tuple with its two events. A note becomes a record, and gets the device's times, when
+events run short (`_sweep`, the oldest first, as far as they are complete) or when the recording is read (`resolve`,
+which waits). Its events are then recycled. The user's line is kept as a code object and an offset, and resolved later.
+
+Guaranteed:
+
+- Noting an operation waits for no stream of the program; `resolve` alone does.
+- No other operation comes between one and its two events, whichever thread enqueues it (`DeviceClock.lock`).
+- A recording gets the operations that were noted while it was open: each note names its sinks.
+- Operations that a backend reports by itself (the simulator) are not noted here again.
+
+`_lock` protects the recordings' opening and closing, the table of clocks, and the making of records; it is reentrant,
+since a finalizer that copies may come in the middle. Notes are added without it: `deque.append` is atomic. The module's
+`_lock` protects which recorder is the active one.
 """
 
 from __future__ import annotations
@@ -29,15 +45,15 @@ if TYPE_CHECKING:
 
 
 _SWEEP = 256
-"""Notes made records of at a time."""
+"""The number of notes that become records at a time."""
 
 
 _MOST_NOTES = 1 << 14
-"""As many wait to become records, where no events are needed for them."""
+"""The number of notes from which some become records although no events are needed."""
 
 
 class EventRecorder:
-    """What `xferlib._core.observe.active` is while a recording is open, for as many as are open at once."""
+    """The recorder in `xferlib._core.observe.active`, which serves all recordings that are open."""
 
     def __init__(self) -> None:
         self.sinks: tuple[Sink, ...] = ()
@@ -46,7 +62,7 @@ class EventRecorder:
         self._notes: deque[Note | Notes] = deque()
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._domains: dict[str, Backend] = {}
-        """The backends that say themselves what they do, by `pinned_domain`."""
+        """The backends that report their own operations, by `pinned_domain`."""
         self._profiler = nvtx.domain()
 
     # --- opening and closing
@@ -58,7 +74,7 @@ class EventRecorder:
             self.sinks += (sink,)
 
     def close(self, sink: Sink) -> None:
-        """``sink`` is told nothing more."""
+        """Give ``sink`` no more notes."""
         with self._lock:
             self.sinks = tuple(each for each in self.sinks if each is not sink)
             if not self.sinks:
@@ -97,7 +113,7 @@ class EventRecorder:
         """Of the worst device clock, against the host's."""
         return max((clock.uncertainty_s for clock in tuple(self._shared.values())), default=0.0)
 
-    # --- what shared code says
+    # --- what shared code reports
 
     def enqueue(
         self, kind: Kind, name: str, nbytes: int, backend: Backend, stream: RawStream, run: Callable[[], Any]
@@ -167,27 +183,27 @@ class EventRecorder:
         self, kind: str, name: str, nbytes: int, device: str, stream: int | str, place: Place, start_s: float,
         end_s: float, domain: str = HOST, awaited: Awaited | None = None, thread: str = "",
     ) -> None:  # fmt: skip
-        """Something that took its time on the host or between two events, for the recordings open now."""
+        """Note something that took its time on the host or between two events, for the recordings open now."""
         notes = self._notes
         notes.append((self.sinks, kind, name, nbytes, device, stream, place, start_s, end_s, thread, domain, awaited))
         if len(notes) > _MOST_NOTES:
             self._sweep()
 
     def later(self, notes: Notes) -> None:
-        """Make notes, of what is over, when somebody reads them."""
+        """Make notes of operations that are complete when the recording is read."""
         self._notes.append(notes)
 
     def _reported(
         self, domain: str, kind: str, name: str, nbytes: int, device: str, stream: int | str, start_s: float,
         end_s: float, place: Place,
     ) -> None:  # fmt: skip
-        """A backend that knows by itself says what it has done."""
+        """Note an operation that a backend reports by itself."""
         self.note(kind, name, nbytes, device, stream, place, start_s, end_s, domain)
 
     # --- the program's own work
 
     def range(self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int) -> Callable[[], None]:
-        """The program's own work on ``stream`` begins; what is returned is called at its end."""
+        """Begin a range, the program's own work on ``stream``; the returned function ends it."""
         place, thread, domain = callsite.place(), threading.current_thread().name, backend.pinned_domain
         label, begun = stream.device.kind, self.begin(backend)
         profiler = self._profiler
@@ -222,7 +238,7 @@ class EventRecorder:
     def _simulated(
         self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, place: Place
     ) -> Callable[[], None]:
-        """A range on a machine with a clock of its own, whose events know their time at once."""
+        """Begin a range on a machine with a clock of its own, whose events have their time at once."""
         own = backend.stream_create(stream.device, non_blocking=True, priority=0)
         zero, zero_s = backend.event_record(own, timing=True), backend.host_s()
         before = backend.event_record(stream, timing=True)
@@ -239,13 +255,13 @@ class EventRecorder:
     # --- times
 
     def _reclaim(self, clock: DeviceClock) -> None:
-        """Get events back from the oldest operations that are over, or make others."""
+        """Recycle the events of the oldest operations that are complete, or make more."""
         self._sweep()
         if clock.is_short:
             clock.make()
 
     def _sweep(self) -> None:
-        """Make records of the oldest notes, as far as they are over."""
+        """Make records of the oldest notes, up to the first that is not complete."""
         with self._lock:
             for _ in range(_SWEEP):
                 try:
@@ -257,7 +273,7 @@ class EventRecorder:
                     return
 
     def resolve(self) -> None:
-        """Make records of everything noted so far; blocks until it has happened."""
+        """Make records of all notes so far; wait until their operations are complete."""
         with self._lock:
             for _ in range(len(self._notes)):
                 try:
@@ -278,7 +294,7 @@ reset_in_child(_after_fork_in_child)
 
 
 def opened(sink: Sink) -> EventRecorder:
-    """The recorder that is active, or a new one, with ``sink`` added to it."""
+    """Add ``sink`` to the active recorder, or to a new one, and return that."""
     with _lock:
         recorder = observe.active
         if not isinstance(recorder, EventRecorder):
@@ -291,7 +307,7 @@ def opened(sink: Sink) -> EventRecorder:
 
 
 def closed(recorder: EventRecorder, sink: Sink) -> None:
-    """``sink`` is told nothing more; the last one closes the recorder."""
+    """Remove ``sink`` from a recorder; without sinks it is no longer the active one."""
     with _lock:
         recorder.close(sink)
         if not recorder.sinks and observe.active is recorder:

@@ -30,7 +30,7 @@ class Notebook(Protocol):
         """Note something that took its time on the host or between two events."""
 
     def later(self, notes: Notes) -> None:
-        """Make notes, of what is over, when they are read."""
+        """Make notes of operations that are complete when the recording is read."""
 
 
 class StagedCopy:
@@ -60,24 +60,24 @@ class StagedCopy:
         self._sent = itertools.count(1).__next__
 
     def send(self) -> None:
-        """A piece is about to be enqueued."""
+        """Note that a block is about to be enqueued."""
         if self._first is None:
             with self._clock.lock(self._stream.handle):
                 if self._first is None:
                     self._first = self._backend.event_record(self._stream, timing=True, event=self._clock.take())
 
     def sent(self) -> None:
-        """A piece has been enqueued."""
+        """Note that a block has been enqueued."""
         if self._sent() == self._pieces:
             self._note(self._backend.event_record(self._stream, timing=True, event=self._clock.take()))
 
     def events(self) -> tuple[RawEvent, RawEvent]:
-        """To be recorded before the first piece and after the last one; then `finished`."""
+        """Return the events to record before the first block and after the last one, before `finished` is called."""
         self._first, self._last = self._clock.take(), self._clock.take()
         return self._first, self._last
 
     def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
-        """Everything has been enqueued, with `events` around it."""
+        """Note that all blocks have been enqueued, with `events` around them."""
         self._note(self._last)
         sinks, place = self._recorder.sinks, self._place
         self._recorder.later(lambda: [
@@ -93,6 +93,6 @@ class StagedCopy:
         )  # fmt: skip
 
     def staged(self, begun_s: float, nbytes: int) -> None:
-        """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
+        """Note that the calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
         thread = threading.current_thread().name
         self._recorder.note(Kind.STAGING, "stage", nbytes, "host", thread, self._place, begun_s, now())

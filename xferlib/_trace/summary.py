@@ -15,7 +15,7 @@ _TITLES = {**TITLES, Kind.RANGE: "ranges"}
 
 
 def summary(found: Recorded) -> str:
-    """A line for each kind of operation that occurred, then the whole."""
+    """Return a line for each kind of operation that occurred, then one for the whole."""
     operations = found.operations
     rows = [["", "count", "busy ms", "bytes", "GB/s"]]
     for kind, title in _TITLES.items():

@@ -1,4 +1,4 @@
-"""What a recorded program did and when, and the numbers that follow from it."""
+"""The operations of a recorded program, and the numbers that follow from them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from xferlib._core.observe import Kind
 Span = tuple[float, float]
 
 COPIES = (Kind.H2D, Kind.D2H, Kind.PEER)
-"""Over a link; a copy inside one device's memory is none."""
+"""Copies over a link; one inside a device's memory is not among them."""
 COMPUTING = (Kind.KERNEL, Kind.RANGE)
 ON_DEVICE = (*COPIES, Kind.D2D, *COMPUTING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOperation:
-    """One thing that happened; times in seconds from the beginning of the recorded block."""
+    """One operation; times in seconds from the beginning of the recorded block."""
 
     kind: str
     """``h2d``, ``d2h``, ``d2d``, ``peer``, ``kernel``, ``staging``, ``call`` or ``range``."""
     name: str
-    """The kernel's or range's name, the function called, or which sort of copy."""
+    """The kernel's or range's name, the function called, or the sort of copy."""
     nbytes: int
-    """Bytes copied; for a kernel those of its arrays; 0 where unknown."""
+    """Bytes copied, or those of a kernel's arrays; 0 where unknown."""
     device: str
     """``cuda:0``, ``sim:1``, ``cpu``; ``host`` for calls and staging steps."""
     stream: str
     """The stream's address, ``default`` or ``per-thread``; for calls and staging steps the thread's name."""
     thread: str
-    """The name of the thread that asked for it; empty where unknown."""
+    """The name of the thread that requested it; empty where unknown."""
     start_s: float
-    """On the device, between the events around it; for calls, staging steps and CPUs on the host."""
+    """Device time, between the events around it; host time for calls, staging steps and CPUs."""
     end_s: float
     host_start_s: float
-    """When the program asked for it; the same as ``start_s`` where the host did it."""
+    """Host time of the program's request; the same as ``start_s`` for work of the host."""
     host_end_s: float
     file: str
-    """The user's file from which it came."""
+    """The user's file that requested it."""
     line: int
     function: str
     is_timed: bool = True
@@ -67,12 +67,12 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def length(spans: Iterable[Span]) -> float:
-    """Seconds in spans that are apart from each other."""
+    """Sum the seconds of spans that do not overlap."""
     return sum(end - start for start, end in spans)
 
 
 def intersection(one: Sequence[Span], two: Sequence[Span]) -> list[Span]:
-    """What two results of `union` have in common."""
+    """Return the spans that two results of `union` have in common."""
     found: list[Span] = []
     first = second = 0
     while first < len(one) and second < len(two):
@@ -94,7 +94,7 @@ def overlap(copies: Sequence[Span], computing: Sequence[Span]) -> float:
 
 
 class Numbers:
-    """What operations amount to.
+    """The totals and shares of operations.
 
     Args:
         operations: As recorded, in any order.
@@ -104,7 +104,7 @@ class Numbers:
         self.operations = operations
 
     def spans(self, *kinds: str, device: str | None = None) -> list[Span]:
-        """When at least one operation of these kinds ran."""
+        """Return the spans in which at least one operation of these kinds ran."""
         wanted = frozenset(kinds)
         return union(
             (each.start_s, each.end_s)
@@ -149,12 +149,12 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """All that a trace has recorded, for those that show it.
+    """All that a trace has recorded, for the modules that show it.
 
     Attributes:
         operations: In the order in which the program asked for them.
-        dropped: How many earlier ones were forgotten.
-        clock_error_s: By how much device times may be off against host times.
+        dropped: The number of earlier operations that were forgotten.
+        clock_error_s: The possible error of device times against host times.
     """
 
     operations: tuple[TraceOperation, ...]
@@ -163,5 +163,5 @@ class Recorded:
 
     @property
     def numbers(self) -> Numbers:
-        """What the operations amount to."""
+        """The totals and shares of the operations."""
         return Numbers(self.operations)

@@ -1,4 +1,4 @@
-"""`trace`: what a block of a program copies, stages and computes, and when, as numbers, as a file, as a picture."""
+"""`trace`: records the copies, staging steps and kernels of a block, as numbers, as a file, as a picture."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     """Record every copy, staging step and kernel that xferlib enqueues in a block, in all threads.
 
     An event is recorded on the stream before and after each operation; nothing waits. The device's times are read
-    when the block has ended, or when somebody asks for them. At its end the block waits until the transfers begun
+    when the block has ended, or when the program reads them. At its end the block waits until the transfers begun
     in it have been staged, and, if it is to write a file, until they are complete.
 
     Work of other libraries between the calls, such as CuPy's or PyTorch's own kernels, is not seen: put `range`
@@ -43,7 +43,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     Args:
         path: A file to write when the block ends, also after an exception: ``.json`` for `write`, or
             ``.png``, ``.svg`` or ``.pdf`` for `plot`.
-        keep: The latest so many operations are kept, some 500 bytes each; `dropped` counts the others.
+        keep: The number of latest operations to keep, some 500 bytes each; `dropped` counts the others.
 
     Raises:
         ArgumentError: The path has another ending or no directory; ``keep`` is not a positive int.
@@ -109,12 +109,12 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         begin until its last has ended. It counts as computing. Without an open trace it does nothing.
 
         Args:
-            name: What to call it.
+            name: The range's name.
             kind: ``"range"`` or ``"kernel"`` for computing, or ``"h2d"``, ``"d2h"``, ``"d2d"``, ``"peer"`` for
                 copies made by other libraries.
-            nbytes: How much such a copy moves.
-            stream: Where the work goes, anything that `Stream.from_any` takes; the current stream if omitted.
-            device: Whose current stream, if not the current device's.
+            nbytes: The bytes that such a copy moves.
+            stream: The stream of the work, anything that `Stream.from_any` takes; the current stream if omitted.
+            device: The device whose current stream is meant, if not the current device.
 
         Raises:
             ArgumentError: Another ``kind``.
@@ -198,7 +198,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     @property
     def seconds(self) -> dict[str, float]:
-        """For each kind that occurred: how long at least one operation of it ran."""
+        """For each kind that occurred: the time in which at least one operation of it ran."""
         return self._numbers.seconds()
 
     @property
@@ -273,7 +273,7 @@ class range_:  # noqa: N801 - what `trace.range` makes
 
 
 def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
-    """A path that can be written to, known before the work is done."""
+    """Check, before the work is done, that a path can be written to."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(
             f"a trace cannot be written to {shown(path)}: give a path that ends in {', '.join(endings)}"

@@ -1,4 +1,4 @@
-"""Conformance: which backend and device a call uses, and what may not mix."""
+"""Conformance: the backend and device that a call uses, and the arrays that may not mix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conformance: what a copy keeps, whatever the layout, the dtype and the path."""
+"""Conformance: copies and conversions of any layout and dtype, over every path, compared bit by bit."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _assign(target: HostArray, source: HostArray) -> None:
 
 
 def converted(source: HostArray, target: np.dtype[Any]) -> HostArray:
-    """What a conversion gives: NumPy's result, but floats saturate to integers and NaN becomes 0.
+    """Convert as the library should: as NumPy does, but floats saturate to integers and NaN becomes 0.
 
     The saturation is computed in exact arithmetic, independently of the library.
     """
@@ -252,7 +252,7 @@ def converted(source: HostArray, target: np.dtype[Any]) -> HostArray:
 
 
 def without_payloads(array: HostArray) -> HostArray:
-    """A copy with every NaN the same one: processors differ in what a conversion leaves of its payload."""
+    """Copy with all NaNs made equal: processors differ in the payload that a conversion leaves."""
     plain = array.copy()
     for part in (plain.real, plain.imag) if plain.dtype.kind == "c" else (plain,):
         if part.dtype.kind == "f":

@@ -73,7 +73,7 @@ def _bits(b: Builder, value: Node) -> Node:
 
 
 def _scrambled(b: Builder, x: Node) -> Node:
-    """A multiplication spreads every bit upwards, a shift brings the result down again."""
+    """Mix bits: a multiplication spreads each to higher ones, a shift brings the result down again."""
     x = b.op("mul", x, b.const(0x85EBCA6B, UINT32))
     return b.op("xor", x, b.op("shr", x, b.const(15, UINT32)))
 

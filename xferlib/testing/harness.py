@@ -1,4 +1,4 @@
-"""What every part of the conformance suite uses: the backend under test, and how to drive it."""
+"""The base of every part of the conformance suite: the backend under test, and how to drive it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Harness:
             pytest.skip(f"{self.place}: {self.raw.capabilities.reason(ability)}")
 
     def forall(self, check: Callable[..., None], *drawn: SearchStrategy[Any], share: float = 1.0) -> None:
-        """Run ``check`` on what the strategies draw; ``share`` of `max_examples` times, for slow checks."""
+        """Run ``check`` on examples of the strategies; ``share`` of `max_examples` times, for slow checks."""
         relaxed = settings(
             max_examples=max(1, round(self.max_examples * share)),
             phases=self.phases,

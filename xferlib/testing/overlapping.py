@@ -1,4 +1,4 @@
-"""Conformance: `prefetch` and `stream_map`, which overlap copies with whatever the device does."""
+"""Conformance: `prefetch` and `stream_map`, which overlap copies with the device's work."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from xferlib.testing.processes import Processes
 from xferlib.testing.strategies import bits_of
 
 _SIZES = (0, 100, 70 << 10, 300 << 10, 1200 << 10, 2500 << 10, 5 << 20)
-"""Bytes of a batch, one for each way that it can take."""
+"""Bytes of a batch, one for each route that it can take."""
 
 
 class _FailureError(Exception):
-    """What a source of ours fails with."""
+    """The error with which our own sources fail."""
 
 
 class Overlapping(Processes):
-    """Order, contents, errors in their place; nothing lost, nothing left running."""
+    """Batches keep order, contents and the position of errors; none is lost, and no thread is left running."""
 
     def test_prefetched_batches_are_those_of_the_source(self) -> None:
         def check(sizes: list[int], depth: int, is_read_ahead: bool, is_kept: bool, is_pinned: bool) -> None:
@@ -63,7 +63,7 @@ class Overlapping(Processes):
             kept = [batch for number, batch in enumerate(xl.prefetch(given, device=self.place)) if number % 3 == 0]
             for item in given:
                 scribble(item)
-            again = [self.up(item) for item in items]  # takes over whatever memory was let go of
+            again = [self.up(item) for item in items]  # recycles any memory that was freed
             for item, batch in zip(items[::3], kept, strict=True):
                 assert_same_bits(self.down(batch), item)
             del again

@@ -22,7 +22,7 @@ _LIMIT_S = 300
 
 
 class Processes(Harness):
-    """What surrounds the calls."""
+    """Calls keep their promises in other environments, processes and threads, and at the interpreter's end."""
 
     def python(self, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a script that has ``PLACE`` and the usual imports, in a fresh interpreter with the same import path."""
@@ -80,7 +80,7 @@ class Processes(Harness):
     def test_a_forked_child_gets_an_error_or_works_and_never_crashes(self) -> None:
         self.passes(
             """
-            xl.Device(PLACE).use()  # what names no device means this one, in the child as well
+            xl.Device(PLACE).use()  # a call that names no device means this one, in the child as well
             x = np.arange(3 << 18).reshape(-1, 3)[:, ::2]
             d = xl.to_device(x, device=PLACE)
             pinned = xl.pinned_array(x, backend=xl.Device(PLACE).backend)
@@ -126,7 +126,7 @@ class Processes(Harness):
         self.passes(
             """
             xl.Device(PLACE).use()
-            for _ in range(3):  # streams that nobody uses any more, and memory that their copies used
+            for _ in range(3):  # streams that are no longer referenced, and memory that their copies used
                 with xl.Stream(PLACE) as stream:
                     xl.to_host(xl.to_device(np.arange(9.0)))
                     xl.to_device_async(np.arange(1 << 20)).result()

@@ -86,7 +86,7 @@ class _Program:
 
 
 class Streams(Harness):
-    """Record, wait, synchronise; the current stream; streams from elsewhere."""
+    """Record, wait and synchronise, on our own streams, the current one, and other libraries'."""
 
     def test_random_programs_over_three_streams_give_what_one_thread_gives(self) -> None:
         def check(operations: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Conformance: what a trace says of copies, kernels and the program's own work."""
+"""Conformance: the record that a trace keeps of copies, kernels and the program's own work."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def _line() -> int:
 
 
 class Tracing(Harness):
-    """What `xferlib.trace` records: every operation once, with its bytes, its line and times that fit together."""
+    """`xferlib.trace` records every operation once, with its bytes, its line and consistent times."""
 
     @contextmanager
     def traced(self) -> Iterator[xl.trace]:
-        """A trace of a block, at whose beginning and end nothing is in flight."""
+        """Trace a block, at whose beginning and end nothing is in flight."""
         pending.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
         with xl.trace() as t:
             yield t
             self.settle()
 
     def moved(self, t: xl.trace, kind: str, line: int) -> int:
-        """Bytes of all operations of a kind that one line of this file asked for."""
+        """Sum the bytes of all operations of a kind that one line of this file requested."""
         found = [each for each in t.operations if each.kind == kind and each.line == line]
         assert all(each.file == __file__ for each in found)
         return sum(each.nbytes for each in found)
@@ -183,7 +183,7 @@ class Tracing(Harness):
         assert observe.active is None
 
     def test_more_operations_than_there_are_events(self) -> None:
-        """Events are used again; what they told is not lost."""
+        """Events are recycled; the times that they gave are not lost."""
         d = self.up(np.zeros(16, np.uint8))
         x: Any = np.zeros(16, np.uint8)
         with self.traced() as t:

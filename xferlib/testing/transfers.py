@@ -1,4 +1,4 @@
-"""Conformance: asynchronous transfers, and the lifetimes of what they use."""
+"""Conformance: asynchronous transfers, and the lifetimes of the memory that they use."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _loops(place: xl.Device, largest: int, is_quick: bool) -> Iterator[Callable[
     cases = [("contiguous", size) for size in sizes]
     cases += [("strided", middle), *(("pinned", size) for size in sizes)]
     for kind, size in cases:
-        count = max(_LEAST_BATCHES, min(256, 3 * largest // size))  # the first copy overlaps nothing: 2 % of so many
+        count = max(_LEAST_BATCHES, min(256, 3 * largest // size))  # the first copy overlaps nothing: 2 % of 48
         yield functools.partial(_loop, kind, base, size, count, place, 1 if is_quick else 3)
 
 
@@ -124,7 +124,7 @@ def _small(place: xl.Device) -> dict[str, float]:
 
 
 def _duplex_s(place: xl.Device, nbytes: int) -> float:
-    """Seconds for so many bytes each way at once between pinned memory and the device: the link."""
+    """Measure the link: the seconds for ``nbytes`` in both directions at once, between pinned memory and the device."""
     part = 256 * _MIB
     up, down = (xl.pinned_zeros(part, "uint8", backend=place.backend) for _ in range(2))
     there, back = xl.zeros(part, "uint8", device=place), xl.zeros(part, "uint8", device=place)

@@ -44,12 +44,12 @@ class Compute(Protocol):
 
 
 def compute_on(place: xl.Device, elements: int) -> Compute:
-    """What computes on batches of so many float32 values on a device."""
+    """Return the work on batches of ``elements`` float32 values on a device."""
     return HostCompute(elements) if place.kind == "cpu" else DeviceCompute(place, elements)
 
 
 def summed(batches: Sequence[HostArray]) -> HostArray:
-    """The sum of batches, some of which are the same object."""
+    """Sum batches, some of which are the same object."""
     total = np.zeros(batches[0].size, np.float32)
     for batch, count in Counter(map(id, batches)).items():
         total += next(each for each in batches if id(each) == batch).reshape(-1) * np.float32(count)
@@ -57,7 +57,7 @@ def summed(batches: Sequence[HostArray]) -> HostArray:
 
 
 def check_sum(found: HostArray, expected: HostArray) -> None:
-    """A sum is that of the batches, so often as they were computed on.
+    """Check that a sum is that of the batches, times the number of epochs.
 
     Raises:
         AssertionError: A batch was lost, or computed on before it was there.

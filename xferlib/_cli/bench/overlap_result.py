@@ -1,4 +1,4 @@
-"""What `xferlib bench overlap` measures."""
+"""The figures of `xferlib bench overlap`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class Loop:
 
     case: str
     nbytes: int
-    """Of a batch."""
+    """Bytes of a batch."""
     batches: int
     copy_s: float
-    """An epoch of `prefetch` alone, without computing."""
+    """Seconds of an epoch of `prefetch` alone, without computing."""
     compute_s: float
-    """An epoch of computing alone."""
+    """Seconds of an epoch of computing alone."""
     epochs: dict[str, float] = field(default_factory=dict)
-    """Median seconds of an epoch by library and way."""
+    """Median seconds of an epoch by library and kind of loop."""
 
     @property
     def bound_s(self) -> float:
@@ -31,10 +31,10 @@ class Map:
 
     case: str
     nbytes: int
-    """Read, and as many written."""
+    """Bytes read, and as many written."""
     seconds: float
     bound_s: float
-    """The same bytes as fast as the link, or the disk, carries them."""
+    """Seconds for the same bytes at the speed of the link, or of the disk."""
     bound: str
 
 

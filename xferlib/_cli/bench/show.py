@@ -15,7 +15,7 @@ _COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done, where somebody is watching."""
+    """Show the current step in one line, on a terminal."""
     if not sys.stderr.isatty():
         yield lambda text: None
         return

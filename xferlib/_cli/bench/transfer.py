@@ -147,7 +147,7 @@ def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[
 
 
 def machine(backend: str) -> dict[str, Any]:
-    """What figures are of."""
+    """Return the machine and the versions that figures belong to."""
     import importlib.metadata as metadata
 
     versions = {}

@@ -65,7 +65,7 @@ class Xferlib:
         return lambda: xl.to_host(held, out=out)
 
     def down_unrecycled(self, source: HostArray) -> Run:
-        """As `down_new`, but no result lies where another has lain."""
+        """`down_new` whose results are kept, so that none is in recycled memory."""
         held = xl.to_device(source, device=self._place)
         results: list[HostArray] = []
 

@@ -1,4 +1,4 @@
-"""What `xferlib bench transfer` measures, and a size as its tables show it."""
+"""The figures of `xferlib bench transfer`, and a size as its tables show it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Result:
     nbytes: int
     """Bytes delivered; for a conversion, bytes of the source."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """In a loop."""
+    """Median seconds in a loop."""
     first_seconds: dict[str, float] = field(default_factory=dict)
-    """The first transfer after other work: threads and pages are cold."""
+    """Median seconds of the first transfer after other work: threads and pages are cold."""
 
     def gb_per_s(self, library: str) -> float:
         return self.nbytes / self.seconds[library] / 1e9

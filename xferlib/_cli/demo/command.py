@@ -1,4 +1,4 @@
-"""Which devices the demo runs on, and what it found on each."""
+"""The demo's command: the devices that it runs on, and its result on each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _count(text: str) -> int:
 
 
 def _file(text: str) -> Path:
-    """A path that can be written to, known before the work is done."""
+    """Check, before the work is done, that a path can be written to."""
     path = Path(text)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {path.absolute().parent} must be a directory")
@@ -89,7 +89,7 @@ def _timeline(text: str) -> Path:
 
 
 def _places() -> Iterator[Device | Row]:
-    """The devices to run on, one of each kind a backend has, and a row for each backend without any."""
+    """Return the devices to run on, one of each kind a backend has, and a row for each backend without any."""
     config = _config.get()
     if config.device is not None:
         yield devices.get_device()

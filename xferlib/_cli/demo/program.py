@@ -16,7 +16,7 @@ _MODULE = "xferlib._cli.demo.digits"
 
 
 class Result(Protocol):
-    """What the program reports of one run."""
+    """The program's report of one run."""
 
     accuracy: float
     weights: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What the demo found on one device."""
+"""The demo's result on one device."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(kw_only=True)
 class Row:
-    """One line of the table: a run, or why there is none."""
+    """One line of the table: a run, or the reason why there is none."""
 
     backend: str
     device: str = ""
     device_name: str = ""
     reason: str = ""
-    """Why it did not run; empty if it did."""
+    """The reason why it did not run; empty if it did."""
     has_failed: bool = False
-    """It should have run, and did not."""
+    """Whether it should have run, and did not."""
     accuracy: float = 0.0
     images_per_s: float = 0.0
     nbytes: int = 0

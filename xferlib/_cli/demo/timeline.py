@@ -19,8 +19,8 @@ class LastEpoch:
 
     Args:
         path: The file; None: record nothing.
-        epochs: How many there will be.
-        title: Of the picture.
+        epochs: The number of epochs in all.
+        title: The picture's title.
     """
 
     def __init__(self, path: Path | None, epochs: int, *, title: str) -> None:
@@ -38,7 +38,7 @@ class LastEpoch:
         return self
 
     def after_each(self, advance: Callable[[], None]) -> Callable[[], None]:
-        """What the training calls after every epoch."""
+        """Return the function that the training calls after every epoch."""
 
         def ended() -> None:
             advance()
