@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import _native
 from xferlib._core.thresholds import WAITING_MOST
+from xferlib._memory import chunk_quota, staging_ring
 from xferlib._memory import host as _host
-from xferlib._memory import staging_ring
 from xferlib._native import build
 from xferlib._transfer import cutting, partition, staged
 from xferlib._transfer.compiled_staging import _steps
@@ -568,12 +568,12 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
             has_asked.set()
             return super().wait(timeout)
 
-    ring._returned = Watched()
+    ring.quota.changed = Watched()
     waits = threading.Thread(target=lambda: lent.append(ring.borrow(3, stream, is_upward=True)))
     waits.start()
     assert has_asked.wait(60)
     down = ring.borrow(100, stream, is_upward=False)
-    assert len(down) == staging_ring.RING_CHUNKS - staging_ring.ONE_WAY_CHUNKS
+    assert len(down) == staging_ring.RING_CHUNKS - chunk_quota.ONE_WAY_CHUNKS
     assert len(lent) == 2
     ring.give_back(lent[0], is_upward=True)
     waits.join(60)
@@ -581,7 +581,7 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
     for chunks in lent[1:]:
         ring.give_back(chunks, is_upward=True)
     ring.abandon(down, stream, is_upward=False)
-    assert ring._lent == {True: 0, False: 0}
+    assert ring.quota.lent == {True: 0, False: 0}
 
 
 @compiled

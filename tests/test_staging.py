@@ -11,7 +11,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._memory import slab, staging_ring
+from xferlib._memory import chunk_quota, slab, staging_ring
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._runtime import happens_before
 from xferlib.errors import DeviceLostError, TransferError
@@ -48,6 +48,7 @@ def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(
 ) -> None:
     monkeypatch.setattr(staging_ring, "RING_CHUNKS", chunks)
     monkeypatch.setattr(staging_ring, "LENT_CHUNKS", chunks)
+    monkeypatch.setattr(chunk_quota, "LENT_CHUNKS", chunks)
     source, sent = _send(2 << 20)
     assert ring.nbytes == chunks * THRESHOLDS.chunk_nbytes
     assert_same_bits(xl.to_host(sent), source)
@@ -128,8 +129,10 @@ def test_a_thread_that_waits_for_chunks_ends_an_orphaned_job(
     ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: str | None
 ) -> None:
     """Batches on their way hold all the chunks, and their consumer sends something else."""
-    for name in ("RING_CHUNKS", "LENT_CHUNKS", "ONE_WAY_CHUNKS"):
+    for name in ("RING_CHUNKS", "LENT_CHUNKS"):
         monkeypatch.setattr(staging_ring, name, chunks)
+    for name in ("LENT_CHUNKS", "ONE_WAY_CHUNKS"):
+        monkeypatch.setattr(chunk_quota, name, chunks)
     other = np.random.default_rng(1).integers(0, 256, 5 << 20, dtype=np.uint8)
     batches = _batches()
     with xl.prefetch(batches, device="fake:sim:0") as ahead:
@@ -153,8 +156,8 @@ def test_batches_that_are_not_taken_give_their_chunks_back(ring: staging_ring.Ri
             del ahead
         else:
             ahead.close()
-        assert ring._lent == {True: 0, False: 0}
-        assert not ring._orphaned
+        assert ring.quota.lent == {True: 0, False: 0}
+        assert not ring.quota.orphans
 
 
 @pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")

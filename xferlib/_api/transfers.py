@@ -154,7 +154,7 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         return to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
     source = source.at(info.device)
     source.attach(info.device)
-    return download.device_to_host(d, info, source, wanted, order, out)
+    return download.device_to_host(d, info, source, wanted, stream=order, out=out)
 
 
 def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> Transfer:

@@ -22,22 +22,21 @@ import bisect
 import math
 import mmap
 import threading
-import weakref
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from xferlib._memory import host
+from xferlib._memory.pinned_lease import Lease, LeaseRecord
 from xferlib._runtime import config, happens_before
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.raw import PinnedBlock, RawEvent
+    from xferlib._core.raw import PinnedBlock
 
 WhenFull = Literal["stage", "block", "raise"]
 
@@ -75,63 +74,6 @@ class PinnedStats:
         return self.in_use_nbytes + self.free_nbytes + self.draining_nbytes
 
 
-class Lease:
-    """A pinned block while arrays use it; back to the pool when the last of them dies."""
-
-    __slots__ = ("__weakref__", "_many", "block", "events", "nbytes", "pool")
-
-    def __init__(self, pool: PinnedPool, nbytes: int) -> None:
-        self.pool = pool
-        self.block: PinnedBlock | None = None
-        self.nbytes = nbytes
-        self.events: list[RawEvent] = []
-        self._many = 1
-        """Prune completed events once the list grows past this length (doubles each time)."""
-
-    def hold(self, event: RawEvent) -> None:
-        """Do not recycle the block until ``event`` completes, even if its arrays are collected first; thread-safe.
-
-        Re-recording an event already held extends the hold.
-        """
-        with self.pool._lock:
-            events = self.events
-            if event in events:
-                return
-            if len(events) == 1:  # as a rule: of a block that is sent again and again
-                first = events[0]
-                if self.pool._backend.event_done(first) and events == [first]:  # which may have run a finalizer
-                    events[0] = event
-                    return
-            events.append(event)
-            if len(events) > self._many:
-                passed = set(map(id, self.pool._passed(self.events[:-1])))
-                self.events[:] = [each for each in self.events if id(each) not in passed]
-                self._many = 2 * len(self.events)
-
-
-class _Record(weakref.ReferenceType[Lease]):
-    """The pool's record of a lease, which outlives it and then owns the block.
-
-    Its callback is a function in C, so that Ctrl-C strikes before or after it: raised in a ``__del__`` it would be
-    lost, and the block with it.
-    """
-
-    __slots__ = ("block", "events", "handover", "nbytes")
-
-    block: PinnedBlock | None
-    events: list[RawEvent]
-    handover: object
-    nbytes: int
-
-    def __init__(self, lease: Lease, callback: Callable[[Any], None]) -> None:
-        super().__init__(lease, callback)  # type: ignore[call-arg]
-        self.block = None
-        self.events = lease.events
-        self.handover = None
-        self.nbytes = 0
-        """The bytes of it that are counted as in use."""
-
-
 class PinnedPool:
     """Recycles page-locked blocks of one backend family.
 
@@ -152,16 +94,16 @@ class PinnedPool:
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
-        self._returned: deque[_Record] = deque()
+        self._returned: deque[LeaseRecord] = deque()
         """Of leases that have died."""
-        self._free: dict[int, list[_Record]] = {}
-        self._draining: list[_Record] = []
+        self._free: dict[int, list[LeaseRecord]] = {}
+        self._draining: list[LeaseRecord] = []
         self._in_use = self._free_nbytes = self._draining_nbytes = 0
         self._peak = self._allocations = self._reuses = 0
         self._starts: list[int] = []
-        self._leases: dict[int, _Record] = {}
+        self._leases: dict[int, LeaseRecord] = {}
         """By address."""
-        self._records: dict[int, _Record] = {}
+        self._records: dict[int, LeaseRecord] = {}
         """All of them, by ``id``: the callback of a record that died together with its lease would never run."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -179,9 +121,9 @@ class PinnedPool:
         return host.array_over(lease.block.pointer, shape, dtype, nbytes, lease)
 
     def _lease(self, size: int) -> Lease | None:
-        lease = Lease(self, size)
+        lease = Lease(size, self._backend, self._lock, self)
         # The death of a lease runs a C function, which takes no lock, in any thread; the simulator needs Python's.
-        record = _Record(lease, self._returned.append if happens_before.listener is None else self._give_back)
+        record = LeaseRecord(lease, self._returned.append if happens_before.listener is None else self._give_back)
         self._records[id(record)] = record
         while (block := self._reuse(size, record)) is None:
             room = self._make_room(size, record)
@@ -202,7 +144,7 @@ class PinnedPool:
         self._note(record, block.pointer)
         return lease
 
-    def _reuse(self, size: int, record: _Record) -> PinnedBlock | None:
+    def _reuse(self, size: int, record: LeaseRecord) -> PinnedBlock | None:
         with self._lock:
             self._poll()
             blocks = self._free.get(size)
@@ -216,7 +158,7 @@ class PinnedPool:
             del blocks[-1]
             return record.block
 
-    def _make_room(self, size: int, record: _Record) -> bool | None:
+    def _make_room(self, size: int, record: LeaseRecord) -> bool | None:
         """Count ``size`` as in use if the limit allows; False: stage instead, None: waited for a copy, look again."""
         limit = self.max_bytes if self.max_bytes is not None else config.get().pinned_limit
         with self._lock:
@@ -240,13 +182,13 @@ class PinnedPool:
             self._poll()
         return None
 
-    def _note(self, record: _Record, pointer: int) -> None:
+    def _note(self, record: LeaseRecord, pointer: int) -> None:
         with self._lock:
             self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
             self._leases[pointer] = record
             bisect.insort(self._starts, pointer)
 
-    def _give_back(self, record: _Record) -> None:
+    def _give_back(self, record: LeaseRecord) -> None:
         happens_before.given(record)
         self._returned.append(record)
 
@@ -266,15 +208,12 @@ class PinnedPool:
                 self._draining_nbytes += record.nbytes
                 self._draining += [record]
 
-    def _passed(self, events: list[RawEvent]) -> list[RawEvent]:
-        return [each for each in events if self._backend.event_done(each)]
-
     def _poll(self) -> None:
         """Move released blocks whose last event is complete to the free lists, with the lock held."""
         self._take_back()
         # Taken out first: asking an event may run a finalizer that comes here again.
         unseen, self._draining = self._draining[::-1], []
-        waiting: list[_Record] = []
+        waiting: list[LeaseRecord] = []
         try:
             while unseen:
                 record = unseen[-1]

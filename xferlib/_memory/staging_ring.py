@@ -12,8 +12,8 @@ Guaranteed: `acquire` returns a chunk that no copy uses; a borrowed chunk may st
 has the event to wait for. No chunk is freed while a copy may use it: after an error `abandon` waits for the stream,
 or, if the device no longer answers, never uses the chunk again.
 
-Locks, never held together: `_lock` for the number of chunks, `_returned` for how many each direction has and for
-orphaned jobs, `_giving` while several chunks change owner. The fields of a chunk belong to the thread that has it.
+Locks, never held together: `_lock` for the number of chunks, `ChunkQuota.changed` for how many each direction has and
+for orphaned jobs, `_giving` while several chunks change owner. The fields of a chunk belong to the thread that has it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.thresholds import CHUNK_NBYTES, LENT_CHUNKS, ONE_WAY_CHUNKS, RING_CHUNKS
+from xferlib._core.thresholds import CHUNK_NBYTES, LENT_CHUNKS, RING_CHUNKS
 from xferlib._memory import host
+from xferlib._memory.chunk_quota import PATIENCE_S, ChunkQuota
 from xferlib._runtime import happens_before
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
@@ -35,11 +36,6 @@ from xferlib.errors import PinnedMemoryError
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.raw import RawEvent, RawStream
-    from xferlib._runtime.jobs import Job
-
-
-_PATIENCE_S = 0.05
-"""How long Ctrl-C may be put off by a wait, and how long an orphaned job may go unnoticed."""
 
 
 class Chunk:
@@ -92,10 +88,7 @@ class Ring:
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._giving = threading.RLock()  # held while several chunks are given back at once
         self._count = 0  # chunks there are, or are being made
-        self._lent = {True: 0, False: 0}  # chunks that uploads have borrowed, and downloads
-        self._returned = threading.Condition()
-        self._orphaned: dict[Job, None] = {}
-        """Orphaned jobs, in order: a thread in want of a chunk drives the first to its end."""
+        self.quota = ChunkQuota()
         self._lost: list[Chunk] = []
         """Chunks that a device that no longer answers may still use."""
         self._made = 0
@@ -119,7 +112,7 @@ class Ring:
 
         The caller gives back all, and borrows none meanwhile unless without waiting.
         """
-        count = self._share(most, is_upward, waits=waits)
+        count = self.quota.take(most, is_upward, waits=waits)
         if not count:
             return []
         chunks: list[Chunk] = []
@@ -129,42 +122,10 @@ class Ring:
                 chunk.prepare(self.backend, stream)
         except BaseException:
             self._give_back(chunks)
-            self._note_returned(count, is_upward)
+            self.quota.give(count, is_upward)
             raise
-        self._note_returned(count - len(chunks), is_upward)
+        self.quota.give(count - len(chunks), is_upward)
         return chunks
-
-    def _share(self, most: int, is_upward: bool, *, waits: bool) -> int:
-        """How many chunks a transfer may have; 0 if it would have to wait for one."""
-        while True:
-            deferred.check()
-            with self._returned:
-                left = ONE_WAY_CHUNKS - self._lent[is_upward]
-                job = next(iter(self._orphaned), None)
-                if left > 0 or not waits:
-                    count = min(most, LENT_CHUNKS, left)
-                    self._lent[is_upward] += count
-                    return count
-                if job is None:
-                    self._returned.wait(_PATIENCE_S)
-                    continue
-            job.help()  # perhaps no other thread will
-            job.wait()
-
-    def orphaned(self, job: Job) -> None:
-        """Note that this job has chunks, and no Python thread that will give them back."""
-        with self._returned:
-            self._orphaned[job] = None
-
-    def adopt(self, job: Job) -> None:
-        """Note that a Python thread is about to give this job's chunks back."""
-        with self._returned:
-            self._orphaned.pop(job, None)
-
-    def _note_returned(self, count: int, is_upward: bool) -> None:
-        with self._returned:
-            self._lent[is_upward] -= count
-            self._returned.notify_all()
 
     def _at_hand(self, count: int, *, waits: bool) -> list[Chunk]:
         while True:
@@ -188,18 +149,14 @@ class Ring:
         """
         while True:
             deferred.check()
-            with self._returned:
-                job = next(iter(self._orphaned), None)
-            if job is not None:
-                job.help()
-                job.wait()
+            self.quota.drive()
             with contextlib.suppress(Empty):
-                return self._free.get(timeout=_PATIENCE_S)  # a job may be orphaned meanwhile
+                return self._free.get(timeout=PATIENCE_S)  # a job may be orphaned meanwhile
 
     def give_back(self, chunks: list[Chunk], *, is_upward: bool) -> None:
         """Give back what was borrowed."""
         self._give_back(chunks)
-        self._note_returned(len(chunks), is_upward)
+        self.quota.give(len(chunks), is_upward)
 
     def _give_back(self, chunks: list[Chunk]) -> None:
         with self._giving:
@@ -292,7 +249,7 @@ class Ring:
             self._give_back(chunks)
         finally:
             if is_upward is not None:
-                self._note_returned(len(chunks), is_upward)
+                self.quota.give(len(chunks), is_upward)
 
     def _make_room(self, count: int) -> None:
         """``count`` chunks are gone: threads that wait for one may make one now."""

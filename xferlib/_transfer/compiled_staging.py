@@ -147,7 +147,7 @@ class Lending:
                 return False
             self._job = job
             job.lap = self._run_slice
-            self._ring.orphaned(job)
+            self._ring.quota.orphaned(job)
             self._call(library, self._helpers + 1)
         return True
 
@@ -228,7 +228,7 @@ class Lending:
         if self._staging is None:
             return
         if self._job is not None:
-            self._ring.adopt(self._job)
+            self._ring.quota.adopt(self._job)
         library = _native.library()
         library.xf_end(self._staging)  # C helpers may still be filling a chunk, and write to `_lent`
         error = library.xf_error(self._staging)

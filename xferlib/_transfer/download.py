@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 
 def device_to_host(
-    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream | None, out: HostArray | None
+    src: Array,
+    info: ArrayInfo,
+    backend: Backend,
+    dtype: np.dtype[Any],
+    *,
+    stream: RawStream | None = None,
+    out: HostArray | None = None,
 ) -> HostArray:
     """Blocking download: complete on return."""
     recorder = observe.active
@@ -57,9 +63,9 @@ def device_to_host_async(
     info: ArrayInfo,
     backend: Backend,
     dtype: np.dtype[Any],
-    stream: RawStream | None,
-    out: HostArray | None,
     *,
+    stream: RawStream | None = None,
+    out: HostArray | None = None,
     is_awaited: bool = False,
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""

@@ -38,7 +38,7 @@ def gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend,
     table = np.array(pieces, dtype=np.int64)
     on_device = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
     info = backend.view(on_device)
-    upload.host_to_device(table, backend, stream.device, table.dtype, stream, on_device, info)
+    upload.host_to_device(table, backend, stream.device, table.dtype, stream=stream, out=on_device, into=info)
     code = relayout.kernel("gather_pieces", _SOURCE, (0, 0), backend, stream.device)
     args = (dst.pointer, info.pointer)
     relayout.launch(

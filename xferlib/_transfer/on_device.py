@@ -26,8 +26,9 @@ def device_to_device(
     target: Backend,
     device: Device,
     dtype: np.dtype[Any],
-    stream: RawStream | None,
-    out: Array,
+    *,
+    stream: RawStream | None = None,
+    out: Array = None,
 ) -> Array:
     """A copy between arrays of one pinned domain, on one device or two."""
     recorder = observe.active

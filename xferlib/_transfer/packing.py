@@ -226,7 +226,7 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list
         for index, member in enumerate(group.members)
     ]
     gather.gather(backend.view(slab), pieces, backend, stream)
-    host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream, None)
+    host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream)
     results: list[Any] = [None] * len(infos)
     for group in groups:
         block = _block(host, group)

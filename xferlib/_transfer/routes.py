@@ -37,26 +37,26 @@ def copy_to_device(
     source = registry.backend_of(x)
     if source is None or source.name == "numpy":
         host = array.as_host_array(x)
-        return from_host(x, host, target, place, order, wanted_dtype(dtype, host.dtype), out, into, copy)
+        return from_host(x, host, target, place, order, wanted_dtype(dtype, host.dtype), out=out, into=into, copy=copy)
     info = source.view(x)
     wanted = wanted_dtype(dtype, info.dtype)
     if copy is not True and out is None and info.device is place and wanted == info.dtype:
         return x
     if info.device.kind == "cpu":
-        return from_host(x, source.host_view(x), target, place, order, wanted, out, into, copy)
+        return from_host(x, source.host_view(x), target, place, order, wanted, out=out, into=into, copy=copy)
     refuse_no_copy(copy, info, place)
     convert.check_conversion(info.dtype, wanted)
     take_out(target, out, into, info.shape, wanted)
     source = source.at(info.device)
     if place.kind == "cpu":
         filled = out if out is not None else empty_on_cpu(target, info.shape, wanted, place)
-        download.device_to_host(x, info, source, wanted, None, target.host_view(filled))
+        download.device_to_host(x, info, source, wanted, out=target.host_view(filled))
         return filled
     source.attach(info.device)
     if source.pinned_domain != target.pinned_domain:  # a GPU and a simulated one: neither can reach the other
-        host = download.device_to_host(x, info, source, wanted, None, None)
-        return from_host(x, host, target, place, order, wanted, out, into, True)
-    return on_device.device_to_device(x, source, target, place, wanted, order, out)
+        host = download.device_to_host(x, info, source, wanted)
+        return from_host(x, host, target, place, order, wanted, out=out, into=into)
+    return on_device.device_to_device(x, source, target, place, wanted, stream=order, out=out)
 
 
 def send(host: HostArray, target: Backend, place: Device, order: RawStream | None = None) -> Array:
@@ -64,9 +64,9 @@ def send(host: HostArray, target: Backend, place: Device, order: RawStream | Non
     host = array.as_host_array(host)
     wanted = wanted_dtype(None, host.dtype)
     if place.kind == "cpu":
-        return from_host(host, host, target, place, None, wanted, None, None, True)
+        return from_host(host, host, target, place, None, wanted)
     target.attach(place)
-    return upload.host_to_device(host, target, place, wanted, order, None, None)
+    return upload.host_to_device(host, target, place, wanted, stream=order)
 
 
 def from_host(
@@ -76,10 +76,12 @@ def from_host(
     place: Device,
     order: RawStream | None,
     wanted: np.dtype[Any],
-    out: Array | None,
-    into: ArrayInfo | None,
-    copy: bool | None,
+    *,
+    out: Array | None = None,
+    into: ArrayInfo | None = None,
+    copy: bool | None = True,
 ) -> Array:
+    """`to_device` of ``x``, which lies in host memory as ``host``; ``into`` describes ``out``."""
     is_there = target.name == "numpy" and isinstance(x, np.ndarray) and wanted == host.dtype
     if is_there and copy is not True and out is None:
         return x
@@ -96,7 +98,7 @@ def from_host(
         host_copy.copy_on_cpu(Kind.H2D, memory, host, target, place)
         return filled
     target.attach(place)
-    return upload.host_to_device(host, target, place, wanted, order, out, into)
+    return upload.host_to_device(host, target, place, wanted, stream=order, out=out, into=into)
 
 
 def empty_on_cpu(target: Backend, shape: tuple[int, ...], dtype: np.dtype[Any], place: Device) -> Array:
@@ -132,12 +134,12 @@ def begin(
     wanted = wanted_dtype(dtype, host.dtype)
     if place.kind == "cpu":
         return _complete(
-            from_host(x, host, target, place, order, wanted, out, into, True), target, host.nbytes, is_upload=True
+            from_host(x, host, target, place, order, wanted, out=out, into=into), target, host.nbytes, is_upload=True
         )
     convert.check_conversion(host.dtype, wanted)
     take_out(target, out, into, host.shape, wanted)
     target.attach(place)
-    return upload.host_to_device_async(host, target, place, wanted, order, out, is_awaited=is_awaited)
+    return upload.host_to_device_async(host, target, place, wanted, stream=order, out=out, is_awaited=is_awaited)
 
 
 def begin_to_host(
@@ -150,7 +152,7 @@ def begin_to_host(
         return _complete(done, source.at(info.device), done.nbytes, is_upload=False)
     source = source.at(info.device)
     source.attach(info.device)
-    return download.device_to_host_async(d, info, source, wanted, order, out, is_awaited=is_awaited)
+    return download.device_to_host_async(d, info, source, wanted, stream=order, out=out, is_awaited=is_awaited)
 
 
 def to_host_from_cpu(

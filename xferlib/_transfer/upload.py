@@ -42,9 +42,10 @@ def host_to_device(
     backend: Backend,
     device: Device,
     dtype: np.dtype[Any],
-    stream: RawStream | None,
-    out: Array,
-    into: ArrayInfo | None,
+    *,
+    stream: RawStream | None = None,
+    out: Array = None,
+    into: ArrayInfo | None = None,
 ) -> Array:
     """Blocking upload: the source has been read on return, unless it is pinned and ``stream`` was given.
 
@@ -94,7 +95,8 @@ def _upload_and_cast(src: HostArray, dst: Array, into: ArrayInfo, backend: Backe
         narrow = backend.empty(src.shape, in_native_order(src.dtype), device=into.device, stream=stream)
     except DeviceMemoryError:
         return False
-    host_to_device(src, backend, into.device, in_native_order(src.dtype), stream, narrow, backend.view(narrow))
+    given, info = in_native_order(src.dtype), backend.view(narrow)
+    host_to_device(src, backend, into.device, given, stream=stream, out=narrow, into=info)
     cast(narrow, dst, backend, stream)
     return True
 
@@ -139,9 +141,9 @@ def host_to_device_async(
     backend: Backend,
     device: Device,
     dtype: np.dtype[Any],
-    stream: RawStream | None,
-    out: Array,
     *,
+    stream: RawStream | None = None,
+    out: Array = None,
     is_awaited: bool = False,
 ) -> Transfer:
     """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
@@ -185,7 +187,7 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
     if info.nbytes > MEDIUM_NBYTES:
         staged = pinned.pool_of(backend).empty(info.shape, info.dtype)
         fill(staged)
-        host_to_device(staged, backend, stream.device, info.dtype, stream, slab, info)
+        host_to_device(staged, backend, stream.device, info.dtype, stream=stream, out=slab, into=info)
     else:
         memory, pointer = _slab.slab_of(backend, info.nbytes).take(info.nbytes, stream)
         fill(memory)
@@ -222,6 +224,6 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     """Set every element of an array to one value, on the current stream."""
     info = backend.view(dst)
     if info.size:
-        one = host_to_device(value, backend, info.device, info.dtype, None, None, None)
+        one = host_to_device(value, backend, info.device, info.dtype)
         spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
         relayout.copy(info, spread, backend, backend.stream_current(info.device))

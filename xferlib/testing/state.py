@@ -63,7 +63,8 @@ def staging_stats(backend: str) -> StagingStats:
 
 
 def _stats(ring: staging_ring.Ring) -> StagingStats:
-    return StagingStats(ring.nbytes, ring._lent[True], ring._lent[False], len(ring._orphaned))
+    lent = ring.quota.lent
+    return StagingStats(ring.nbytes, lent[True], lent[False], len(ring.quota.orphans))
 
 
 def held_nbytes() -> tuple[int, ...]:
@@ -75,9 +76,9 @@ def lent_chunks(timeout_s: float = 10.0) -> int:
     """Chunks of all staging buffers that transfers hold; waits up to ``timeout_s`` for there to be none."""
     rings = tuple(staging_ring._rings.values())
     for ring in rings:
-        with ring._returned:
-            ring._returned.wait_for(lambda lent=ring._lent: not _chunks(lent), timeout_s)  # type: ignore[misc]
-    return sum(_chunks(ring._lent) for ring in rings)
+        with ring.quota.changed:
+            ring.quota.changed.wait_for(lambda lent=ring.quota.lent: not _chunks(lent), timeout_s)  # type: ignore[misc]
+    return sum(_chunks(ring.quota.lent) for ring in rings)
 
 
 def _chunks(lent: dict[bool, int]) -> int:
