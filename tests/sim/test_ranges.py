@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xferlib._runtime.callsite import place
+from xferlib._runtime.callsite import location
 from xferlib.sim.model import blocks, ranges
 from xferlib.sim.model.blocks import Block, Span
 from xferlib.sim.model.ranges import Cells, Strided
 
 NBYTES = 400
-BLOCK = Block(np.zeros(NBYTES, np.uint8), 1 << 50, device=None, stream=None, place=place())
+BLOCK = Block(np.zeros(NBYTES, np.uint8), 1 << 50, device=None, stream=None, location=location())
 
 
 def touched(span: Span) -> set[int]:
@@ -107,7 +107,7 @@ def test_a_part_without_gaps_is_one_range() -> None:
 
 def test_columns_of_a_large_matrix_cost_no_memory() -> None:
     """A region is told by its strides: nothing of the size of the matrix is made to compare two."""
-    block = Block(np.empty(1 << 26, np.uint8), 1 << 51, device=None, stream=None, place=place())
+    block = Block(np.empty(1 << 26, np.uint8), 1 << 51, device=None, stream=None, location=location())
     (one,), (two,) = (blocks.strided_spans(block, 8 * n, (1 << 12,), (1 << 14,), 8) for n in (3, 4))
     assert not ranges.meet(one, two)
     assert ranges.meet(one, one)

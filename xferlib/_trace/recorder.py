@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import observe
 from xferlib._core.observe import Kind
 from xferlib._runtime import callsite
-from xferlib._runtime.callsite import Place
+from xferlib._runtime.callsite import CodeLocation
 from xferlib._runtime.fork import reset_in_child
 from xferlib._trace import nvtx
 from xferlib._trace.device_clock import DeviceClock
@@ -121,7 +121,7 @@ class EventRecorder:
         if backend.pinned_domain in self._domains:
             return run()
         clock = self._clock(backend, stream.device)
-        place = callsite.place()
+        location = callsite.location()
         profiler = self._profiler
         if profiler is not None:
             profiler.push(name, kind)
@@ -139,7 +139,7 @@ class EventRecorder:
             clock.give(first, last)
             return result
         self._notes.append((
-            self.sinks, kind, name, nbytes, clock.label, stream.handle, place, since, now(),
+            self.sinks, kind, name, nbytes, clock.label, stream.handle, location, since, now(),
             threading.current_thread().name, HOST, (clock, reference, first, last),
         ))  # fmt: skip
         return result
@@ -154,7 +154,7 @@ class EventRecorder:
     def on_host(
         self, kind: Kind, name: str, nbytes: int, backend: Backend, device: Device, run: Callable[[], None]
     ) -> None:
-        place = callsite.place()
+        location = callsite.location()
         profiler = self._profiler
         if profiler is not None:
             profiler.push(name, kind)
@@ -165,27 +165,29 @@ class EventRecorder:
             end = now()
             if profiler is not None:
                 profiler.pop()
-        self.note(kind, name, nbytes, device.kind, 0, place, since, end)
+        self.note(kind, name, nbytes, device.kind, 0, location, since, end)
 
     def begin(self, backend: Backend) -> float:
         return backend.host_s() if backend.pinned_domain in self._domains else now()
 
     def called(self, begun: float, backend: Backend, nbytes: int = 0) -> None:
         end = self.begin(backend)
-        place, name = callsite.user_call()
+        location, name = callsite.user_call()
         domain = backend.pinned_domain
         self.note(
-            Kind.CALL, name, nbytes, "host", threading.current_thread().name, place, begun, end,
+            Kind.CALL, name, nbytes, "host", threading.current_thread().name, location, begun, end,
             domain if domain in self._domains else HOST,
         )  # fmt: skip
 
     def note(
-        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, place: Place, start_s: float,
+        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, location: CodeLocation, start_s: float,
         end_s: float, domain: str = HOST, awaited: Awaited | None = None, thread: str = "",
     ) -> None:  # fmt: skip
         """Note something that took its time on the host or between two events, for the recordings open now."""
         notes = self._notes
-        notes.append((self.sinks, kind, name, nbytes, device, stream, place, start_s, end_s, thread, domain, awaited))
+        notes.append(
+            (self.sinks, kind, name, nbytes, device, stream, location, start_s, end_s, thread, domain, awaited)
+        )
         if len(notes) > _MOST_NOTES:
             self._sweep()
 
@@ -195,16 +197,16 @@ class EventRecorder:
 
     def _reported(
         self, domain: str, kind: str, name: str, nbytes: int, device: str, stream: int | str, start_s: float,
-        end_s: float, place: Place,
+        end_s: float, location: CodeLocation,
     ) -> None:  # fmt: skip
         """Note an operation that a backend reports by itself."""
-        self.note(kind, name, nbytes, device, stream, place, start_s, end_s, domain)
+        self.note(kind, name, nbytes, device, stream, location, start_s, end_s, domain)
 
     # --- the program's own work
 
     def range(self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int) -> Callable[[], None]:
         """Begin a range, the program's own work on ``stream``; the returned function ends it."""
-        place, thread, domain = callsite.place(), threading.current_thread().name, backend.pinned_domain
+        location, thread, domain = callsite.location(), threading.current_thread().name, backend.pinned_domain
         label, begun = stream.device.kind, self.begin(backend)
         profiler = self._profiler
         if profiler is not None:
@@ -212,10 +214,10 @@ class EventRecorder:
         if not backend.capabilities.streams:
 
             def ended() -> None:
-                self.note(kind, name, nbytes, label, 0, place, begun, now(), thread=thread)
+                self.note(kind, name, nbytes, label, 0, location, begun, now(), thread=thread)
 
         elif domain in self._domains:
-            ended = self._simulated(backend, stream, kind, name, nbytes, place)
+            ended = self._simulated(backend, stream, kind, name, nbytes, location)
         else:
             clock = self._clock(backend, stream.device)
             reference = clock.referred(begun)
@@ -224,7 +226,7 @@ class EventRecorder:
             def ended() -> None:
                 last = backend.event_record(stream, timing=True, event=clock.take())
                 awaited = (clock, reference, first, last)
-                self.note(kind, name, nbytes, clock.label, stream.handle, place, begun, now(), HOST, awaited, thread)
+                self.note(kind, name, nbytes, clock.label, stream.handle, location, begun, now(), HOST, awaited, thread)
 
         if profiler is None:
             return ended
@@ -236,7 +238,7 @@ class EventRecorder:
         return ended_for_profiler
 
     def _simulated(
-        self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, place: Place
+        self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, location: CodeLocation
     ) -> Callable[[], None]:
         """Begin a range on a machine with a clock of its own, whose events have their time at once."""
         own = backend.stream_create(stream.device, non_blocking=True, priority=0)
@@ -248,7 +250,7 @@ class EventRecorder:
             after = backend.event_record(stream, timing=True)
             start_s, end_s = (zero_s + backend.event_elapsed_ms(zero, each) * 1e-3 for each in (before, after))
             domain = backend.pinned_domain
-            self.note(kind, name, nbytes, label, stream.handle, place, start_s, end_s, domain)
+            self.note(kind, name, nbytes, label, stream.handle, location, start_s, end_s, domain)
 
         return ended
 

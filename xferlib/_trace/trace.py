@@ -72,9 +72,9 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._is_open = True
         for backend in registry.loaded():
             self._recorder.met(backend)
-            place = backend.device_current()
-            if place.kind == "cuda":
-                self._recorder.prepare(backend.at(place), place)
+            device = backend.device_current()
+            if device.kind == "cuda":
+                self._recorder.prepare(backend.at(device), device)
         self._sink.begin()
         return self
 
@@ -147,8 +147,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             )
         self._recorder.resolve()
         own = {
-            (place.index, stream.handle): f"xferlib {direction}"
-            for (place, direction), stream in copy_streams.streams.copy().items()
+            (device.index, stream.handle): f"xferlib {direction}"
+            for (device, direction), stream in copy_streams.streams.copy().items()
         }
         found = tuple([_operation(record, self._sink, own) for record in list(self._sink.records)])
         if not self._is_open:
@@ -298,7 +298,7 @@ def _operation(record: Record, sink: Sink, own: dict[tuple[int, int], str]) -> T
     start_s, end_s = record.start_s, record.end_s
     if record.clock is not None:
         start_s, end_s = record.clock.to_host_s(start_s), record.clock.to_host_s(end_s)
-    stream, site = record.stream, site_of(record.place)
+    stream, site = record.stream, site_of(record.location)
     if isinstance(stream, int):
         index = int(record.device.partition(":")[2] or 0)
         stream = _STREAMS.get(stream) or own.get((index, stream)) or f"{stream:#x}"
