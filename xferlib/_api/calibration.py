@@ -93,14 +93,14 @@ def calibrate(device: Any = None) -> Calibration:
     return found
 
 
-def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None]], float]) -> float:
+def _memory_gb_per_s(device: _device.Device, seconds: Callable[[Callable[[], None]], float]) -> float:
     """Measure the rate at which a kernel reads and writes; done first, for it warms the device up."""
-    if not registry.get(place.backend).at(place).capabilities.kernels:
+    if not registry.get(device.backend).at(device).capabilities.kernels:
         return 0.0
     from xferlib.kernels import elementwise
 
     halved = elementwise("float32 x", "float32 y", "y = x * 0.5f", name="calibrate")
-    array = creation.zeros(_NBYTES // 4, np.float32, device=place)
+    array = creation.zeros(_NBYTES // 4, np.float32, device=device)
 
     def kernels() -> None:
         for _ in range(_KERNELS):
@@ -109,7 +109,7 @@ def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None
     warm_from = time.perf_counter()
     while time.perf_counter() - warm_from < _WARM_S:
         kernels()
-        place.synchronize()
+        device.synchronize()
     return 2 * _KERNELS * _NBYTES / seconds(kernels) / 1e9
 
 

@@ -171,7 +171,7 @@ class Batch:
             assert lane.conveyor is not None
             self._arriving = lane.conveyor.send(self._host)
         else:
-            self._arriving = Arriving(self._host, lane.backend, lane.place, self._stream)
+            self._arriving = Arriving(self._host, lane.backend, lane.device, self._stream)
         self.is_sent = self._arriving.is_sent
 
     def _transform_ahead(self) -> None:
@@ -185,7 +185,7 @@ class Batch:
         made = []
         for number, leaf in enumerate(leaves):
             owner = registry.backend_of(leaf)
-            if owner is not None and owner.view(leaf).device is lane.place:
+            if owner is not None and owner.view(leaf).device is lane.device:
                 leaves[number] = lane.backend.guarded(leaf, self._stream)
                 made.append(leaves[number])
         self._value = rebuild(leaves)
@@ -225,15 +225,15 @@ class Batch:
             raise
 
     def _sent_directly(self) -> Any:
-        backend, place = self._lane.backend, self._lane.place
-        current = backend.stream_current(place)
+        backend, device = self._lane.backend, self._lane.device
+        current = backend.stream_current(device)
         if self._sent_on is not None and self._sent_on.handle == current.handle:
             return self._value
         if type(self._host) is np.ndarray:
-            return routes.send(self._host, backend, place)
+            return routes.send(self._host, backend, device)
         # With a stream given, the host does not wait for the copy of a pinned array.
         order = Stream._of(current, backend) if self._way is Way.DIRECT and backend.capabilities.streams else None
-        return tree.to_device(self._host, device=place, stream=order)
+        return tree.to_device(self._host, device=device, stream=order)
 
     def _ordered(self) -> Any:
         lane = self._lane
@@ -244,7 +244,7 @@ class Batch:
             return lane.transform(self._arriving.result())
         self._transform_ahead()
         assert self._made is not None
-        current = lane.backend.stream_current(lane.place)
+        current = lane.backend.stream_current(lane.device)
         if current.handle != self._stream.handle:
             lane.backend.event_wait(current, self._event)
             for array in self._made:
@@ -274,7 +274,7 @@ def send_together(batches: Sequence[Any]) -> None:
     On an error nothing has changed: each batch is then copied alone in its turn, and raises the error that it meets.
     """
     lane = batches[0]._lane
-    stream = lane.backend.stream_current(lane.place)
+    stream = lane.backend.stream_current(lane.device)
     try:
         values = lane.send_together([each._host for each in batches], stream)
     except XferError:

@@ -102,7 +102,7 @@ class Feed:
                 self._handing[thread] = (batch, value)
             else:
                 batch, value = handing
-                self._lane.backend.device_synchronize(self._lane.place)  # another stream may be current by now
+                self._lane.backend.device_synchronize(self._lane.device)  # another stream may be current by now
             if handing is None or (self._ready and self._ready[0] is batch):
                 self._pop(batch)
         self._handing[thread] = None  # from here on nothing is called
@@ -115,7 +115,7 @@ class Feed:
             slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
         else:
             backend = self._lane.backend
-            current = backend.stream_current(self._lane.place)
+            current = backend.stream_current(self._lane.device)
             slot.gate = backend.event_record(current, timing=False, event=slot.gate)
         self._returned = self._taken
 

@@ -64,23 +64,23 @@ class Lane:
     """The target of batches, a device, and the transform that runs there.
 
     Args:
-        backend: Serves ``place``.
-        place: The device.
+        backend: Serves ``device``.
+        device: The device.
         transform: Applied to each batch on the device.
         conveyor: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "place", "transform")
+    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "device", "transform")
 
     def __init__(
         self,
         backend: Backend,
-        place: Device,
+        device: Device,
         transform: Callable[[Any], Any] | None,
         conveyor: Conveyor | None = None,
     ) -> None:
         self.backend = backend
-        self.place = place
+        self.device = device
         self.transform = transform
         self.conveyor = conveyor
         self._may_choose = conveyor is not None and transform is None
@@ -139,8 +139,8 @@ class Lane:
         """
         if self._alike is not None and (values := self._alike.send(hosts, self.backend, stream)) is not None:
             return values
-        found: list[Any] = tree.to_device(hosts, device=self.place)
-        self._alike = Alike.of(hosts[0], self.place)
+        found: list[Any] = tree.to_device(hosts, device=self.device)
+        self._alike = Alike.of(hosts[0], self.device)
         return found
 
     def kept(self, host: Any) -> Any:

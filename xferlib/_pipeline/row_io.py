@@ -150,7 +150,7 @@ class _Filling:
             self._idle.append(memory)
 
 
-def source_of(source: Any, most_rows: int, place: Device) -> Source:
+def source_of(source: Any, most_rows: int, device: Device) -> Source:
     """Return the reader of ``source``, in chunks of at most ``most_rows`` rows, for a device.
 
     Raises:
@@ -159,7 +159,7 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
     owner = registry.backend_of(source)
     if owner is not None:
         host, pages = _host_rows(source, "source"), Pages.of(source)
-        return _Array(host) if pages is None else _Mapped(host, pages, is_staged=place.kind != "cpu")
+        return _Array(host) if pages is None else _Mapped(host, pages, is_staged=device.kind != "cpu")
     shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not shape or not is_readable or getattr(source, "dtype", None) is None:
         raise UnsupportedArrayError(
@@ -167,7 +167,7 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
             "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
         )
     _array.check_dtype(source.dtype, what="source")
-    return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)
+    return _Filling(source, most_rows, device.backend) if hasattr(source, "read_into") else _Sliced(source)
 
 
 def _host_rows(array: Any, what: str) -> HostArray:
