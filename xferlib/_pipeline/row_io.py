@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xferlib._api import creation
-from xferlib._core import array as _array
 from xferlib._core import registry
+from xferlib._core.array import check_dtype
 from xferlib._memory.mmap_advice import Pages
 from xferlib._pipeline import shared_rows
 from xferlib.errors import LayoutError, UnsupportedArrayError
@@ -126,7 +126,7 @@ class _Filling:
     def __init__(self, source: Any, most_rows: int, backend: str) -> None:
         self._source = source
         self._shape = (most_rows, *(int(extent) for extent in source.shape[1:]))
-        self._dtype = _array.check_dtype(source.dtype, what="source")
+        self._dtype = check_dtype(source.dtype, what="source")
         self._backend = backend
         self._idle: list[HostArray] = []
         self._lock = threading.Lock()
@@ -166,7 +166,7 @@ def source_of(source: Any, most_rows: int, device: Device) -> Source:
             f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
             "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
         )
-    _array.check_dtype(source.dtype, what="source")
+    check_dtype(source.dtype, what="source")
     return _Filling(source, most_rows, device.backend) if hasattr(source, "read_into") else _Sliced(source)
 
 
@@ -178,7 +178,7 @@ def _host_rows(array: Any, what: str) -> HostArray:
         raise UnsupportedArrayError(
             f"stream_map: {what} is on {info.device} already; call the function with it, or give it on the host"
         )
-    _array.check_dtype(info.dtype, what=what)
+    check_dtype(info.dtype, what=what)
     if not info.shape:
         raise UnsupportedArrayError(f"stream_map: {what} has no rows: its shape is (); give at least one dimension")
     host: HostArray = owner.host_view(array) if owner.name != "numpy" else array

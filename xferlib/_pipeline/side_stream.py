@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import array as _array
 from xferlib._core import observe
+from xferlib._core.array import as_host_array
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
@@ -98,7 +98,7 @@ class Conveyor:
         backend = self.backend
         recorder = observe.active
         begun = recorder.begin(backend) if recorder is not None else None
-        host = _array.as_host_array(host)
+        host = as_host_array(host)
         dtype = arguments.wanted_dtype(None, host.dtype)
         found = plan.plan(host, dtype, backend, may_permute=False)
         plan.refuse_slow(found, host, "prefetch")
@@ -172,7 +172,7 @@ class Conveyor:
         Raises:
             UnsupportedDTypeError: No device holds it.
         """
-        host = _array.as_host_array(host)
+        host = as_host_array(host)
         dtype = arguments.wanted_dtype(None, host.dtype)
         self.backend.attach(self._device)
         buffer = self._buffer(host.size * dtype.itemsize)

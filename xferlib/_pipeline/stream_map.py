@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core import devices as _devices
+from xferlib._core.devices import resolve
 from xferlib._pipeline import row_io
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.device_worker import Station
@@ -108,7 +108,7 @@ def _from_one(name: str, number: int) -> int:
 
 def _targets(devices: Any) -> list[Device]:
     if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
-        return [_devices.resolve(devices)]
+        return [resolve(devices)]
     if not isinstance(devices, Iterable):
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
@@ -119,7 +119,7 @@ def _targets(devices: Any) -> list[Device]:
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
         ) from error
-    targets = [_devices.resolve(each) for each in given]
+    targets = [resolve(each) for each in given]
     if not targets or len(set(targets)) < len(targets):
         raise ArgumentError(
             f"stream_map: devices={[str(each) for each in targets]!r}; name at least one, and each once"

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xferlib._core import observe, pending, registry
-from xferlib._core import stream as _stream
 from xferlib._core.observe import Kind
+from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
 from xferlib._trace import notes
-from xferlib._trace import recorder as _recorder
+from xferlib._trace.recorder import EventRecorder, closed, opened
 from xferlib._trace.timeline import Numbers, Recorded, TraceOperation
 from xferlib._transfer import copy_streams
 from xferlib.errors import ArgumentError, ForkError, shown
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._trace.notes import Record, Sink
-    from xferlib._trace.recorder import EventRecorder
 
 PICTURES = (".png", ".svg", ".pdf")
 _KINDS = (Kind.RANGE, Kind.KERNEL, Kind.H2D, Kind.D2H, Kind.D2D, Kind.PEER)
@@ -68,7 +67,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
         self._pid = os.getpid()
         self._sink = notes.Sink(self._keep)
-        self._recorder = _recorder.opened(self._sink)
+        self._recorder = opened(self._sink)
         self._is_open = True
         for backend in registry.loaded():
             self._recorder.met(backend)
@@ -89,7 +88,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             if error is None:
                 pending.settle_all()
         finally:
-            _recorder.closed(self._recorder, self._sink)
+            closed(self._recorder, self._sink)
             self._is_open = False
         if self._path is not None:
             try:
@@ -260,10 +259,10 @@ class range_:  # noqa: N801 - what `trace.range` makes
 
     def __enter__(self) -> None:
         recorder = observe.active
-        if not isinstance(recorder, _recorder.EventRecorder):
+        if not isinstance(recorder, EventRecorder):
             return
         name, kind, nbytes, stream, device = self._arguments
-        target = _stream.current_stream(device) if stream is None else _stream.Stream.from_any(stream, device)
+        target = current_stream(device) if stream is None else Stream.from_any(stream, device)
         target._backend.attach(target.device)
         self._ended = recorder.range(target._backend, target._raw, kind, name, nbytes)
 

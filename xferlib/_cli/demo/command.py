@@ -13,7 +13,7 @@ from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
 from xferlib._core import devices, registry
-from xferlib._runtime import config as _config
+from xferlib._runtime import config
 from xferlib._trace.trace import PICTURES
 from xferlib.errors import XferError
 
@@ -90,12 +90,12 @@ def _timeline(text: str) -> Path:
 
 def _places() -> Iterator[Device | Row]:
     """Return the devices to run on, one of each kind a backend has, and a row for each backend without any."""
-    config = _config.get()
-    if config.device is not None:
+    settings = config.get()
+    if settings.device is not None:
         yield devices.get_device()
         return
-    if config.backend is not None:
-        yield from _places_of(registry.get(config.backend))
+    if settings.backend is not None:
+        yield from _places_of(registry.get(settings.backend))
         return
     statuses = sorted(registry.available_backends().values(), key=lambda status: status.name != "numpy")
     for status in statuses:  # the reference first
