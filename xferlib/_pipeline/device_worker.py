@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xferlib._core import registry
 from xferlib._core.stream import Stream
 from xferlib._pipeline.reader_feed import ThreadedFeed
-from xferlib._pipeline.routing import Lane
+from xferlib._pipeline.routing import Router
 from xferlib._runtime import callsite, happens_before, shutdown
 from xferlib.errors import ClosedError, OutOfMemoryError
 
@@ -83,9 +83,9 @@ class Station:
         self._changed = threading.Condition()
         self.handover: object = None
         streams = [self._stream() for _ in range(depth)]
-        lane = Lane(self._backend, device, None)
+        router = Router(self._backend, device, None)
         downs = [self._stream() for _ in range(min(depth, _DRAINS))]
-        self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
+        self.feed = ThreadedFeed(self._chunks(), router, streams, is_stable=True)
         self._site = callsite.user_site()
         self._threads = [
             threading.Thread(target=self._run, args=(down,), name=f"xferlib-drain-{number}", daemon=True)

@@ -14,7 +14,7 @@ from xferlib._core import devices, registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._pipeline.reader_feed import ThreadedFeed
-from xferlib._pipeline.routing import Lane
+from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
 from xferlib._pipeline.tree_upload import THREADS_FROM
@@ -89,11 +89,11 @@ def prefetch(
     given = arguments.raw_stream(stream, target) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
     conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
-    lane = Lane(backend, target, transform, conveyor)
+    router = Router(backend, target, transform, conveyor)
     items = batches if type(batches) is list or type(batches) is tuple else None
     if items is not None and not _needs_thread(items, backend, target):
-        return Prefetcher(ListFeed(items, lane, streams))
-    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=items is not None))
+        return Prefetcher(ListFeed(items, router, streams))
+    return Prefetcher(ThreadedFeed(iter(batches), router, streams, is_stable=items is not None))
 
 
 def _refuse_single(batches: Any) -> None:

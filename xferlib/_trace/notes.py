@@ -22,7 +22,7 @@ Awaited = tuple[DeviceClock, Reference, Any, Any]
 
 
 Note = tuple[
-    tuple["Sink", ...], str, str, int, str, "int | str", CodeLocation, float, float, str, str, "Awaited | None"
+    tuple["RecordBuffer", ...], str, str, int, str, "int | str", CodeLocation, float, float, str, str, "Awaited | None"
 ]  # fmt: skip
 
 
@@ -60,8 +60,8 @@ class Record:
         self.is_timed = True
 
 
-class Sink:
-    """The latest records of one recording."""
+class RecordBuffer:
+    """The latest records of one recording; older ones are dropped."""
 
     def __init__(self, keep: int) -> None:
         self.records: deque[Record] = deque(maxlen=keep)
@@ -98,6 +98,6 @@ def settled(note: Note | Notes, *, waits: bool) -> bool:
         else:
             record.clock = clock
             clock.give(first, last)
-    for sink in note[0]:
-        sink.add(record)
+    for recording in note[0]:
+        recording.add(record)
     return True

@@ -12,7 +12,7 @@ Guaranteed:
 
 - Noting an operation waits for no stream of the program; `resolve` alone does.
 - No other operation comes between one and its two events, whichever thread enqueues it (`DeviceClock.lock`).
-- A recording gets the operations that were noted while it was open: each note names its sinks.
+- A recording gets the operations that were noted while it was open: each note names its recordings.
 - Operations that a backend reports by itself (the simulator) are not noted here again.
 
 `_lock` protects the recordings' opening and closing, the table of clocks, and the making of records; it is reentrant,
@@ -35,7 +35,7 @@ from xferlib._runtime.callsite import CodeLocation
 from xferlib._runtime.fork import reset_in_child
 from xferlib._trace import nvtx
 from xferlib._trace.device_clock import DeviceClock
-from xferlib._trace.notes import HOST, Awaited, Note, Notes, Sink, now, settled
+from xferlib._trace.notes import HOST, Awaited, Note, Notes, RecordBuffer, now, settled
 from xferlib._trace.staged_copy import StagedCopy
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class EventRecorder:
     """The recorder in `xferlib._core.observe.active`, which serves all recordings that are open."""
 
     def __init__(self) -> None:
-        self.sinks: tuple[Sink, ...] = ()
+        self.recordings: tuple[RecordBuffer, ...] = ()
         self._clocks: dict[Device, DeviceClock] = {}
         self._shared: dict[tuple[str, int], DeviceClock] = {}
         self._notes: deque[Note | Notes] = deque()
@@ -67,17 +67,17 @@ class EventRecorder:
 
     # --- opening and closing
 
-    def open(self, sink: Sink) -> None:
+    def open(self, recording: RecordBuffer) -> None:
         with self._lock:
             for domain, backend in self._domains.copy().items():
-                sink.origins[domain] = backend.host_s()
-            self.sinks += (sink,)
+                recording.origins[domain] = backend.host_s()
+            self.recordings += (recording,)
 
-    def close(self, sink: Sink) -> None:
-        """Give ``sink`` no more notes."""
+    def close(self, recording: RecordBuffer) -> None:
+        """Give ``recording`` no more notes."""
         with self._lock:
-            self.sinks = tuple(each for each in self.sinks if each is not sink)
-            if not self.sinks:
+            self.recordings = tuple(each for each in self.recordings if each is not recording)
+            if not self.recordings:
                 for backend in tuple(self._domains.values()):
                     backend.report_to(None)
             for clock in tuple(self._shared.values()):
@@ -88,8 +88,8 @@ class EventRecorder:
         if domain not in self._domains and backend.report_to(functools.partial(self._reported, domain)):
             with self._lock:
                 self._domains[domain] = backend
-                for sink in self.sinks:
-                    sink.origins[domain] = backend.host_s()
+                for recording in self.recordings:
+                    recording.origins[domain] = backend.host_s()
 
     def prepare(self, backend: Backend, device: Device) -> None:
         """Make the events of a device and look at its clock now rather than at its first operation."""
@@ -139,7 +139,7 @@ class EventRecorder:
             clock.give(first, last)
             return result
         self._notes.append((
-            self.sinks, kind, name, nbytes, clock.label, stream.handle, location, since, now(),
+            self.recordings, kind, name, nbytes, clock.label, stream.handle, location, since, now(),
             threading.current_thread().name, HOST, (clock, reference, first, last),
         ))  # fmt: skip
         return result
@@ -186,7 +186,7 @@ class EventRecorder:
         """Note something that took its time on the host or between two events, for the recordings open now."""
         notes = self._notes
         notes.append(
-            (self.sinks, kind, name, nbytes, device, stream, location, start_s, end_s, thread, domain, awaited)
+            (self.recordings, kind, name, nbytes, device, stream, location, start_s, end_s, thread, domain, awaited)
         )
         if len(notes) > _MOST_NOTES:
             self._sweep()
@@ -295,22 +295,22 @@ def _after_fork_in_child() -> None:
 reset_in_child(_after_fork_in_child)
 
 
-def opened(sink: Sink) -> EventRecorder:
-    """Add ``sink`` to the active recorder, or to a new one, and return that."""
+def opened(recording: RecordBuffer) -> EventRecorder:
+    """Add ``recording`` to the active recorder, or to a new one, and return that."""
     with _lock:
         recorder = observe.active
         if not isinstance(recorder, EventRecorder):
             recorder = EventRecorder()
-            recorder.open(sink)
+            recorder.open(recording)
             observe.activate(recorder)
         else:
-            recorder.open(sink)
+            recorder.open(recording)
         return recorder
 
 
-def closed(recorder: EventRecorder, sink: Sink) -> None:
-    """Remove ``sink`` from a recorder; without sinks it is no longer the active one."""
+def closed(recorder: EventRecorder, recording: RecordBuffer) -> None:
+    """Remove ``recording`` from a recorder; without recordings it is no longer the active one."""
     with _lock:
-        recorder.close(sink)
-        if not recorder.sinks and observe.active is recorder:
+        recorder.close(recording)
+        if not recorder.recordings and observe.active is recorder:
             observe.activate(None)

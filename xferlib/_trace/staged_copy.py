@@ -11,7 +11,7 @@ from xferlib._core.observe import Kind, Step
 from xferlib._runtime import callsite
 from xferlib._runtime.callsite import CodeLocation
 from xferlib._trace.device_clock import DeviceClock
-from xferlib._trace.notes import HOST, Awaited, Notes, Sink, now
+from xferlib._trace.notes import HOST, Awaited, Notes, RecordBuffer, now
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Notebook(Protocol):
     """The part of a recorder that a copy uses."""
 
-    sinks: tuple[Sink, ...]
+    recordings: tuple[RecordBuffer, ...]
 
     def note(
         self, kind: str, name: str, nbytes: int, device: str, stream: int | str, location: CodeLocation, start_s: float,
@@ -90,9 +90,9 @@ class StagedCopy:
     def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
         """Note that all blocks have been enqueued, with `events` around them."""
         self._note(self._last)
-        sinks, location = self._recorder.sinks, self._location
+        recordings, location = self._recorder.recordings, self._location
         self._recorder.later(lambda: [
-            (sinks, Kind.STAGING, "stage", nbytes, "host", thread, location, begun_s, end_s, "", HOST, None)
+            (recordings, Kind.STAGING, "stage", nbytes, "host", thread, location, begun_s, end_s, "", HOST, None)
             for nbytes, begun_s, end_s, thread in steps()
         ])  # fmt: skip
 

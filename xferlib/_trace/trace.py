@@ -21,7 +21,7 @@ from xferlib.errors import ArgumentError, ForkError, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._trace.notes import Record, Sink
+    from xferlib._trace.notes import Record, RecordBuffer
 
 PICTURES = (".png", ".svg", ".pdf")
 _KINDS = (Kind.RANGE, Kind.KERNEL, Kind.H2D, Kind.D2H, Kind.D2D, Kind.PEER)
@@ -58,37 +58,37 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._keep = number
         self._pid = os.getpid()
         self._recorder: EventRecorder | None = None
-        self._sink: Sink | None = None
+        self._recording: RecordBuffer | None = None
         self._is_open = False
         self._found: tuple[TraceOperation, ...] | None = None
 
     def __enter__(self) -> Self:
-        if self._sink is not None:
+        if self._recording is not None:
             raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
         self._pid = os.getpid()
-        self._sink = notes.Sink(self._keep)
-        self._recorder = opened(self._sink)
+        self._recording = notes.RecordBuffer(self._keep)
+        self._recorder = opened(self._recording)
         self._is_open = True
         for backend in registry.loaded():
             self._recorder.met(backend)
             device = backend.device_current()
             if device.kind == "cuda":
                 self._recorder.prepare(backend.at(device), device)
-        self._sink.begin()
+        self._recording.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._recorder is not None
-        assert self._sink is not None
+        assert self._recording is not None
         if os.getpid() != self._pid:
             return
         try:
             if error is None:
                 pending.settle_all()
         finally:
-            closed(self._recorder, self._sink)
+            closed(self._recorder, self._recording)
             self._is_open = False
         if self._path is not None:
             try:
@@ -137,7 +137,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """
         if self._found is not None:
             return self._found
-        if self._sink is None or self._recorder is None:
+        if self._recording is None or self._recorder is None:
             return ()
         if os.getpid() != self._pid:
             raise ForkError(
@@ -149,16 +149,16 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             (device.index, stream.handle): f"xferlib {direction}"
             for (device, direction), stream in copy_streams.streams.copy().items()
         }
-        found = tuple([_operation(record, self._sink, own) for record in list(self._sink.records)])
+        found = tuple([_operation(record, self._recording, own) for record in list(self._recording.records)])
         if not self._is_open:
             self._found = found
-            self._sink.records.clear()
+            self._recording.records.clear()
         return found
 
     @property
     def dropped(self) -> int:
         """Operations that were forgotten because more than ``keep`` came after them."""
-        return max(0, self._sink.seen - self._keep) if self.operations and self._sink is not None else 0
+        return max(0, self._recording.seen - self._keep) if self.operations and self._recording is not None else 0
 
     @property
     def clock_error_s(self) -> float:
@@ -244,7 +244,13 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
 
     def __repr__(self) -> str:
-        state = "not begun" if self._sink is None else "open" if self._is_open else f"{len(self.operations)} operations"
+        state = (
+            "not begun"
+            if self._recording is None
+            else "open"
+            if self._is_open
+            else f"{len(self.operations)} operations"
+        )
         return f"<xferlib.trace: {state}>"
 
 
@@ -292,8 +298,8 @@ def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
 _STREAMS: dict[int | str, str] = {0: "default", 1: "default", 2: "per-thread"}
 
 
-def _operation(record: Record, sink: Sink, own: dict[tuple[int, int], str]) -> TraceOperation:
-    origin = sink.origins[record.domain]
+def _operation(record: Record, recording: RecordBuffer, own: dict[tuple[int, int], str]) -> TraceOperation:
+    origin = recording.origins[record.domain]
     start_s, end_s = record.start_s, record.end_s
     if record.clock is not None:
         start_s, end_s = record.clock.to_host_s(start_s), record.clock.to_host_s(end_s)

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     digits = program.load()
     places = list(_places())
     runnable = [place for place in places if not isinstance(place, Row)]
-    with report.Progress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
+    with report.DemoProgress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
         rows = list(_rows(digits, places, options, progress))
     report.show(rows, epochs=options.epochs)
     if options.json is not None:
@@ -117,11 +117,11 @@ def _needs_reference(places: list[Device]) -> bool:
 
 
 def _rows(
-    digits: program.Program, places: list[Device | Row], options: argparse.Namespace, progress: report.Progress
+    digits: program.DemoProgram, places: list[Device | Row], options: argparse.Namespace, progress: report.DemoProgress
 ) -> Iterator[Row]:
     runnable = [place for place in places if not isinstance(place, Row)]
 
-    def train(place: Device) -> program.Result:
+    def train(place: Device) -> program.TrainingResult:
         progress.start(str(place))
         file = path_for(options.trace, place, is_only=len(runnable) == 1) if place in runnable else None
         with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {place}") as last:
@@ -141,7 +141,7 @@ def _rows(
 
 
 def _run(
-    place: Device, train: Callable[[Device], program.Result], reference: dict[str, Any] | None, images: int
+    place: Device, train: Callable[[Device], program.TrainingResult], reference: dict[str, Any] | None, images: int
 ) -> tuple[Row, dict[str, Any] | None]:
     row = Row(backend=place.backend, device=str(place), device_name=place.properties.name)
     try:
