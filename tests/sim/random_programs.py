@@ -62,7 +62,7 @@ class Run:
         state = self.machine.streams[device]
         self._streams = {-1: state.legacy, **{n: self.machine.stream(device, kind) for n, kind in enumerate(KINDS)}}
         self._allocations = {n: self.machine.allocate(8 * WORDS, self._streams[n - 1]) for n in range(2)}
-        self._host = self.machine.memory.track(pages(8 * WORDS), self._allocations[0].block.place)
+        self._host = self.machine.memory.track(pages(8 * WORDS), self._allocations[0].block.location)
         self._blocks = [*(each.block for each in self._allocations.values()), self._host]
         for block in self._blocks:
             block.data[:] = 0

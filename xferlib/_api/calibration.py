@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import creation, transfers
-from xferlib._core import device as _device
 from xferlib._core import devices, registry
+from xferlib._core.device import Device
 from xferlib._runtime import config, thread_budget
 
 _NBYTES = 64 << 20
@@ -93,14 +93,14 @@ def calibrate(device: Any = None) -> Calibration:
     return found
 
 
-def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None]], float]) -> float:
+def _memory_gb_per_s(device: Device, seconds: Callable[[Callable[[], None]], float]) -> float:
     """Measure the rate at which a kernel reads and writes; done first, for it warms the device up."""
-    if not registry.get(place.backend).at(place).capabilities.kernels:
+    if not registry.get(device.backend).at(device).capabilities.kernels:
         return 0.0
     from xferlib.kernels import elementwise
 
     halved = elementwise("float32 x", "float32 y", "y = x * 0.5f", name="calibrate")
-    array = creation.zeros(_NBYTES // 4, np.float32, device=place)
+    array = creation.zeros(_NBYTES // 4, np.float32, device=device)
 
     def kernels() -> None:
         for _ in range(_KERNELS):
@@ -109,11 +109,11 @@ def _memory_gb_per_s(place: _device.Device, seconds: Callable[[Callable[[], None
     warm_from = time.perf_counter()
     while time.perf_counter() - warm_from < _WARM_S:
         kernels()
-        place.synchronize()
+        device.synchronize()
     return 2 * _KERNELS * _NBYTES / seconds(kernels) / 1e9
 
 
-def known(device: _device.Device) -> Calibration | None:
+def known(device: Device) -> Calibration | None:
     """Return the calibration kept for a device; None if there is none."""
     entry = _read().get(_key(device))
     names = {each.name for each in fields(Calibration)}
@@ -122,7 +122,7 @@ def known(device: _device.Device) -> Calibration | None:
     return Calibration(**{name: float(entry[name]) for name in names})
 
 
-def _key(device: _device.Device) -> str:
+def _key(device: Device) -> str:
     return f"{device.properties.name} | {device.kind} {device.index} | {thread_budget.usable_cores()} cores"
 
 

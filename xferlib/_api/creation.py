@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._core import array as _array
 from xferlib._core import convert, defaults, devices, registry
-from xferlib._core.array import Array
+from xferlib._core.array import Array, as_host_array, check_dtype
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import arguments, upload
 from xferlib.errors import LayoutError, UnsupportedArrayError, shown
@@ -57,13 +56,13 @@ def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
     backend = registry.get(place.backend).at(place)
     backend.attach(place)
     return backend.empty(
-        shape_of(shape), _array.check_dtype(dtype, what="dtype"), device=place, stream=backend.stream_current(place)
+        shape_of(shape), check_dtype(dtype, what="dtype"), device=place, stream=backend.stream_current(place)
     )
 
 
 def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
-    value = _array.as_host_array(fill_value, what="fill_value")
+    value = as_host_array(fill_value, what="fill_value")
     wanted = arguments.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
     if value.ndim:
@@ -147,7 +146,7 @@ def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = 
         PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
     """
     chosen = _pinning_backend(backend)
-    return pinned.pool_of(chosen).empty(shape_of(shape), _array.check_dtype(dtype, what="dtype"))
+    return pinned.pool_of(chosen).empty(shape_of(shape), check_dtype(dtype, what="dtype"))
 
 
 def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
@@ -160,14 +159,14 @@ def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = 
 def pinned_empty_like(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
     """An uninitialised pinned array with the shape and dtype of any array."""
     owner = registry.backend_of(x)
-    like = owner.view(x) if owner is not None else _array.as_host_array(x)
+    like = owner.view(x) if owner is not None else as_host_array(x)
     return pinned_empty(like.shape, like.dtype if dtype is None else dtype, backend=backend)
 
 
 def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
     """A pinned copy of any array: same shape, dtype and contents, C-contiguous."""
     owner = registry.backend_of(x)
-    source = x if owner is not None else _array.as_host_array(x)
+    source = x if owner is not None else as_host_array(x)
     out = pinned_empty_like(source, dtype, backend=backend)
     return transfers.to_host(source, dtype=out.dtype, out=out)
 

@@ -113,8 +113,8 @@ def _download(x: Any, owner: Any) -> Explanation:
     )
 
 
-def _expected_ms(place: Device, nbytes: int, path: Path, *, is_upload: bool) -> float | None:
-    calibration = _calibration.known(place)
+def _expected_ms(device: Device, nbytes: int, path: Path, *, is_upload: bool) -> float | None:
+    calibration = _calibration.known(device)
     if calibration is None or not nbytes:
         return None
     return calibration.expected_s(nbytes, path.value, is_upload=is_upload) * 1e3

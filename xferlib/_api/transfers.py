@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import defaults, devices, mixing
-from xferlib._core import device as _device
 from xferlib._core.array import Array
+from xferlib._core.device import Device
 from xferlib._transfer import download, driver_copy
 from xferlib._transfer.arguments import download_arguments, target_of
 from xferlib._transfer.handle import Transfer
@@ -23,7 +23,6 @@ from xferlib._transfer.routes import (
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
 
 
@@ -91,7 +90,7 @@ def to_device(
     """
     if backend is dtype is stream is None:  # as most calls are
         if out is None:
-            if copy is True and type(x) is np.ndarray and isinstance(device, _device.Device):
+            if copy is True and type(x) is np.ndarray and isinstance(device, Device):
                 target = devices.backend_of(device)
                 if target is not None:
                     return send(x, target, device)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib import __version__, _native
 from xferlib._core import defaults, registry
 from xferlib._native import driver_calls
-from xferlib._runtime import config as _config
+from xferlib._runtime import config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,10 +25,10 @@ def main(argv: list[str]) -> int:
     argparse.ArgumentParser(
         prog="xferlib info", description="Backends with their devices, the configuration, and versions."
     ).parse_args(argv)
-    config = _config.get()
+    settings = config.get()
     for title, lines in (
         ("Backends", _backends()),
-        ("Configuration", _configuration(config)),
+        ("Configuration", _configuration(settings)),
         ("Versions", _versions()),
     ):
         print(title)
@@ -57,10 +57,10 @@ def _backends() -> Iterator[str]:
     yield f"default: {defaults.default_backend().name}"
 
 
-def _configuration(config: _config.Config) -> Iterator[str]:
-    width = max(len(setting.metadata["variable"]) for setting in fields(config))
-    for setting in fields(config):
-        value = getattr(config, setting.name)
+def _configuration(settings: config.Config) -> Iterator[str]:
+    width = max(len(setting.metadata["variable"]) for setting in fields(settings))
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
         variable = setting.metadata["variable"]
         yield f"{variable:{width}}  {shown(value)}  ({_origin(setting, value)})"
         yield f"{'':{width}}    {setting.metadata['doc']}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
-    from xferlib._runtime.callsite import Place
+    from xferlib._runtime.callsite import CodeLocation
 
 
 class RawStream:
@@ -72,7 +72,7 @@ class OperationListener(Protocol):
         stream: int | str,
         start_s: float,
         end_s: float,
-        place: Place,
+        location: CodeLocation,
     ) -> None:
         """One operation.
 
@@ -83,5 +83,5 @@ class OperationListener(Protocol):
             device: Where, such as ``"sim:0"``.
             stream: The stream's handle; for a staging step the name of the thread.
             start_s, end_s: On the clock of `Backend.host_s`.
-            place: The line of the program that asked for it.
+            location: The line of the program that requested it.
         """

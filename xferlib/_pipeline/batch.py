@@ -30,7 +30,7 @@ from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._memory import in_flight
-from xferlib._pipeline.routing import Lane, Way
+from xferlib._pipeline.routing import Route, Router
 from xferlib._pipeline.tree_upload import Arriving
 from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import routes
@@ -97,12 +97,12 @@ class Batch:
         "_error",
         "_event",
         "_host",
-        "_lane",
         "_made",
+        "_route",
+        "_router",
         "_sent_on",
         "_stream",
         "_value",
-        "_way",
         "handover",
         "is_sent",
         "is_stalled",
@@ -110,10 +110,10 @@ class Batch:
 
     is_sent_by_consumer = False
 
-    def __init__(self, host: Any, lane: Lane, stream: RawStream, way: Way = Way.OWN) -> None:
-        self._way = way
+    def __init__(self, host: Any, router: Router, stream: RawStream, route: Route = Route.OWN) -> None:
+        self._route = route
         self._host = host
-        self._lane = lane
+        self._router = router
         self._stream = stream
         self._arriving: Arriving | Ahead | None = None
         self._error: BaseException | None = None
@@ -129,18 +129,18 @@ class Batch:
 
     @property
     def has_slot(self) -> bool:
-        return self._way is Way.OWN
+        return self._route is Route.OWN
 
     @property
     def is_waiting(self) -> bool:
-        return self._way is Way.TOGETHER and self._sent_on is None
+        return self._route is Route.TOGETHER and self._sent_on is None
 
     def try_begin(self, before: AnyBatch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
-        if self._way is Way.TOGETHER or self._way is Way.DIRECT:
+        if self._route is Route.TOGETHER or self._route is Route.DIRECT:
             return True
         try:
-            if self._way is Way.OWN and before is not None:
+            if self._route is Route.OWN and before is not None:
                 before.precede(self._stream)
             self._begin()
         except BaseException as error:
@@ -164,32 +164,32 @@ class Batch:
         return False
 
     def _begin(self) -> None:
-        lane = self._lane
+        router = self._router
         if self._arriving is not None:
             return
-        if self._way is Way.AHEAD:
-            assert lane.conveyor is not None
-            self._arriving = lane.conveyor.send(self._host)
+        if self._route is Route.AHEAD:
+            assert router.conveyor is not None
+            self._arriving = router.conveyor.send(self._host)
         else:
-            self._arriving = Arriving(self._host, lane.backend, lane.place, self._stream)
+            self._arriving = Arriving(self._host, router.backend, router.device, self._stream)
         self.is_sent = self._arriving.is_sent
 
     def _transform_ahead(self) -> None:
-        lane = self._lane
-        if self._made is not None or lane.transform is None or not lane.transforms_ahead:
+        router = self._router
+        if self._made is not None or router.transform is None or not router.transforms_ahead:
             return
         assert self._arriving is not None
-        with Stream._of(self._stream, lane.backend):
-            value = lane.transform(self._arriving.result())
+        with Stream._of(self._stream, router.backend):
+            value = router.transform(self._arriving.result())
         leaves, rebuild = flatten(value)
         made = []
         for number, leaf in enumerate(leaves):
             owner = registry.backend_of(leaf)
-            if owner is not None and owner.view(leaf).device is lane.place:
-                leaves[number] = lane.backend.guarded(leaf, self._stream)
+            if owner is not None and owner.view(leaf).device is router.device:
+                leaves[number] = router.backend.guarded(leaf, self._stream)
                 made.append(leaves[number])
         self._value = rebuild(leaves)
-        self._event = in_flight.record(lane.backend, self._stream)
+        self._event = in_flight.record(router.backend, self._stream)
         self._made = made
 
     def push(self) -> None:
@@ -207,7 +207,7 @@ class Batch:
             self._arriving.precede(stream)
 
     def hand_over(self) -> Any:
-        if self._way is Way.TOGETHER or self._way is Way.DIRECT:
+        if self._route is Route.TOGETHER or self._route is Route.DIRECT:
             return self._sent_directly()
         if self._error is not None:
             error, self._error = self._error, None
@@ -225,30 +225,30 @@ class Batch:
             raise
 
     def _sent_directly(self) -> Any:
-        backend, place = self._lane.backend, self._lane.place
-        current = backend.stream_current(place)
+        backend, device = self._router.backend, self._router.device
+        current = backend.stream_current(device)
         if self._sent_on is not None and self._sent_on.handle == current.handle:
             return self._value
         if type(self._host) is np.ndarray:
-            return routes.send(self._host, backend, place)
+            return routes.send(self._host, backend, device)
         # With a stream given, the host does not wait for the copy of a pinned array.
-        order = Stream._of(current, backend) if self._way is Way.DIRECT and backend.capabilities.streams else None
-        return tree.to_device(self._host, device=place, stream=order)
+        order = Stream._of(current, backend) if self._route is Route.DIRECT and backend.capabilities.streams else None
+        return tree.to_device(self._host, device=device, stream=order)
 
     def _ordered(self) -> Any:
-        lane = self._lane
+        router = self._router
         assert self._arriving is not None
-        if lane.transform is None:
+        if router.transform is None:
             return self._arriving.result()
-        if not lane.transforms_ahead:
-            return lane.transform(self._arriving.result())
+        if not router.transforms_ahead:
+            return router.transform(self._arriving.result())
         self._transform_ahead()
         assert self._made is not None
-        current = lane.backend.stream_current(lane.place)
+        current = router.backend.stream_current(router.device)
         if current.handle != self._stream.handle:
-            lane.backend.event_wait(current, self._event)
+            router.backend.event_wait(current, self._event)
             for array in self._made:
-                lane.backend.consumed(array, current)
+                router.backend.consumed(array, current)
         return self._value
 
     def _restart(self) -> None:
@@ -273,10 +273,10 @@ def send_together(batches: Sequence[Any]) -> None:
 
     On an error nothing has changed: each batch is then copied alone in its turn, and raises the error that it meets.
     """
-    lane = batches[0]._lane
-    stream = lane.backend.stream_current(lane.place)
+    router = batches[0]._router
+    stream = router.backend.stream_current(router.device)
     try:
-        values = lane.send_together([each._host for each in batches], stream)
+        values = router.send_together([each._host for each in batches], stream)
     except XferError:
         return
     for each, value in zip(batches, values, strict=True):

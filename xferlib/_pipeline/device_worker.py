@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xferlib._core import registry
 from xferlib._core.stream import Stream
 from xferlib._pipeline.reader_feed import ThreadedFeed
-from xferlib._pipeline.routing import Lane
+from xferlib._pipeline.routing import Router
 from xferlib._runtime import callsite, happens_before, shutdown
 from xferlib.errors import ClosedError, OutOfMemoryError
 
@@ -64,16 +64,16 @@ class Station:
     """One device: the feed that uploads chunks to it, and the threads that download results.
 
     Args:
-        place: The device.
+        device: The device.
         numbers: The chunks that are computed there.
         results: Reads chunks, and stores results.
         depth: Chunks that may be on the device.
     """
 
-    def __init__(self, place: Device, numbers: range, results: Results, depth: int) -> None:
-        self.place = place
-        self._backend: Backend = registry.get(place.backend).at(place)
-        self._backend.attach(place)
+    def __init__(self, device: Device, numbers: range, results: Results, depth: int) -> None:
+        self.device = device
+        self._backend: Backend = registry.get(device.backend).at(device)
+        self._backend.attach(device)
         self._results = results
         self._numbers = numbers
         self._room = threading.Semaphore(depth)
@@ -83,9 +83,9 @@ class Station:
         self._changed = threading.Condition()
         self.handover: object = None
         streams = [self._stream() for _ in range(depth)]
-        lane = Lane(self._backend, place, None)
+        router = Router(self._backend, device, None)
         downs = [self._stream() for _ in range(min(depth, _DRAINS))]
-        self.feed = ThreadedFeed(self._chunks(), lane, streams, is_stable=True)
+        self.feed = ThreadedFeed(self._chunks(), router, streams, is_stable=True)
         self._site = callsite.user_site()
         self._threads = [
             threading.Thread(target=self._run, args=(down,), name=f"xferlib-drain-{number}", daemon=True)
@@ -96,7 +96,7 @@ class Station:
         _stations[id(self)] = self
 
     def _stream(self) -> RawStream:
-        return self._backend.stream_create(self.place, non_blocking=True, priority=0)
+        return self._backend.stream_create(self.device, non_blocking=True, priority=0)
 
     def _chunks(self) -> Iterator[Any]:
         for number in self._numbers:
@@ -117,7 +117,7 @@ class Station:
     def give(self, number: int, value: Any) -> None:
         """Enqueue a result, to be downloaded when it is computed."""
         backend = self._backend
-        event = backend.event_record(backend.stream_current(self.place), timing=False)
+        event = backend.event_record(backend.stream_current(self.device), timing=False)
         with self._changed:
             happens_before.given(self)
             self._waiting.append(_Outgoing(self._given, number, value, event))
@@ -146,7 +146,7 @@ class Station:
 
     def _take_away(self, outgoing: _Outgoing, stream: Stream) -> None:
         turn, number, value, event = outgoing
-        self._backend.attach(self.place)
+        self._backend.attach(self.device)
         self._backend.event_synchronize(event)
         receive = self._results.begin(number, value, stream)  # threads of the library's own may go on with it
         with self._changed:

@@ -38,7 +38,7 @@ from xferlib.errors import ClosedError, ForkError
 if TYPE_CHECKING:
     from xferlib._core.raw import RawEvent, RawStream
     from xferlib._pipeline.batch import AnyBatch
-    from xferlib._pipeline.routing import Lane
+    from xferlib._pipeline.routing import Router
 
 
 class Slot:
@@ -55,14 +55,14 @@ class Feed:
     """Hands out batches in order, and ends: the part that all feeds share.
 
     Args:
-        lane: Where they go.
+        router: Chooses their route, and knows the device.
         streams: One for each slot; the same stream may serve several.
     """
 
-    def __init__(self, lane: Lane, streams: list[RawStream]) -> None:
+    def __init__(self, router: Router, streams: list[RawStream]) -> None:
         self.pid = os.getpid()
         self._is_forked = False
-        self._lane = lane
+        self._router = router
         self._slots = [Slot(stream) for stream in streams]
         self._count = len(streams)
         self._started = self._taken = self._returned = 0
@@ -102,7 +102,7 @@ class Feed:
                 self._handing[thread] = (batch, value)
             else:
                 batch, value = handing
-                self._lane.backend.device_synchronize(self._lane.place)  # another stream may be current by now
+                self._router.backend.device_synchronize(self._router.device)  # another stream may be current by now
             if handing is None or (self._ready and self._ready[0] is batch):
                 self._pop(batch)
         self._handing[thread] = None  # from here on nothing is called
@@ -114,8 +114,8 @@ class Feed:
         if not self._is_gated:
             slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
         else:
-            backend = self._lane.backend
-            current = backend.stream_current(self._lane.place)
+            backend = self._router.backend
+            current = backend.stream_current(self._router.device)
             slot.gate = backend.event_record(current, timing=False, event=slot.gate)
         self._returned = self._taken
 

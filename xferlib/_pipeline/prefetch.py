@@ -15,7 +15,7 @@ from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._pipeline.reader_feed import ThreadedFeed
-from xferlib._pipeline.routing import Lane
+from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
 from xferlib._runtime.checks import MOST_AHEAD, whole
@@ -83,17 +83,17 @@ def prefetch(
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
     _refuse_single(batches)
-    place = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
-    backend = registry.get(place.backend).at(place)
-    backend.attach(place)
-    given = arguments.raw_stream(stream, place) if stream is not None else None
-    streams = [given if given is not None else _copy_stream(backend, place) for _ in range(ahead + 1)]
-    conveyor = Conveyor(backend, place, streams[0], ahead + 1) if given is None else None
-    lane = Lane(backend, place, transform, conveyor)
+    target = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
+    backend = registry.get(target.backend).at(target)
+    backend.attach(target)
+    given = arguments.raw_stream(stream, target) if stream is not None else None
+    streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
+    conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
+    router = Router(backend, target, transform, conveyor)
     items = batches if type(batches) is list or type(batches) is tuple else None
-    if items is not None and not _needs_thread(items, backend, place):
-        return Prefetcher(ListFeed(items, lane, streams))
-    return Prefetcher(ThreadedFeed(iter(batches), lane, streams, is_stable=items is not None))
+    if items is not None and not _needs_thread(items, backend, target):
+        return Prefetcher(ListFeed(items, router, streams))
+    return Prefetcher(ThreadedFeed(iter(batches), router, streams, is_stable=items is not None))
 
 
 def _refuse_single(batches: Any) -> None:
@@ -110,14 +110,14 @@ def _refuse_single(batches: Any) -> None:
         )
 
 
-def _needs_thread(batches: Any, backend: Backend, place: Device) -> bool:
+def _needs_thread(batches: Any, backend: Backend, device: Device) -> bool:
     """Whether beginning a batch takes Python so long that a thread of its own pays."""
     with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
-        return any(_takes_long(leaf, backend, place) for leaf in flatten(batches[0])[0])
+        return any(_takes_long(leaf, backend, device) for leaf in flatten(batches[0])[0])
     return False
 
 
-def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
+def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
     """Whether Python copies it, and it is large: it is not pinned, and no threads without Python's lock stage it."""
     if getattr(leaf, "nbytes", 0) < PYTHON_LEAF_FROM:
         return False
@@ -126,11 +126,11 @@ def _takes_long(leaf: Any, backend: Backend, place: Device) -> bool:
     dtype = arguments.wanted_dtype(None, leaf.dtype)
     if plan.plan(leaf, dtype, backend, may_permute=False).path is plan.Path.PINNED:
         return False
-    return not staged.stages_alone(leaf, dtype, backend, place)
+    return not staged.stages_alone(leaf, dtype, backend, device)
 
 
-def _copy_stream(backend: Backend, place: Device) -> RawStream:
-    return backend.stream_create(place, non_blocking=True, priority=0)
+def _copy_stream(backend: Backend, device: Device) -> RawStream:
+    return backend.stream_create(device, non_blocking=True, priority=0)
 
 
 class Prefetcher(Iterator[Any]):

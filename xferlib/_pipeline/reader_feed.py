@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import devices
 from xferlib._pipeline.batch import Batch
 from xferlib._pipeline.feed import Feed
-from xferlib._pipeline.routing import Lane, Way
+from xferlib._pipeline.routing import Route, Router
 from xferlib._runtime import callsite, happens_before
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class ThreadedFeed(Feed):
 
     Args:
         source: Asked for its items one by one, by this feed's thread.
-        lane, streams: As for `Feed`.
+        router, streams: As for `Feed`.
         is_stable: Items do not change while more are read; else each is copied before the next is requested.
     """
 
-    def __init__(self, source: Iterator[Any], lane: Lane, streams: list[RawStream], *, is_stable: bool) -> None:
-        super().__init__(lane, streams)
+    def __init__(self, source: Iterator[Any], router: Router, streams: list[RawStream], *, is_stable: bool) -> None:
+        super().__init__(router, streams)
         self._source: Iterator[Any] | None = source
         self._is_stable = is_stable
         self._trouble: BaseException | None = None
@@ -66,7 +66,7 @@ class ThreadedFeed(Feed):
         self._credit = _Credit()
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = callsite.user_site()
-        self._here = devices.current_device(lane.backend)
+        self._here = devices.current_device(router.backend)
         context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
         self.thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
         happens_before.given(self._credit)
@@ -121,8 +121,8 @@ class ThreadedFeed(Feed):
         happens_before.began()
         callsite.inherited.site = self._site
         try:
-            devices.current_device(self._lane.backend)  # a first look later would undo the next line
-            self._lane.backend.device_use(self._here)
+            devices.current_device(self._router.backend)  # a first look later would undo the next line
+            self._router.backend.device_use(self._here)
             while self._await_room() and self._read_one():
                 pass
         except BaseException as error:
@@ -147,9 +147,9 @@ class ThreadedFeed(Feed):
         while True:
             try:
                 if gate is not None:
-                    self._lane.backend.event_synchronize(gate)
-                if self._lane.conveyor is not None:
-                    self._lane.conveyor.await_buffer()
+                    self._router.backend.event_synchronize(gate)
+                if self._router.conveyor is not None:
+                    self._router.conveyor.await_buffer()
                 break
             except BaseException as error:
                 self._tell(error)
@@ -191,17 +191,17 @@ class ThreadedFeed(Feed):
                 copied = self._copied(host, stream)
                 if copied is not None:
                     return copied
-        batch = Batch(host, self._lane, stream)
+        batch = Batch(host, self._router, stream)
         if batch.try_begin(before) and not self._is_stable:
             batch.try_prepare()
         return batch
 
     def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
         """Copy a small or medium item on the host and return its batch; None for any other."""
-        kept = self._lane.kept(host)
+        kept = self._router.kept(host)
         if kept is not None:
-            return Batch(kept, self._lane, stream, Way.TOGETHER)
-        array, conveyor = self._lane.stageable(host), self._lane.conveyor
+            return Batch(kept, self._router, stream, Route.TOGETHER)
+        array, conveyor = self._router.stageable(host), self._router.conveyor
         return conveyor.stage(array) if array is not None and conveyor is not None else None
 
     def _tell(self, error: BaseException) -> None:

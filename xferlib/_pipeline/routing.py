@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from xferlib._pipeline.side_stream import Ahead, Conveyor
 
 
-class Way(Enum):
-    """How one batch travels."""
+class Route(Enum):
+    """The route of one batch."""
 
     TOGETHER = "on the consumer's stream, when it is handed out, with the small ones that are ready behind it"
     DIRECT = "on the consumer's stream, when it is handed out"
@@ -57,60 +57,60 @@ class Way(Enum):
     OWN = "on its slot's stream, filled by threads where it is ordinary memory"
 
 
-class Lane:
+class Router:
     """The target of batches, a device, and the transform that runs there.
 
     Args:
-        backend: Serves ``place``.
-        place: The device.
+        backend: Serves ``device``.
+        device: The device.
         transform: Applied to each batch on the device.
         conveyor: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "place", "transform")
+    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "device", "transform")
 
     def __init__(
         self,
         backend: Backend,
-        place: Device,
+        device: Device,
         transform: Callable[[Any], Any] | None,
         conveyor: Conveyor | None = None,
     ) -> None:
         self.backend = backend
-        self.place = place
+        self.device = device
         self.transform = transform
         self.conveyor = conveyor
         self._may_choose = conveyor is not None and transform is None
         self._is_host = not backend.capabilities.streams
-        self.again = conveyor.again if conveyor is not None and transform is None else _in_another_way
+        self.again = conveyor.again if conveyor is not None and transform is None else _never_again
         """Begins a batch that is like the one before, if that pays: see `side_stream.Conveyor.again`."""
         self._alike: Alike | None = None
         """The structure that small batches have in common, as a rule."""
 
-    def way(self, host: Any) -> Way:
+    def route(self, host: Any) -> Route:
         """Choose the route of a batch that is read in the consumer's thread.
 
         Without streams a copy is complete when it returns, so it is made when the batch is handed out.
         """
         if not self._may_choose:
-            return Way.OWN
+            return Route.OWN
         if self._is_host:
-            return Way.DIRECT
+            return Route.DIRECT
         if type(host) is np.ndarray:
-            return self._way_alone(host)
+            return self._route_alone(host)
         leaves = flatten(host)[0]
         nbytes = _nbytes(leaves)
         if nbytes is None or nbytes > MEDIUM_NBYTES:
-            return Way.OWN
+            return Route.OWN
         if nbytes > PINNED_ON_CONSUMER_MOST and self._has_pinned(leaves):
-            return Way.OWN
-        return Way.DIRECT if nbytes > TOGETHER_MOST else Way.TOGETHER
+            return Route.OWN
+        return Route.DIRECT if nbytes > TOGETHER_MOST else Route.TOGETHER
 
-    def _way_alone(self, host: HostArray) -> Way:
+    def _route_alone(self, host: HostArray) -> Route:
         nbytes = host.nbytes
         if nbytes <= TOGETHER_MOST:
-            return Way.TOGETHER
-        return Way.AHEAD if nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Way.OWN
+            return Route.TOGETHER
+        return Route.AHEAD if nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
@@ -136,8 +136,8 @@ class Lane:
         """
         if self._alike is not None and (values := self._alike.send(hosts, self.backend, stream)) is not None:
             return values
-        found: list[Any] = tree.to_device(hosts, device=self.place)
-        self._alike = Alike.of(hosts[0], self.place)
+        found: list[Any] = tree.to_device(hosts, device=self.device)
+        self._alike = Alike.of(hosts[0], self.device)
         return found
 
     def kept(self, host: Any) -> Any:
@@ -173,7 +173,7 @@ class Lane:
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
 
 
-def _in_another_way(_: Any) -> Ahead | None:
+def _never_again(_: Any) -> Ahead | None:
     return None
 
 

@@ -12,7 +12,7 @@ from xferlib._core import staging_hooks
 from xferlib._core.containers import flatten
 from xferlib._pipeline.batch import Batch
 from xferlib._pipeline.feed import Feed, Slot
-from xferlib._pipeline.routing import Lane, Way
+from xferlib._pipeline.routing import Route, Router
 
 if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
@@ -26,11 +26,11 @@ class ListFeed(Feed):
 
     Args:
         items: Read by index, so that one whose start was interrupted is read again.
-        lane, streams: As for `Feed`.
+        router, streams: As for `Feed`.
     """
 
-    def __init__(self, items: Sequence[Any], lane: Lane, streams: list[RawStream]) -> None:
-        super().__init__(lane, streams)
+    def __init__(self, items: Sequence[Any], router: Router, streams: list[RawStream]) -> None:
+        super().__init__(router, streams)
         self._items = items
         self._watched: dict[AnyBatch, staging_hooks.ReadAhead] = {}
 
@@ -47,7 +47,7 @@ class ListFeed(Feed):
 
     def _read(self) -> None:
         """Begin as many batches as there is room for without waiting; wait only where none is in flight."""
-        ready, lane = self._ready, self._lane
+        ready, router = self._ready, self._router
         for batch in ready:
             if not batch.is_sent:
                 batch.push()
@@ -57,7 +57,7 @@ class ListFeed(Feed):
             except IndexError:
                 self._note_end(StopIteration())
                 return
-            begun = lane.again(host) or self._begun(host)
+            begun = router.again(host) or self._begun(host)
             if begun is None:
                 return
             self._started += 1
@@ -67,10 +67,10 @@ class ListFeed(Feed):
 
     def _begun(self, host: Any) -> AnyBatch | None:
         """Begin the batch of an item; None where its slot is in use."""
-        way, slot = self._lane.way(host), self._next_slot
-        if way is Way.OWN and slot.gate is not None and not self._passes(slot, host):
+        route, slot = self._router.route(host), self._next_slot
+        if route is Route.OWN and slot.gate is not None and not self._passes(slot, host):
             return None
-        batch = Batch(host, self._lane, slot.stream, way)
+        batch = Batch(host, self._router, slot.stream, route)
         batch.try_begin(self._ready[-1] if self._ready else None)
         return batch
 
@@ -78,7 +78,7 @@ class ListFeed(Feed):
         """Let a simulator check that an item does not change before it is handed out."""
         with contextlib.suppress(Exception):  # an item that is no tree raises in its turn
             leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
-            if watched := staging_hooks.read_ahead(leaves, self._lane.backend.pinned_domain):
+            if watched := staging_hooks.read_ahead(leaves, self._router.backend.pinned_domain):
                 self._watched[batch] = watched
 
     def _pop(self, batch: AnyBatch) -> None:
@@ -88,8 +88,8 @@ class ListFeed(Feed):
 
     def _passes(self, slot: Slot, host: Any) -> bool:
         """Whether a batch may be begun in this slot, behind the consumer's work on the slot's batch before."""
-        backend, gate = self._lane.backend, slot.gate
-        if self._lane.may_wait(host):
+        backend, gate = self._router.backend, slot.gate
+        if self._router.may_wait(host):
             backend.event_wait(slot.stream, gate)
         elif not backend.event_done(gate):
             if self._ready:

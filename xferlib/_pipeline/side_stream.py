@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import array as _array
 from xferlib._core import observe
+from xferlib._core.array import as_host_array
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
@@ -64,17 +64,17 @@ class Conveyor:
     """Copies of one consumer's arrays, one after the other.
 
     Args:
-        backend: Serves ``place``.
-        place: The target device.
+        backend: Serves ``device``.
+        device: The target device.
         carrier: The stream for the copies.
         count: The most arrays that may be in flight.
     """
 
-    __slots__ = ("_carrier", "_count", "_free", "_idle", "_last", "_made", "_place", "_pool", "backend", "spare")
+    __slots__ = ("_carrier", "_count", "_device", "_free", "_idle", "_last", "_made", "_pool", "backend", "spare")
 
-    def __init__(self, backend: Backend, place: Device, carrier: RawStream, count: int) -> None:
+    def __init__(self, backend: Backend, device: Device, carrier: RawStream, count: int) -> None:
         self.backend = backend
-        self._place = place
+        self._device = device
         self._carrier = carrier
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
@@ -98,11 +98,11 @@ class Conveyor:
         backend = self.backend
         recorder = observe.active
         begun = recorder.begin(backend) if recorder is not None else None
-        host = _array.as_host_array(host)
+        host = as_host_array(host)
         dtype = arguments.wanted_dtype(None, host.dtype)
         found = plan.plan(host, dtype, backend, may_permute=False)
         plan.refuse_slow(found, host, "prefetch")
-        backend.attach(self._place)
+        backend.attach(self._device)
         ahead = self._staging(host, dtype) if plan.is_plain(found, host, dtype) and _native.is_on() else None
         if ahead is None:
             ahead = Ahead(self)
@@ -129,9 +129,9 @@ class Conveyor:
             return None
         ahead, backend, spare = Ahead(self), self.backend, self.spare
         try:
-            backend.attach(self._place)
-            ahead.owner = owner = backend.stream_current(self._place)
-            ahead.array = backend.empty(last.shape, last.dtype, device=self._place, stream=owner)
+            backend.attach(self._device)
+            ahead.owner = owner = backend.stream_current(self._device)
+            ahead.array = backend.empty(last.shape, last.dtype, device=self._device, stream=owner)
             self._free, ahead.copied = backend.copy_behind(
                 backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
                 event=self._free, copied=spare.popleft() if spare else None,
@@ -172,9 +172,9 @@ class Conveyor:
         Raises:
             UnsupportedDTypeError: No device holds it.
         """
-        host = _array.as_host_array(host)
+        host = as_host_array(host)
         dtype = arguments.wanted_dtype(None, host.dtype)
-        self.backend.attach(self._place)
+        self.backend.attach(self._device)
         buffer = self._buffer(host.size * dtype.itemsize)
         if buffer is None:
             return None
@@ -224,8 +224,8 @@ class Conveyor:
         """Allocate on the calling thread's current stream, unless an earlier attempt has."""
         owner, array = ahead.owner, ahead.array
         if owner is None or array is None:
-            owner = ahead.owner = self.backend.stream_current(self._place)
-            array = ahead.array = self.backend.empty(shape, dtype, device=self._place, stream=owner)
+            owner = ahead.owner = self.backend.stream_current(self._device)
+            array = ahead.array = self.backend.empty(shape, dtype, device=self._device, stream=owner)
         return array, owner
 
     def _enqueue(

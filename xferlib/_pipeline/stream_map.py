@@ -1,8 +1,8 @@
 """`stream_map`: a function over data of any size, chunk by chunk, copying in, computing and copying out at once.
 
-On each device a station brings chunks and takes results to the host; the caller's thread gives the chunks to the
-function. A chunk holds a place on its device from before it is read until its result is stored: that bounds the memory
-on both sides.
+On each device a station uploads chunks and downloads results; the caller's thread gives the chunks to the function. A
+chunk counts as one of those on its device from before it is read until its result is stored: that bounds the memory on
+both sides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core import devices as _devices
+from xferlib._core.devices import resolve
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.device_worker import Station
@@ -85,8 +85,8 @@ def stream_map(
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
     if reduce is None and initial is not None:
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
-    places = _places(devices)
-    rows = row_sources.source_of(source, chunk_rows, places[0])
+    targets = _targets(devices)
+    rows = row_sources.source_of(source, chunk_rows, targets[0])
     first = whole(start, least=0)
     if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):
         raise ArgumentError(
@@ -96,7 +96,7 @@ def stream_map(
     sink = row_sinks.sink_of(out, rows.rows, source) if reduce is None else row_sinks.Reduced(reduce, initial)
     spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
     results = Results(rows, sink, spans, Progress(progress, rows.rows, first))
-    return _Map(fn, results, places, depth).run()
+    return _Map(fn, results, targets, depth).run()
 
 
 def _from_one(name: str, number: int) -> int:
@@ -106,9 +106,9 @@ def _from_one(name: str, number: int) -> int:
     return found
 
 
-def _places(devices: Any) -> list[Device]:
+def _targets(devices: Any) -> list[Device]:
     if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
-        return [_devices.resolve(devices)]
+        return [resolve(devices)]
     if not isinstance(devices, Iterable):
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
@@ -119,19 +119,21 @@ def _places(devices: Any) -> list[Device]:
         raise ArgumentError(
             f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
         ) from error
-    places = [_devices.resolve(each) for each in given]
-    if not places or len(set(places)) < len(places):
-        raise ArgumentError(f"stream_map: devices={[str(each) for each in places]!r}; name at least one, and each once")
-    return places
+    targets = [resolve(each) for each in given]
+    if not targets or len(set(targets)) < len(targets):
+        raise ArgumentError(
+            f"stream_map: devices={[str(each) for each in targets]!r}; name at least one, and each once"
+        )
+    return targets
 
 
 class _Map:
     """One call of `stream_map`."""
 
-    def __init__(self, fn: Callable[[Any], Any], results: Results, places: list[Device], depth: int) -> None:
+    def __init__(self, fn: Callable[[Any], Any], results: Results, targets: list[Device], depth: int) -> None:
         self._fn = fn
         self._results = results
-        self._places = places
+        self._targets = targets
         self._depth = depth
         self._stations: list[Station] = []
 
@@ -149,11 +151,11 @@ class _Map:
         return results.value
 
     def _work(self) -> None:
-        results, count = self._results, len(self._places)
+        results, count = self._results, len(self._targets)
         try:
-            for index, place in enumerate(self._places):
+            for index, device in enumerate(self._targets):
                 numbers = range(index, len(results.spans), count)
-                self._stations.append(Station(place, numbers, results, self._depth))
+                self._stations.append(Station(device, numbers, results, self._depth))
             for number in range(len(results.spans)):
                 if results.is_stopped:
                     break
@@ -179,7 +181,7 @@ class _Map:
             chunk = station.next()
         except StopIteration:
             return  # another thread has failed; its error is raised at the end
-        with station.place:
+        with station.device:
             value = self._fn(chunk)
             del chunk
             if value is None:

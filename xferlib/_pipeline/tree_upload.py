@@ -30,8 +30,8 @@ class Arriving:
 
     Args:
         tree: Arrays in nested containers; other leaves stay as they are.
-        backend: Serves ``place``.
-        place: The target device.
+        backend: Serves ``device``.
+        device: The target device.
         stream: Carries the copies, and owns the device arrays.
 
     Raises:
@@ -40,7 +40,7 @@ class Arriving:
 
     __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_transfers")
 
-    def __init__(self, tree: Any, backend: Backend, place: Device, stream: RawStream) -> None:
+    def __init__(self, tree: Any, backend: Backend, device: Device, stream: RawStream) -> None:
         self._backend = backend
         self._stream = stream
         self._rebuild: Callable[[list[Any]], Any] | None
@@ -55,37 +55,37 @@ class Arriving:
         """Arrays whose copies are enqueued, one for each allocation."""
         self._event: RawEvent | None = None
         """Recorded after the copies of those."""
-        packed, alone = packing.chosen(leaves, None, place)
-        backend.attach(place)
+        packed, alone = packing.chosen(leaves, None, device)
+        backend.attach(device)
         try:
-            self._begin(leaves, packed, alone, place)
+            self._begin(leaves, packed, alone, device)
         except BaseException:
             self.cancel()
             raise
 
-    def _begin(self, leaves: list[Any], packed: list[packing.Kind], alone: list[int], place: Device) -> None:
+    def _begin(self, leaves: list[Any], packed: list[packing.Kind], alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
         for number in alone:
             leaf = leaves[number]
-            if self._is_left_to_threads(leaf, place):
+            if self._is_left_to_threads(leaf, device):
                 self._transfers.append(
-                    (routes.begin(leaf, self._backend, place, self._stream, is_awaited=True), number)
+                    (routes.begin(leaf, self._backend, device, self._stream, is_awaited=True), number)
                 )
             else:
-                self._results[number] = transfers.to_device(leaf, device=place, stream=order)
+                self._results[number] = transfers.to_device(leaf, device=device, stream=order)
                 self._owned.append(self._results[number])
         if packed:
             self._owned.append(packing.send(leaves, self._results, packed, self._backend, self._stream))
         if self._owned:
             self._event = in_flight.record(self._backend, self._stream)
 
-    def _is_left_to_threads(self, leaf: Any, place: Device) -> bool:
+    def _is_left_to_threads(self, leaf: Any, device: Device) -> bool:
         nbytes = _nbytes(leaf)
         if nbytes >= PYTHON_LEAF_FROM or nbytes < C_LEAF_FROM:
             return nbytes >= PYTHON_LEAF_FROM
         if not isinstance(leaf, np.ndarray):
             return False
-        return staged.stages_alone(leaf, arguments.wanted_dtype(None, leaf.dtype), self._backend, place)
+        return staged.stages_alone(leaf, arguments.wanted_dtype(None, leaf.dtype), self._backend, device)
 
     @property
     def is_sent(self) -> bool:

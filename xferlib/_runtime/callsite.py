@@ -29,8 +29,8 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line} in {self.function}"
 
 
-Place = Site | tuple[CodeType, int]
-"""A line not yet looked up: a code object and an offset in its instructions."""
+CodeLocation = Site | tuple[CodeType, int]
+"""A line of code: resolved, or as a code object and an offset in its instructions."""
 
 NOWHERE = Site("<outside the program>", 0, "?")
 inherited = threading.local()
@@ -42,8 +42,8 @@ def user_site() -> Site:
     return site_of(user_call()[0])
 
 
-def user_call() -> tuple[Place, str]:
-    """Return `place`, and the name of xferlib's function that was called there."""
+def user_call() -> tuple[CodeLocation, str]:
+    """Return `location`, and the name of xferlib's function that was called there."""
     frame: FrameType | None = sys._getframe(1)
     called = ""
     while frame is not None:
@@ -62,16 +62,16 @@ def user_call() -> tuple[Place, str]:
     return site, called
 
 
-def place() -> Place:
+def location() -> CodeLocation:
     """Return `user_site` unresolved: `site_of` looks the line up when it is needed, since that takes long."""
     return user_call()[0]
 
 
-def site_of(place: Place) -> Site:
-    """Resolve a place to a line."""
-    if isinstance(place, Site):
-        return place
-    code, offset = place
+def site_of(location: CodeLocation) -> Site:
+    """Resolve a location to a line."""
+    if isinstance(location, Site):
+        return location
+    code, offset = location
     found = code.co_firstlineno
     for start, stop, line in code.co_lines():
         if start <= offset < stop:

@@ -114,9 +114,9 @@ class DeviceClock:
 
     def at_s(self, event: RawEvent, reference: Reference) -> float:
         """Return the device time (s) at which a completed event was recorded."""
-        return self._place(reference) + self.backend.event_elapsed_ms(reference.event, event) * 1e-3
+        return self._device_s(reference) + self.backend.event_elapsed_ms(reference.event, event) * 1e-3
 
-    def _place(self, reference: Reference) -> float:
+    def _device_s(self, reference: Reference) -> float:
         chain = [reference]
         while chain[-1].at_s is None:
             before = chain[-1].before
@@ -146,9 +146,9 @@ class DeviceClock:
             if time.perf_counter() - before > _PATIENCE_S:
                 return None
         after = time.perf_counter()
-        place = self.at_s(event, self.referred(before))
+        device_s = self.at_s(event, self.referred(before))
         self._free.append(event)
-        return _Alignment((before + after) / 2, place, (after - before) / 2)
+        return _Alignment((before + after) / 2, device_s, (after - before) / 2)
 
     def to_host_s(self, device_s: float) -> float:
         """Convert a device time to the host's clock."""

@@ -17,7 +17,7 @@ _SAME_S = 1e-6
 """The resolution of events' times."""
 
 
-class Lane(NamedTuple):
+class TimelineRow(NamedTuple):
     """Operations that are drawn in one line."""
 
     device: str
@@ -29,7 +29,7 @@ class Lane(NamedTuple):
     operations: list[TraceOperation]
 
 
-def lanes(operations: Sequence[TraceOperation]) -> list[Lane]:
+def lanes(operations: Sequence[TraceOperation]) -> list[TimelineRow]:
     """The host's lanes, then each device's: copies in, kernels, copies out, for each stream."""
     found: dict[tuple[str, Kind, str], list[TraceOperation]] = {}
     for each in operations:
@@ -41,7 +41,7 @@ def lanes(operations: Sequence[TraceOperation]) -> list[Lane]:
     keys = sorted(
         found, key=lambda key: (key[0] != "host", key[0], _ORDER.index(key[1]), order.get(key[2], last), key[2])
     )
-    return [Lane(*key, _title(key, names), members) for key in keys for members in _apart(found[key])]
+    return [TimelineRow(*key, _title(key, names), members) for key in keys for members in _apart(found[key])]
 
 
 def _apart(members: list[TraceOperation]) -> list[list[TraceOperation]]:

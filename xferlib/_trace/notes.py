@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from xferlib._runtime.callsite import Place
+from xferlib._runtime.callsite import CodeLocation
 from xferlib._trace.device_clock import DeviceClock, Reference
 
 HOST = ""
@@ -22,7 +22,7 @@ Awaited = tuple[DeviceClock, Reference, Any, Any]
 
 
 Note = tuple[
-    tuple["Sink", ...], str, str, int, str, "int | str", Place, float, float, str, str, "Awaited | None"
+    tuple["RecordBuffer", ...], str, str, int, str, "int | str", CodeLocation, float, float, str, str, "Awaited | None"
 ]  # fmt: skip
 
 
@@ -34,13 +34,25 @@ class Record:
     """One operation; times in seconds on the clock of its domain, or of its device if it has one."""
 
     __slots__ = (
-        "clock", "device", "domain", "end_s", "host_end_s", "host_start_s", "is_timed", "kind", "name", "nbytes",
-        "place", "start_s", "stream", "thread",
+        "clock",
+        "device",
+        "domain",
+        "end_s",
+        "host_end_s",
+        "host_start_s",
+        "is_timed",
+        "kind",
+        "location",
+        "name",
+        "nbytes",
+        "start_s",
+        "stream",
+        "thread",
     )  # fmt: skip
 
     def __init__(self, note: Note) -> None:
         (
-            _, self.kind, self.name, self.nbytes, self.device, self.stream, self.place,
+            _, self.kind, self.name, self.nbytes, self.device, self.stream, self.location,
             self.host_start_s, self.host_end_s, self.thread, self.domain, _,
         ) = note  # fmt: skip
         self.start_s, self.end_s = self.host_start_s, self.host_end_s
@@ -48,8 +60,8 @@ class Record:
         self.is_timed = True
 
 
-class Sink:
-    """The latest records of one recording."""
+class RecordBuffer:
+    """The latest records of one recording; older ones are dropped."""
 
     def __init__(self, keep: int) -> None:
         self.records: deque[Record] = deque(maxlen=keep)
@@ -86,6 +98,6 @@ def settled(note: Note | Notes, *, waits: bool) -> bool:
         else:
             record.clock = clock
             clock.give(first, last)
-    for sink in note[0]:
-        sink.add(record)
+    for recording in note[0]:
+        recording.add(record)
     return True

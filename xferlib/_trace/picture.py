@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xferlib._core.observe import Kind
-from xferlib._trace.lanes import TITLES, Lane, lanes, size_text
+from xferlib._trace.lanes import TITLES, TimelineRow, lanes, size_text
 from xferlib._trace.timeline import (
     COMPUTING,
     COPIES,
@@ -71,7 +71,7 @@ def _extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: 
     return first, max(last, first + 1e-6)
 
 
-def _rows(found: list[Lane]) -> list[Lane]:
+def _rows(found: list[TimelineRow]) -> list[TimelineRow]:
     """Keep one lane for all staging threads, and the calls of the threads that call most."""
     calls = [lane for lane in found if lane.kind is Kind.CALL]
     calls = sorted(calls, key=lambda lane: (lane.stream != "MainThread", -len(lane.operations)))[:_MOST_HOST_LANES]
@@ -80,7 +80,7 @@ def _rows(found: list[Lane]) -> list[Lane]:
     if staging:
         threads = f"{len(staging)} thread{'s' if len(staging) > 1 else ''}"
         members = [each for lane in staging for each in lane.operations]
-        rows = [*rows, Lane("host", Kind.STAGING, "", f"staging, {threads}", members)]
+        rows = [*rows, TimelineRow("host", Kind.STAGING, "", f"staging, {threads}", members)]
     return [*rows, *(lane for lane in found if lane.kind not in (Kind.CALL, Kind.STAGING))]
 
 
@@ -91,7 +91,7 @@ def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: floa
         axes.axvspan((start - first) * scale, (end - first) * scale, color=_BOTH, linewidth=0, zorder=0)
 
 
-def _draw(axes: Any, row: int, lane: Lane, first: float, last: float, scale: float) -> None:
+def _draw(axes: Any, row: int, lane: TimelineRow, first: float, last: float, scale: float) -> None:
     if lane.kind is Kind.STAGING:
         _draw_staging(axes, row, lane, first, scale)
         return
@@ -148,7 +148,7 @@ def _text(each: TraceOperation, nbytes: int) -> str:
     return size_text(nbytes)
 
 
-def _draw_staging(axes: Any, row: int, lane: Lane, first: float, scale: float) -> None:
+def _draw_staging(axes: Any, row: int, lane: TimelineRow, first: float, scale: float) -> None:
     """Draw the number of threads that stage at each moment, as a height."""
     edges = sorted([(each.start_s, 1) for each in lane.operations] + [(each.end_s, -1) for each in lane.operations])
     times, counts, count = [0.0], [0], 0
@@ -162,7 +162,13 @@ def _draw_staging(axes: Any, row: int, lane: Lane, first: float, scale: float) -
 
 
 def _dress(
-    axes: Any, rows: list[Lane], title: str, found: Recorded, shown: Sequence[TraceOperation], extent: float, unit: str
+    axes: Any,
+    rows: list[TimelineRow],
+    title: str,
+    found: Recorded,
+    shown: Sequence[TraceOperation],
+    extent: float,
+    unit: str,
 ) -> None:
     devices = list(dict.fromkeys(lane.device for lane in rows))
     several = len([device for device in devices if device != "host"]) > 1

@@ -12,7 +12,7 @@ Guaranteed:
 
 - Noting an operation waits for no stream of the program; `resolve` alone does.
 - No other operation comes between one and its two events, whichever thread enqueues it (`DeviceClock.lock`).
-- A recording gets the operations that were noted while it was open: each note names its sinks.
+- A recording gets the operations that were noted while it was open: each note names its recordings.
 - Operations that a backend reports by itself (the simulator) are not noted here again.
 
 `_lock` protects the recordings' opening and closing, the table of clocks, and the making of records; it is reentrant,
@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import observe
 from xferlib._core.observe import Kind
 from xferlib._runtime import callsite
-from xferlib._runtime.callsite import Place
+from xferlib._runtime.callsite import CodeLocation
 from xferlib._runtime.fork import reset_in_child
 from xferlib._trace import nvtx
 from xferlib._trace.device_clock import DeviceClock
-from xferlib._trace.notes import HOST, Awaited, Note, Notes, Sink, now, settled
+from xferlib._trace.notes import HOST, Awaited, Note, Notes, RecordBuffer, now, settled
 from xferlib._trace.staged_copy import StagedCopy
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class EventRecorder:
     """The recorder in `xferlib._core.observe.active`, which serves all recordings that are open."""
 
     def __init__(self) -> None:
-        self.sinks: tuple[Sink, ...] = ()
+        self.recordings: tuple[RecordBuffer, ...] = ()
         self._clocks: dict[Device, DeviceClock] = {}
         self._shared: dict[tuple[str, int], DeviceClock] = {}
         self._notes: deque[Note | Notes] = deque()
@@ -67,17 +67,17 @@ class EventRecorder:
 
     # --- opening and closing
 
-    def open(self, sink: Sink) -> None:
+    def open(self, recording: RecordBuffer) -> None:
         with self._lock:
             for domain, backend in self._domains.copy().items():
-                sink.origins[domain] = backend.host_s()
-            self.sinks += (sink,)
+                recording.origins[domain] = backend.host_s()
+            self.recordings += (recording,)
 
-    def close(self, sink: Sink) -> None:
-        """Give ``sink`` no more notes."""
+    def close(self, recording: RecordBuffer) -> None:
+        """Give ``recording`` no more notes."""
         with self._lock:
-            self.sinks = tuple(each for each in self.sinks if each is not sink)
-            if not self.sinks:
+            self.recordings = tuple(each for each in self.recordings if each is not recording)
+            if not self.recordings:
                 for backend in tuple(self._domains.values()):
                     backend.report_to(None)
             for clock in tuple(self._shared.values()):
@@ -88,8 +88,8 @@ class EventRecorder:
         if domain not in self._domains and backend.report_to(functools.partial(self._reported, domain)):
             with self._lock:
                 self._domains[domain] = backend
-                for sink in self.sinks:
-                    sink.origins[domain] = backend.host_s()
+                for recording in self.recordings:
+                    recording.origins[domain] = backend.host_s()
 
     def prepare(self, backend: Backend, device: Device) -> None:
         """Make the events of a device and look at its clock now rather than at its first operation."""
@@ -121,7 +121,7 @@ class EventRecorder:
         if backend.pinned_domain in self._domains:
             return run()
         clock = self._clock(backend, stream.device)
-        place = callsite.place()
+        location = callsite.location()
         profiler = self._profiler
         if profiler is not None:
             profiler.push(name, kind)
@@ -139,7 +139,7 @@ class EventRecorder:
             clock.give(first, last)
             return result
         self._notes.append((
-            self.sinks, kind, name, nbytes, clock.label, stream.handle, place, since, now(),
+            self.recordings, kind, name, nbytes, clock.label, stream.handle, location, since, now(),
             threading.current_thread().name, HOST, (clock, reference, first, last),
         ))  # fmt: skip
         return result
@@ -154,7 +154,7 @@ class EventRecorder:
     def on_host(
         self, kind: Kind, name: str, nbytes: int, backend: Backend, device: Device, run: Callable[[], None]
     ) -> None:
-        place = callsite.place()
+        location = callsite.location()
         profiler = self._profiler
         if profiler is not None:
             profiler.push(name, kind)
@@ -165,27 +165,29 @@ class EventRecorder:
             end = now()
             if profiler is not None:
                 profiler.pop()
-        self.note(kind, name, nbytes, device.kind, 0, place, since, end)
+        self.note(kind, name, nbytes, device.kind, 0, location, since, end)
 
     def begin(self, backend: Backend) -> float:
         return backend.host_s() if backend.pinned_domain in self._domains else now()
 
     def called(self, begun: float, backend: Backend, nbytes: int = 0) -> None:
         end = self.begin(backend)
-        place, name = callsite.user_call()
+        location, name = callsite.user_call()
         domain = backend.pinned_domain
         self.note(
-            Kind.CALL, name, nbytes, "host", threading.current_thread().name, place, begun, end,
+            Kind.CALL, name, nbytes, "host", threading.current_thread().name, location, begun, end,
             domain if domain in self._domains else HOST,
         )  # fmt: skip
 
     def note(
-        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, place: Place, start_s: float,
+        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, location: CodeLocation, start_s: float,
         end_s: float, domain: str = HOST, awaited: Awaited | None = None, thread: str = "",
     ) -> None:  # fmt: skip
         """Note something that took its time on the host or between two events, for the recordings open now."""
         notes = self._notes
-        notes.append((self.sinks, kind, name, nbytes, device, stream, place, start_s, end_s, thread, domain, awaited))
+        notes.append(
+            (self.recordings, kind, name, nbytes, device, stream, location, start_s, end_s, thread, domain, awaited)
+        )
         if len(notes) > _MOST_NOTES:
             self._sweep()
 
@@ -195,16 +197,16 @@ class EventRecorder:
 
     def _reported(
         self, domain: str, kind: str, name: str, nbytes: int, device: str, stream: int | str, start_s: float,
-        end_s: float, place: Place,
+        end_s: float, location: CodeLocation,
     ) -> None:  # fmt: skip
         """Note an operation that a backend reports by itself."""
-        self.note(kind, name, nbytes, device, stream, place, start_s, end_s, domain)
+        self.note(kind, name, nbytes, device, stream, location, start_s, end_s, domain)
 
     # --- the program's own work
 
     def range(self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int) -> Callable[[], None]:
         """Begin a range, the program's own work on ``stream``; the returned function ends it."""
-        place, thread, domain = callsite.place(), threading.current_thread().name, backend.pinned_domain
+        location, thread, domain = callsite.location(), threading.current_thread().name, backend.pinned_domain
         label, begun = stream.device.kind, self.begin(backend)
         profiler = self._profiler
         if profiler is not None:
@@ -212,10 +214,10 @@ class EventRecorder:
         if not backend.capabilities.streams:
 
             def ended() -> None:
-                self.note(kind, name, nbytes, label, 0, place, begun, now(), thread=thread)
+                self.note(kind, name, nbytes, label, 0, location, begun, now(), thread=thread)
 
         elif domain in self._domains:
-            ended = self._simulated(backend, stream, kind, name, nbytes, place)
+            ended = self._simulated(backend, stream, kind, name, nbytes, location)
         else:
             clock = self._clock(backend, stream.device)
             reference = clock.referred(begun)
@@ -224,7 +226,7 @@ class EventRecorder:
             def ended() -> None:
                 last = backend.event_record(stream, timing=True, event=clock.take())
                 awaited = (clock, reference, first, last)
-                self.note(kind, name, nbytes, clock.label, stream.handle, place, begun, now(), HOST, awaited, thread)
+                self.note(kind, name, nbytes, clock.label, stream.handle, location, begun, now(), HOST, awaited, thread)
 
         if profiler is None:
             return ended
@@ -236,7 +238,7 @@ class EventRecorder:
         return ended_for_profiler
 
     def _simulated(
-        self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, place: Place
+        self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, location: CodeLocation
     ) -> Callable[[], None]:
         """Begin a range on a machine with a clock of its own, whose events have their time at once."""
         own = backend.stream_create(stream.device, non_blocking=True, priority=0)
@@ -248,7 +250,7 @@ class EventRecorder:
             after = backend.event_record(stream, timing=True)
             start_s, end_s = (zero_s + backend.event_elapsed_ms(zero, each) * 1e-3 for each in (before, after))
             domain = backend.pinned_domain
-            self.note(kind, name, nbytes, label, stream.handle, place, start_s, end_s, domain)
+            self.note(kind, name, nbytes, label, stream.handle, location, start_s, end_s, domain)
 
         return ended
 
@@ -293,22 +295,22 @@ def _after_fork_in_child() -> None:
 reset_in_child(_after_fork_in_child)
 
 
-def opened(sink: Sink) -> EventRecorder:
-    """Add ``sink`` to the active recorder, or to a new one, and return that."""
+def opened(recording: RecordBuffer) -> EventRecorder:
+    """Add ``recording`` to the active recorder, or to a new one, and return that."""
     with _lock:
         recorder = observe.active
         if not isinstance(recorder, EventRecorder):
             recorder = EventRecorder()
-            recorder.open(sink)
+            recorder.open(recording)
             observe.activate(recorder)
         else:
-            recorder.open(sink)
+            recorder.open(recording)
         return recorder
 
 
-def closed(recorder: EventRecorder, sink: Sink) -> None:
-    """Remove ``sink`` from a recorder; without sinks it is no longer the active one."""
+def closed(recorder: EventRecorder, recording: RecordBuffer) -> None:
+    """Remove ``recording`` from a recorder; without recordings it is no longer the active one."""
     with _lock:
-        recorder.close(sink)
-        if not recorder.sinks and observe.active is recorder:
+        recorder.close(recording)
+        if not recorder.recordings and observe.active is recorder:
             observe.activate(None)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from xferlib._core.observe import Kind, Step
 from xferlib._runtime import callsite
-from xferlib._runtime.callsite import Place
+from xferlib._runtime.callsite import CodeLocation
 from xferlib._trace.device_clock import DeviceClock
-from xferlib._trace.notes import HOST, Awaited, Notes, Sink, now
+from xferlib._trace.notes import HOST, Awaited, Notes, RecordBuffer, now
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Notebook(Protocol):
     """The part of a recorder that a copy uses."""
 
-    sinks: tuple[Sink, ...]
+    recordings: tuple[RecordBuffer, ...]
 
     def note(
-        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, place: Place, start_s: float,
+        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, location: CodeLocation, start_s: float,
         end_s: float, domain: str = ..., awaited: Awaited | None = ..., thread: str = ...,
     ) -> None:  # fmt: skip
         """Note something that took its time on the host or between two events."""
@@ -37,8 +37,19 @@ class StagedCopy:
     """A staged copy: one operation from its first piece to its last, and the steps in which threads stage it."""
 
     __slots__ = (
-        "_backend", "_clock", "_first", "_kind", "_last", "_nbytes", "_pieces", "_place", "_recorder", "_reference",
-        "_sent", "_since", "_stream",
+        "_backend",
+        "_clock",
+        "_first",
+        "_kind",
+        "_last",
+        "_location",
+        "_nbytes",
+        "_pieces",
+        "_recorder",
+        "_reference",
+        "_sent",
+        "_since",
+        "_stream",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +63,7 @@ class StagedCopy:
         self._backend = backend
         self._stream = stream
         self._clock = clock
-        self._place = callsite.place()
+        self._location = callsite.location()
         self._since = now()
         self._reference = clock.referred(self._since)
         self._first: RawEvent | None = None
@@ -79,15 +90,15 @@ class StagedCopy:
     def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
         """Note that all blocks have been enqueued, with `events` around them."""
         self._note(self._last)
-        sinks, place = self._recorder.sinks, self._place
+        recordings, location = self._recorder.recordings, self._location
         self._recorder.later(lambda: [
-            (sinks, Kind.STAGING, "stage", nbytes, "host", thread, place, begun_s, end_s, "", HOST, None)
+            (recordings, Kind.STAGING, "stage", nbytes, "host", thread, location, begun_s, end_s, "", HOST, None)
             for nbytes, begun_s, end_s, thread in steps()
         ])  # fmt: skip
 
     def _note(self, last: RawEvent) -> None:
         self._recorder.note(
-            self._kind, "staged copy", self._nbytes, self._clock.label, self._stream.handle, self._place,
+            self._kind, "staged copy", self._nbytes, self._clock.label, self._stream.handle, self._location,
             self._since, now(), HOST, (self._clock, self._reference, self._first, last),
             threading.current_thread().name,
         )  # fmt: skip
@@ -95,4 +106,4 @@ class StagedCopy:
     def staged(self, begun_s: float, nbytes: int) -> None:
         """Note that the calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
         thread = threading.current_thread().name
-        self._recorder.note(Kind.STAGING, "stage", nbytes, "host", thread, self._place, begun_s, now())
+        self._recorder.note(Kind.STAGING, "stage", nbytes, "host", thread, self._location, begun_s, now())

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xferlib._core import observe, pending, registry
-from xferlib._core import stream as _stream
 from xferlib._core.observe import Kind
+from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
 from xferlib._trace import notes
-from xferlib._trace import recorder as _recorder
+from xferlib._trace.recorder import EventRecorder, closed, opened
 from xferlib._trace.timeline import Numbers, Recorded, TraceOperation
 from xferlib._transfer import copy_streams
 from xferlib.errors import ArgumentError, ForkError, shown
@@ -21,8 +21,7 @@ from xferlib.errors import ArgumentError, ForkError, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._trace.notes import Record, Sink
-    from xferlib._trace.recorder import EventRecorder
+    from xferlib._trace.notes import Record, RecordBuffer
 
 PICTURES = (".png", ".svg", ".pdf")
 _KINDS = (Kind.RANGE, Kind.KERNEL, Kind.H2D, Kind.D2H, Kind.D2D, Kind.PEER)
@@ -59,37 +58,37 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._keep = number
         self._pid = os.getpid()
         self._recorder: EventRecorder | None = None
-        self._sink: Sink | None = None
+        self._recording: RecordBuffer | None = None
         self._is_open = False
         self._found: tuple[TraceOperation, ...] | None = None
 
     def __enter__(self) -> Self:
-        if self._sink is not None:
+        if self._recording is not None:
             raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
         self._pid = os.getpid()
-        self._sink = notes.Sink(self._keep)
-        self._recorder = _recorder.opened(self._sink)
+        self._recording = notes.RecordBuffer(self._keep)
+        self._recorder = opened(self._recording)
         self._is_open = True
         for backend in registry.loaded():
             self._recorder.met(backend)
-            place = backend.device_current()
-            if place.kind == "cuda":
-                self._recorder.prepare(backend.at(place), place)
-        self._sink.begin()
+            device = backend.device_current()
+            if device.kind == "cuda":
+                self._recorder.prepare(backend.at(device), device)
+        self._recording.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._recorder is not None
-        assert self._sink is not None
+        assert self._recording is not None
         if os.getpid() != self._pid:
             return
         try:
             if error is None:
                 pending.settle_all()
         finally:
-            _recorder.closed(self._recorder, self._sink)
+            closed(self._recorder, self._recording)
             self._is_open = False
         if self._path is not None:
             try:
@@ -138,7 +137,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """
         if self._found is not None:
             return self._found
-        if self._sink is None or self._recorder is None:
+        if self._recording is None or self._recorder is None:
             return ()
         if os.getpid() != self._pid:
             raise ForkError(
@@ -147,19 +146,19 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             )
         self._recorder.resolve()
         own = {
-            (place.index, stream.handle): f"xferlib {direction}"
-            for (place, direction), stream in copy_streams.streams.copy().items()
+            (device.index, stream.handle): f"xferlib {direction}"
+            for (device, direction), stream in copy_streams.streams.copy().items()
         }
-        found = tuple([_operation(record, self._sink, own) for record in list(self._sink.records)])
+        found = tuple([_operation(record, self._recording, own) for record in list(self._recording.records)])
         if not self._is_open:
             self._found = found
-            self._sink.records.clear()
+            self._recording.records.clear()
         return found
 
     @property
     def dropped(self) -> int:
         """Operations that were forgotten because more than ``keep`` came after them."""
-        return max(0, self._sink.seen - self._keep) if self.operations and self._sink is not None else 0
+        return max(0, self._recording.seen - self._keep) if self.operations and self._recording is not None else 0
 
     @property
     def clock_error_s(self) -> float:
@@ -245,7 +244,13 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
 
     def __repr__(self) -> str:
-        state = "not begun" if self._sink is None else "open" if self._is_open else f"{len(self.operations)} operations"
+        state = (
+            "not begun"
+            if self._recording is None
+            else "open"
+            if self._is_open
+            else f"{len(self.operations)} operations"
+        )
         return f"<xferlib.trace: {state}>"
 
 
@@ -260,10 +265,10 @@ class range_:  # noqa: N801 - what `trace.range` makes
 
     def __enter__(self) -> None:
         recorder = observe.active
-        if not isinstance(recorder, _recorder.EventRecorder):
+        if not isinstance(recorder, EventRecorder):
             return
         name, kind, nbytes, stream, device = self._arguments
-        target = _stream.current_stream(device) if stream is None else _stream.Stream.from_any(stream, device)
+        target = current_stream(device) if stream is None else Stream.from_any(stream, device)
         target._backend.attach(target.device)
         self._ended = recorder.range(target._backend, target._raw, kind, name, nbytes)
 
@@ -293,12 +298,12 @@ def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
 _STREAMS: dict[int | str, str] = {0: "default", 1: "default", 2: "per-thread"}
 
 
-def _operation(record: Record, sink: Sink, own: dict[tuple[int, int], str]) -> TraceOperation:
-    origin = sink.origins[record.domain]
+def _operation(record: Record, recording: RecordBuffer, own: dict[tuple[int, int], str]) -> TraceOperation:
+    origin = recording.origins[record.domain]
     start_s, end_s = record.start_s, record.end_s
     if record.clock is not None:
         start_s, end_s = record.clock.to_host_s(start_s), record.clock.to_host_s(end_s)
-    stream, site = record.stream, site_of(record.place)
+    stream, site = record.stream, site_of(record.location)
     if isinstance(stream, int):
         index = int(record.device.partition(":")[2] or 0)
         stream = _STREAMS.get(stream) or own.get((index, stream)) or f"{stream:#x}"

@@ -25,7 +25,7 @@ SMALL = 16
 
 
 @dataclass(slots=True)
-class Result:
+class KernelResult:
     """Median seconds of a case for each contender, measured in turn."""
 
     case: str
@@ -223,7 +223,7 @@ def _measure(runs: Runs, nbytes: int, synchronize: Callable[[], None]) -> dict[s
 
 def measure(
     backend: str, count: int, wanted: str, report: Callable[[str], None]
-) -> tuple[list[Result], dict[str, str]]:
+) -> tuple[list[KernelResult], dict[str, str]]:
     """Every case whose name matches ``wanted``, and the peers that are absent with the reason."""
     device = xl.get_device(backend)
     is_gpu = device.kind == "cuda"
@@ -235,7 +235,7 @@ def measure(
         if not re.search(wanted, case):
             continue
         report(case)
-        results.append(Result(case, nbytes, _measure(make(), nbytes, device.synchronize)))
+        results.append(KernelResult(case, nbytes, _measure(make(), nbytes, device.synchronize)))
     return results, absent
 
 
@@ -252,7 +252,7 @@ def _machine(backend: str) -> dict[str, Any]:
     }
 
 
-def _print(results: list[Result], machine: dict[str, Any], absent: dict[str, str]) -> None:
+def _print(results: list[KernelResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -276,7 +276,7 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def _plot(results: list[Result], machine: dict[str, Any], path: Path) -> None:
+def _plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s of every contender, one group of bars a case; the time of a call is left to the table."""
     import matplotlib as mpl
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench.overlap_loops import HostArray, Xferlib, compute_on, peers, summed
+from xferlib._cli.bench.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
 from xferlib._cli.bench.overlap_result import Figures, Loop, Map
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.bench.transfer_result import size_text
@@ -52,7 +52,7 @@ def _batches(kind: str, base: HostArray, nbytes: int, count: int, backend: str) 
 
 
 def _loop(kind: str, base: HostArray, nbytes: int, count: int, place: xl.Device, rounds: int) -> Loop:
-    subject = Xferlib(place)
+    subject = XferlibLoop(place)
     batches = _batches(kind, base, nbytes, count, place.backend)
     compute = compute_on(place, nbytes // 4)
     copy_s = _median(lambda: subject.prefetched(batches, lambda batch: None), rounds)
@@ -102,7 +102,7 @@ def _small(place: xl.Device) -> dict[str, float]:
     """Microseconds that each batch of 64 KiB costs beyond the loop itself."""
     count = 2000
     batches = list(np.ones((count, 16384), np.float32))
-    subject, compute = Xferlib(place), compute_on(place, 16384)
+    subject, compute = XferlibLoop(place), compute_on(place, 16384)
     held = xl.to_device(batches[0], device=place)
 
     def alone() -> None:

@@ -144,7 +144,7 @@ class DeviceCompute:
         check_sum(found, expected)
 
 
-class Xferlib:
+class XferlibLoop:
     """xferlib on one backend."""
 
     def __init__(self, place: xl.Device) -> None:
@@ -163,7 +163,7 @@ class Xferlib:
             self.place.synchronize()
 
 
-class Cupy:
+class CupyLoop:
     """CuPy by hand: two pinned buffers, two device buffers, a stream for the copies, events both ways."""
 
     name = "cupy by hand"
@@ -218,14 +218,14 @@ def peers(*, is_pinned: bool) -> list[Any]:
     """The libraries that can be measured here, each used the best ways that its users know."""
     states = xl.available_backends()
     has_gpu = {name for name in ("cupy", "torch") if any(":cuda:" in each for each in states[name].devices)}
-    found: list[Any] = [Cupy()] if "cupy" in has_gpu else []
+    found: list[Any] = [CupyLoop()] if "cupy" in has_gpu else []
     if "torch" in has_gpu:
-        found += [Torch(), Torch(has_stream=True)]
-        found += [] if is_pinned else [Torch(workers=4, has_stream=True)]
+        found += [TorchLoop(), TorchLoop(has_stream=True)]
+        found += [] if is_pinned else [TorchLoop(workers=4, has_stream=True)]
     return found
 
 
-class Torch:
+class TorchLoop:
     """PyTorch: a ``DataLoader`` with ``pin_memory``, and ``non_blocking`` copies in the loop.
 
     Args:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from xferlib._cli.bench.transfer_result import Result, size_text
+from xferlib._cli.bench.transfer_result import TransferResult, size_text
 
 _COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda": "#5b6c9d", "numpy": "#777777"}
 
@@ -30,7 +30,7 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
         sys.stderr.write("\r\x1b[K")
 
 
-def transfer_table(results: list[Result], machine: dict[str, Any], absent: dict[str, str]) -> None:
+def transfer_table(results: list[TransferResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
     """Print GB/s of every case and library, microseconds where that says more, and the ratio to the best peer."""
     libraries = list(dict.fromkeys(name for result in results for name in result.seconds))
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
@@ -48,7 +48,7 @@ def transfer_table(results: list[Result], machine: dict[str, Any], absent: dict[
         previous = row[0]
 
 
-def _row(result: Result, libraries: list[str]) -> list[str]:
+def _row(result: TransferResult, libraries: list[str]) -> list[str]:
     def cell(name: str) -> str:
         if name not in result.seconds:
             return "-"
@@ -66,7 +66,7 @@ def _row(result: Result, libraries: list[str]) -> list[str]:
     return [result.case, size_text(result.nbytes), *(cell(name) for name in libraries), *ratios]
 
 
-def transfer_plot(results: list[Result], machine: dict[str, Any], path: Path) -> None:
+def transfer_plot(results: list[TransferResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s against size, one panel a kind of transfer, log axes, the link as a line."""
     import matplotlib as mpl
 

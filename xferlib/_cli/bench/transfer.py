@@ -18,7 +18,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._cli.bench.transfer_peers import HostArray, Peer, Run, Xferlib, present
-from xferlib._cli.bench.transfer_result import Result, size_text
+from xferlib._cli.bench.transfer_result import TransferResult, size_text
 
 _GIB = 1 << 30
 _SEED = 20260501
@@ -132,7 +132,7 @@ def _measure(runs: dict[str, Run], nbytes: int) -> tuple[dict[str, float], dict[
     return {k: statistics.median(v) for k, v in loops.items()}, {k: statistics.median(v) for k, v in firsts.items()}
 
 
-def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[list[Result], dict[str, str]]:
+def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[list[TransferResult], dict[str, str]]:
     """Every case on every library here."""
     peers, absent = present()
     subject: Any = Xferlib(backend)
@@ -141,7 +141,7 @@ def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[
     for case, nbytes, make in _cases(largest, is_gpu, backend):
         report(f"{case}, {size_text(nbytes)}")
         runs = {peer.name: run for peer in (subject, *peers) if (run := make(peer)) is not None}
-        results.append(Result(case, nbytes, *_measure(runs, nbytes)))
+        results.append(TransferResult(case, nbytes, *_measure(runs, nbytes)))
         del runs
     return results, absent
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Result:
+class TransferResult:
     """Median seconds of a case for each library."""
 
     case: str

@@ -13,7 +13,7 @@ from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
 from xferlib._core import devices, registry
-from xferlib._runtime import config as _config
+from xferlib._runtime import config
 from xferlib._trace.trace import PICTURES
 from xferlib.errors import XferError
 
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     digits = program.load()
     places = list(_places())
     runnable = [place for place in places if not isinstance(place, Row)]
-    with report.Progress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
+    with report.DemoProgress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
         rows = list(_rows(digits, places, options, progress))
     report.show(rows, epochs=options.epochs)
     if options.json is not None:
@@ -90,12 +90,12 @@ def _timeline(text: str) -> Path:
 
 def _places() -> Iterator[Device | Row]:
     """Return the devices to run on, one of each kind a backend has, and a row for each backend without any."""
-    config = _config.get()
-    if config.device is not None:
+    settings = config.get()
+    if settings.device is not None:
         yield devices.get_device()
         return
-    if config.backend is not None:
-        yield from _places_of(registry.get(config.backend))
+    if settings.backend is not None:
+        yield from _places_of(registry.get(settings.backend))
         return
     statuses = sorted(registry.available_backends().values(), key=lambda status: status.name != "numpy")
     for status in statuses:  # the reference first
@@ -117,11 +117,11 @@ def _needs_reference(places: list[Device]) -> bool:
 
 
 def _rows(
-    digits: program.Program, places: list[Device | Row], options: argparse.Namespace, progress: report.Progress
+    digits: program.DemoProgram, places: list[Device | Row], options: argparse.Namespace, progress: report.DemoProgress
 ) -> Iterator[Row]:
     runnable = [place for place in places if not isinstance(place, Row)]
 
-    def train(place: Device) -> program.Result:
+    def train(place: Device) -> program.TrainingResult:
         progress.start(str(place))
         file = path_for(options.trace, place, is_only=len(runnable) == 1) if place in runnable else None
         with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {place}") as last:
@@ -141,7 +141,7 @@ def _rows(
 
 
 def _run(
-    place: Device, train: Callable[[Device], program.Result], reference: dict[str, Any] | None, images: int
+    place: Device, train: Callable[[Device], program.TrainingResult], reference: dict[str, Any] | None, images: int
 ) -> tuple[Row, dict[str, Any] | None]:
     row = Row(backend=place.backend, device=str(place), device_name=place.properties.name)
     try:

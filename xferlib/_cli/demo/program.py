@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MODULE = "xferlib._cli.demo.digits"
 
 
-class Result(Protocol):
+class TrainingResult(Protocol):
     """The program's report of one run."""
 
     accuracy: float
@@ -25,15 +25,15 @@ class Result(Protocol):
     nbytes: int
 
 
-class Program(Protocol):
+class DemoProgram(Protocol):
     """The module ``digits.py``."""
 
     TRAIN: int
 
-    def train(self, device: Device, epochs: int, seed: int, on_epoch: Callable[[], Any]) -> Result: ...
+    def train(self, device: Device, epochs: int, seed: int, on_epoch: Callable[[], Any]) -> TrainingResult: ...
 
 
-def load() -> Program:
+def load() -> DemoProgram:
     """The module: inside the package when installed from a wheel, under ``examples`` in a source tree."""
     here = Path(__file__).parent
     path = here / "digits.py"
@@ -45,4 +45,4 @@ def load() -> Program:
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
-    return cast("Program", module)
+    return cast("DemoProgram", module)

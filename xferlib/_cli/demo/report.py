@@ -23,7 +23,7 @@ _CAPTION = "Weights: of the trained model, from those that NumPy arrives at."
 _COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 
 
-class Progress:
+class DemoProgress:
     """A bar on a terminal's standard error; one line a backend where there is no terminal or no rich."""
 
     def __init__(self, *, total: int) -> None:

@@ -109,7 +109,7 @@ class Detector:
             found.clear()
             former = where.block.former
             if former is not None and first in former.users:
-                memory = f"{where}, which an array freed at {site_of(former.place)} had before"
+                memory = f"{where}, which an array freed at {site_of(former.location)} had before"
                 race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
             else:
                 race = race_between(hazard, first, action, str(where))

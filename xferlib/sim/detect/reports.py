@@ -167,7 +167,7 @@ def waits_of_host(first: Action, where: str) -> str:
 
 def uninitialised(reader: Action, span: Span) -> Race:
     """The report of a read of bytes without a value."""
-    made = site_of(span.block.place)
+    made = site_of(span.block.location)
     return Race(
         hazard=Hazard.UNINITIALISED,
         first=Access("allocation", str(span.block.device), made),

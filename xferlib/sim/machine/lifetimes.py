@@ -10,8 +10,8 @@ import functools
 from collections import deque
 from typing import TYPE_CHECKING
 
-from xferlib._runtime.callsite import Place
-from xferlib._runtime.callsite import place as here
+from xferlib._runtime.callsite import CodeLocation
+from xferlib._runtime.callsite import location as here
 from xferlib.sim.model.blocks import Block, last_users
 from xferlib.sim.model.clocks import Joined
 from xferlib.sim.model.memory import poison
@@ -53,7 +53,7 @@ class Allocation:
             return
 
 
-Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], Place]
+Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], CodeLocation]
 """The memory of an array that was collected, as its `Allocation` had it, and the line where that happened."""
 
 
@@ -64,7 +64,7 @@ class Lifetimes:
         self._machine = machine
         self._postponed = postponed
         self.deaths: deque[Death] = deque()
-        self.released: deque[tuple[int, HostThread, Place]] = deque()
+        self.released: deque[tuple[int, HostThread, CodeLocation]] = deque()
         self.ended: deque[SimStream] = deque()
         self._retiring: list[SimStream] = []
 
@@ -77,9 +77,9 @@ class Lifetimes:
         machine = self._machine
         self._bury_arrays()
         while self.released:
-            pointer, host, place = self.released.popleft()
+            pointer, host, location = self.released.popleft()
             block = machine.memory.untrack(pointer)
-            action = Action("release of page-locked memory", host, place)
+            action = Action("release of page-locked memory", host, location)
             clock = Joined(machine.hosts)  # each thread that dropped it comes before, as above
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
@@ -87,7 +87,7 @@ class Lifetimes:
     def _bury_arrays(self) -> None:
         machine = self._machine
         while self.deaths:
-            block, users, events, place = self.deaths.popleft()
+            block, users, events, location = self.deaths.popleft()
             stream = block.stream
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
@@ -97,8 +97,8 @@ class Lifetimes:
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
             is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # which allocates no more
             if is_kept and (still := last_users(block, undeclared)):
-                stream.pool.put(block.nbytes, Former(still, place), machine.hosts.main.clock)
-            free = Operation("free", stream, place, None)
+                stream.pool.put(block.nbytes, Former(still, location), machine.hosts.main.clock)
+            free = Operation("free", stream, location, None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
                 machine.detector.postpone(race)

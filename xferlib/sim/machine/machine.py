@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xferlib._runtime.callsite import place as here
+from xferlib._runtime.callsite import location as here
 from xferlib._runtime.callsite import site_of, user_call
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
@@ -108,9 +108,9 @@ class Machine(Parts):
         """A new stream."""
         with self.lock:
             self.enter()
-            place, call = user_call()
+            location, call = user_call()
             is_own = call in TRANSFERS or call.startswith(OWN_STREAMS)
-            stream = SimStream(self.roll.enter(), device, kind, site_of(place), priority, is_own=is_own)
+            stream = SimStream(self.roll.enter(), device, kind, site_of(location), priority, is_own=is_own)
             self.streams[device].add(stream)
             return stream
 
@@ -153,8 +153,8 @@ class Machine(Parts):
                         addresses.refuse_foreign(block, name, stream)
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
-            place, call = user_call() if stager is None else (stager.place, stager.call)
-            operation = Operation(name, stream, place, run, call)
+            location, call = user_call() if stager is None else (stager.location, stager.call)
+            operation = Operation(name, stream, location, run, call)
             if detector.is_on:
                 try:
                     if stager is None:
@@ -184,7 +184,7 @@ class Machine(Parts):
         stream = operation.participant
         assert isinstance(stream, SimStream)
         kind = "kernel" if lane is KERNELS else lane.value
-        listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.place)
+        listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
 
     def _prune(self, block: Block) -> None:
         main = self.hosts.main.clock
@@ -219,7 +219,7 @@ class Machine(Parts):
                 stream.learn(event.clock)
             stream.time_s = max(stream.time_s, event.time_s)
             operation = Operation("wait", stream, here(), None)
-            stream.waited[event.stream.key] = Waited(event, operation.place)
+            stream.waited[event.stream.key] = Waited(event, operation.location)
             if stream.kind is StreamKind.LEGACY:
                 stream.last_wait = operation
             else:

@@ -55,10 +55,10 @@ class PostponedStaging:
         self._staging = staging
         self._job: Job | None = job
         self._ends: Ends | None = ends
-        place, call = user_call()
-        self.stager = Stager(machine.roll, ends.stream.stream, place, call)
+        location, call = user_call()
+        self.stager = Stager(machine.roll, ends.stream.stream, location, call)
         name = "the staging of a source" if ends.is_upload else "the staging into a target"
-        self.action = Action(name, self.stager, place, call)
+        self.action = Action(name, self.stager, location, call)
         self._block: Block | None = None
         self._polls = 0
         self._sum = 0
@@ -77,7 +77,7 @@ class PostponedStaging:
         spans = blocks.spans(ends.device, block)
         self._block = block
         name = "copy host to device" if ends.is_upload else "copy device to host"
-        copies = Action(name, stager.copies, stager.place, stager.call)
+        copies = Action(name, stager.copies, stager.location, stager.call)
         clock = stager.clock if ends.is_upload else joined(stager.clock, stager.copies.clock)
         try:
             if machine.detector.is_on:
@@ -242,8 +242,8 @@ class SummedBatch:
     def __init__(self, machine: Parts, hosts: list[HostArray]) -> None:
         self._machine = machine
         self._hosts = [(each, _sum(each)) for each in hosts if isinstance(each, np.ndarray)]
-        place, call = user_call()
-        self._action = Action("the read of a batch ahead", _READER, place, call)
+        location, call = user_call()
+        self._action = Action("the read of a batch ahead", _READER, location, call)
 
     def handed_out(self) -> None:
         """The program has it: report what it has changed before."""

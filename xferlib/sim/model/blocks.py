@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from xferlib._runtime.callsite import NOWHERE, Place, site_of
+from xferlib._runtime.callsite import NOWHERE, CodeLocation, site_of
 from xferlib.sim.model import ranges
 from xferlib.sim.model.clocks import RETIRED, Joined, Participant
 from xferlib.sim.model.history import History
@@ -68,12 +68,32 @@ class Block:
     """One allocation: its bytes, who touched which of them, and where it was made."""
 
     __slots__ = (
-        "data", "device", "former", "has_void", "history", "left", "nbytes", "pending_reads", "pending_writes", "place",
-        "pointer", "prune_at", "shadow", "stream", "watches", "written",
+        "data",
+        "device",
+        "former",
+        "has_void",
+        "history",
+        "left",
+        "location",
+        "nbytes",
+        "pending_reads",
+        "pending_writes",
+        "pointer",
+        "prune_at",
+        "shadow",
+        "stream",
+        "watches",
+        "written",
     )  # fmt: skip
 
     def __init__(
-        self, data: np.ndarray[Any, Any], pointer: int, *, device: Device | None, stream: SimStream | None, place: Place
+        self,
+        data: np.ndarray[Any, Any],
+        pointer: int,
+        *,
+        device: Device | None,
+        stream: SimStream | None,
+        location: CodeLocation,
     ) -> None:
         self.data = data
         self.nbytes = data.nbytes
@@ -82,7 +102,7 @@ class Block:
         """None: host memory."""
         self.stream = stream
         """The stream in whose order it was allocated, and is freed."""
-        self.place = place
+        self.location = location
         self.prune_at = _PRUNE_FROM
         """Segments of the shadow at which it is pruned next."""
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
@@ -110,7 +130,7 @@ class Block:
 
     @property
     def where(self) -> str:
-        return where(self.nbytes, self.device, self.place)
+        return where(self.nbytes, self.device, self.location)
 
     @property
     def is_long(self) -> bool:
@@ -164,9 +184,9 @@ class Block:
         return Span(self, 0, max(self.nbytes, 1))
 
 
-def where(nbytes: int, device: Device | None, place: Place) -> str:
+def where(nbytes: int, device: Device | None, location: CodeLocation) -> str:
     memory = "pinned host memory" if device is None else f"memory of {device}"
-    return f"{nbytes} bytes of {memory} allocated at {site_of(place)}"
+    return f"{nbytes} bytes of {memory} allocated at {site_of(location)}"
 
 
 def spans(info: ArrayInfo, block: Block) -> Spans:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from xferlib._core.layout import HostArray
     from xferlib._core.staging_hooks import Ends, Postponed, ReadAhead
-    from xferlib._runtime.callsite import Place
+    from xferlib._runtime.callsite import CodeLocation
     from xferlib._runtime.jobs import Job
     from xferlib.sim.model.streams import SimStream
 
@@ -42,18 +42,18 @@ class Stager(HostThread):
         copies: The transfer's copies on the device: a participant of its own, since neither the stream nor
             the staging comes after them before all are enqueued.
         stream: Carries them.
-        place, call: Where the transfer was asked for, and by which function.
+        location, call: The line that requested the transfer, and the function called there.
         finishing: Its job, and what to do when the last copy is enqueued or has arrived. Other threads may see the
             end of the job at once after that.
     """
 
-    __slots__ = ("call", "copies", "finishing", "place", "stream")
+    __slots__ = ("call", "copies", "finishing", "location", "stream")
 
-    def __init__(self, roll: Roll, stream: SimStream, place: Place, call: str) -> None:
+    def __init__(self, roll: Roll, stream: SimStream, location: CodeLocation, call: str) -> None:
         super().__init__(roll.enter(), "a thread of xferlib")
         self.copies = Copies(roll.enter(), stream)
         self.stream = stream
-        self.place = place
+        self.location = location
         self.call = call
         self.finishing: tuple[Job, Callable[[], None]] | None = None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._runtime.callsite import Place
+from xferlib._runtime.callsite import CodeLocation
 from xferlib.sim.model.blocks import Block, where
 from xferlib.sim.model.operations import Action
 
@@ -34,12 +34,12 @@ class Freed(NamedTuple):
 
     nbytes: int
     device: Device
-    place: Place
+    location: CodeLocation
     action: Action
 
     @property
     def where(self) -> str:
-        return where(self.nbytes, self.device, self.place)
+        return where(self.nbytes, self.device, self.location)
 
 
 def poison(data: np.ndarray[Any, Any]) -> None:
@@ -67,12 +67,12 @@ class Memory:
 
     # --- devices
 
-    def allocate(self, nbytes: int, device: Device, stream: SimStream, place: Place) -> Block:
+    def allocate(self, nbytes: int, device: Device, stream: SimStream, location: CodeLocation) -> Block:
         words = np.empty((nbytes + 1) // 2, np.uint16)
         words.fill(POISON)
         data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT
-        block = Block(data, pointer, device=device, stream=stream, place=place)
+        block = Block(data, pointer, device=device, stream=stream, location=location)
         self._blocks[pointer >> SLOT] = block
         self.used[device.index] = self.used.get(device.index, 0) + nbytes
         return block
@@ -81,7 +81,7 @@ class Memory:
         assert block.device is not None
         number = block.pointer >> SLOT
         del self._blocks[number]
-        self._freed[number] = Freed(block.nbytes, block.device, block.place, action)
+        self._freed[number] = Freed(block.nbytes, block.device, block.location, action)
         while len(self._freed) > _FREED_REMEMBERED:
             self._freed.popitem(last=False)
         self.used[block.device.index] -= block.nbytes
@@ -106,9 +106,9 @@ class Memory:
 
     # --- the host
 
-    def track(self, data: np.ndarray[Any, Any], place: Place) -> Block:
+    def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:
         """Follow accesses to host memory that a device may reach."""
-        block = Block(data, data.ctypes.data, device=None, stream=None, place=place)
+        block = Block(data, data.ctypes.data, device=None, stream=None, location=location)
         insort(self._host_starts, block.pointer)
         self._host[block.pointer] = block
         return block

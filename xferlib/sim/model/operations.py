@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xferlib._runtime.callsite import Place, Site, site_of
+from xferlib._runtime.callsite import CodeLocation, Site, site_of
 
 if TYPE_CHECKING:
     from xferlib.sim.model.clocks import Participant
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 class Action:
     """Something that touched memory: ordered behind what its participant's clock held then."""
 
-    __slots__ = ("call", "is_void", "name", "participant", "place", "tick")
+    __slots__ = ("call", "is_void", "location", "name", "participant", "tick")
 
-    def __init__(self, name: str, participant: Participant, place: Place, call: str = "") -> None:
+    def __init__(self, name: str, participant: Participant, location: CodeLocation, call: str = "") -> None:
         self.name = name
         self.participant = participant
-        self.place = place
+        self.location = location
         self.call = call
         """The function of xferlib's that the program called there."""
         self.is_void = False
@@ -28,13 +28,13 @@ class Action:
 
     @property
     def site(self) -> Site:
-        return site_of(self.place)
+        return site_of(self.location)
 
 
 def void(action: Action) -> Action:
     """The same write, of bytes that nothing had given a value: a copy of uninitialised memory."""
     found = object.__new__(Action)
-    found.name, found.participant, found.place = action.name, action.participant, action.place
+    found.name, found.participant, found.location = action.name, action.participant, action.location
     found.call, found.tick, found.is_void = action.call, action.tick, True
     return found
 
@@ -52,13 +52,18 @@ class Operation(Action):
     __slots__ = ("before", "followers", "is_done", "run", "serial", "unmet")
 
     def __init__(
-        self, name: str, participant: Participant, place: Place, run: Callable[[], object] | None, call: str = ""
+        self,
+        name: str,
+        participant: Participant,
+        location: CodeLocation,
+        run: Callable[[], object] | None,
+        call: str = "",
     ) -> None:
         self.name = name
         self.call = call
         self.is_void = False
         self.participant = participant
-        self.place = place
+        self.location = location
         self.tick = participant.tick()
         self.run = run
         self.serial = 0

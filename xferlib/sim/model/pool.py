@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from xferlib._runtime.callsite import Place
+from xferlib._runtime.callsite import CodeLocation
 from xferlib.sim.model.operations import Action
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Former(NamedTuple):
     """An array that had memory before: who may still be at work on it, and where it was freed."""
 
     users: tuple[Action, ...]
-    place: Place
+    location: CodeLocation
 
 
 class Pool:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core.raw import RawStream
-from xferlib._runtime.callsite import Place, Site, site_of
+from xferlib._runtime.callsite import CodeLocation, Site, site_of
 from xferlib.sim.model.clocks import KeptClock, Participant, Roll
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.pool import Pool
@@ -77,15 +77,15 @@ class SimStream(Participant):
 class Waited:
     """One stream's wait for an event of another; ``event`` None: an event that was never recorded."""
 
-    __slots__ = ("event", "place")
+    __slots__ = ("event", "location")
 
-    def __init__(self, event: SimEvent | None, place: Place) -> None:
+    def __init__(self, event: SimEvent | None, location: CodeLocation) -> None:
         self.event = event
-        self.place = place
+        self.location = location
 
     @property
     def site(self) -> Site:
-        return site_of(self.place)
+        return site_of(self.location)
 
 
 class SimEvent(KeptClock):
