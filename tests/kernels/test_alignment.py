@@ -17,7 +17,7 @@ from xferlib.kernels import elementwise, reductions
 from xferlib.kernels.engines.cuda import engine
 from xferlib.kernels.engines.cuda.engine import CudaPlan
 from xferlib.kernels.engines.cuda.reduction import CudaReduction
-from xferlib.kernels.ir.layout import Layout, broadcast_strides
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
 from xferlib.testing import configured
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
@@ -110,8 +110,8 @@ def test_reductions(kernel, shape, axis, dtype, unit):
     emulator.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
     emulator.operands = lambda arrays: [each.ctypes.data for each in arrays]
     spec = reductions.sum.definition.specialize((np.dtype(dtype),), frozenset())
-    kept = Layout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
-    reduced = Layout((shape[axis],), ((source.strides[axis],), (0,)))
+    kept = CallLayout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
+    reduced = CallLayout((shape[axis],), ((source.strides[axis],), (0,)))
     plan = CudaReduction(emulator, None, spec, kept, reduced, [_info(source), _info(target)])
     plan.run([source.ctypes.data, target.ctypes.data], [], RawStream(0, None))
     assert f"xf_{kernel}(" in plan.source

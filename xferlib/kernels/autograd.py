@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.definitions import Definition, Kind, Specialization
+from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
 from xferlib.kernels.ir import gradients
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Derivative:
         self._scalars = scalars
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         """The program, for the dtypes that it was made for."""
         if scalars != self._scalars:
@@ -148,7 +148,7 @@ class Pullback:
         return _tuple(kernel(*arguments, *given))
 
 
-class Operation(Protocol):
+class GraphOperation(Protocol):
     """What torch's graph calls: a kernel for certain dtypes."""
 
     name: str
@@ -172,7 +172,7 @@ class Operation(Protocol):
 
 
 class Differentiable:
-    """One specialization of an element-wise kernel, as an `Operation`."""
+    """One specialization of an element-wise kernel, as an `GraphOperation`."""
 
     def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run, make: Make) -> None:
         program = special.program
@@ -227,7 +227,7 @@ def sum_by(kernel: Run) -> None:
     _sum = kernel
 
 
-def apply(operation: Operation, arguments: Sequence[Any]) -> Any:
+def apply(operation: GraphOperation, arguments: Sequence[Any]) -> Any:
     """Run the operation and record it in torch's graph."""
     return _torch_function().apply(operation, *arguments)
 
@@ -252,7 +252,7 @@ def _make_function() -> Any:
 
     class KernelFunction(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
         @staticmethod
-        def forward(operation: Operation, *arguments: Any) -> Any:
+        def forward(operation: GraphOperation, *arguments: Any) -> Any:
             return operation.run(*(each.detach() if isinstance(each, torch.Tensor) else each for each in arguments))
 
         @staticmethod
@@ -290,7 +290,7 @@ def _make_function() -> Any:
             return results if len(results) > 1 else results[0]
 
         @staticmethod
-        def vmap(info: Any, in_dims: tuple[Any, ...], operation: Operation, *arguments: Any) -> Any:
+        def vmap(info: Any, in_dims: tuple[Any, ...], operation: GraphOperation, *arguments: Any) -> Any:
             dims = in_dims[1:]
             ranks = [
                 each.dim() - (dim is not None) if isinstance(each, torch.Tensor) else 0

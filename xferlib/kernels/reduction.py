@@ -14,7 +14,7 @@ from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
 from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.frontends.reduction_definition import ReductionDefinition, SnippetReduction
 from xferlib.kernels.ir.layout import broadcast_shape
 from xferlib.kernels.ir.reduction import ReductionSpec
@@ -155,7 +155,7 @@ class ReductionKernel:
         return autograd.apply(found, args)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
-        kinds: list[Kind] = []
+        kinds: list[ArgumentKind] = []
         for number, each in enumerate(args):
             if number in infos:
                 kinds.append(checks.native_dtype(infos[number].dtype, self.definition.names[number]))

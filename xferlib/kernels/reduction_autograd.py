@@ -20,7 +20,7 @@ _COMBINING = frozenset({"add", "mul", "min", "max"})
 
 
 class DifferentiableReduction:
-    """A reduction of certain dtypes along certain axes, as an `xferlib.kernels.autograd.Operation`.
+    """A reduction of certain dtypes along certain axes, as an `xferlib.kernels.autograd.GraphOperation`.
 
     Args:
         name: For messages.

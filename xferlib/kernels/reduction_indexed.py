@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.calls.reduction_calls import Axis, check_axes
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.frontends.definitions import Kind, Specialization
+from xferlib.kernels.frontends.definitions import ArgumentKind, Specialization
 from xferlib.kernels.frontends.reduction_definition import ReductionDefinition
 from xferlib.kernels.ir.layout import broadcast_shape
 from xferlib.kernels.ir.reduction import Premap, ReductionSpec
@@ -33,7 +33,7 @@ class _Mapping:
         self._special = Specialization(program=premap.program, outputs=(premap.inputs,))
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         return self._special
 
@@ -47,7 +47,7 @@ class _Rest:
         self.name = name
         self._spec = dataclasses.replace(spec, premap=None)
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         return self._spec
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls.reduction_calls import Axis
-from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.ir.formulas import lower, lower_complex
 from xferlib.kernels.ir.nodes import (
     BOOL,
@@ -50,7 +50,7 @@ class BuiltIn:
         self._make = make
         self._kinds = kinds
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         dtypes = tuple(each for each in kinds if isinstance(each, np.dtype))
         if scalars or len(dtypes) != len(self.names):
             raise KernelTypeError(f"{self.name}() takes {len(self.names)} array(s); pass numbers as arrays")

@@ -222,8 +222,8 @@ class SimBackend(Backend):
 
     # --- kernels
 
-    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.Compiled:
-        return copying.Compiled(source.encode(), dict(zip(names, names, strict=True)))
+    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.UncompiledSource:
+        return copying.UncompiledSource(source.encode(), dict(zip(names, names, strict=True)))
 
     def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
         return copying.load(cubin, name)

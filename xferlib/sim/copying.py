@@ -57,7 +57,7 @@ def _kind(into: Span, source: Span) -> tuple[str, Lane]:
 # --- by kernels
 
 
-class Compiled(NamedTuple):
+class UncompiledSource(NamedTuple):
     """CUDA source as it is: the simulator does what its name says."""
 
     cubin: bytes

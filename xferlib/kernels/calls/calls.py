@@ -15,7 +15,7 @@ from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
 from xferlib.kernels.calls.prepared import CudaCall, HostCall, Prepared
-from xferlib.kernels.frontends.definitions import Definition, Kind, Specialization
+from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
 from xferlib.kernels.frontends.host_numbers import MOST_VARIANTS, OtherNumbersError
 from xferlib.kernels.ir.layout import broadcast_shape
 
@@ -166,7 +166,7 @@ class Caller:
             infos = {numbers.moved(number): info for number, info in infos.items()}
         return special, _scalars(arguments, infos), id(special), arguments
 
-    def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> Kind:
+    def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> ArgumentKind:
         if value is None:
             return None
         if number in infos:
@@ -177,7 +177,9 @@ class Caller:
         names = self.definition.names
         return names[number] if number < len(names) else f"out{number - len(names)}"
 
-    def _specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any]) -> Specialization:
+    def _specialize(
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any]
+    ) -> Specialization:
         if not self._is_snippet:
             kinds = kinds[: len(self.definition.names)]
         known = self._specialized.setdefault((kinds, scalars), [])

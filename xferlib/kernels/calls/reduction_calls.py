@@ -12,7 +12,7 @@ from xferlib._core.array import ArrayInfo
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.ir.layout import Layout, broadcast_strides
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
 from xferlib.kernels.ir.reduction import ReductionSpec
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ReductionCall:
         if checks.check_overlap(self.name, labels, infos, written, written):
             raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
 
-    def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[Layout, Layout]:
+    def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[CallLayout, CallLayout]:
         """The kept and the reduced axes, with the strides of the inputs and then of the outputs."""
         kept: list[tuple[int, ...]] = []
         reduced: list[tuple[int, ...]] = []
@@ -110,7 +110,7 @@ class ReductionCall:
             kept.append(own)
             reduced.append((0,) * len(self.axes))
         reduced_shape = tuple(self.shape[axis] for axis in self.axes)
-        return Layout(self.kept_shape, tuple(kept)), Layout(reduced_shape, tuple(reduced))
+        return CallLayout(self.kept_shape, tuple(kept)), CallLayout(reduced_shape, tuple(reduced))
 
 
 class CudaReductionCall:

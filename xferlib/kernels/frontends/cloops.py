@@ -21,7 +21,7 @@ MOST_STEPS = 1 << 18
 """Expressions and statements that are read to write a snippet out, those of its functions included."""
 
 
-class Work:
+class TranslationState:
     """What a snippet and the functions that it calls have in common while they are written out."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Loops:
 
     b: Builder
     scope: Scope
-    work: Work
+    work: TranslationState
     fail: Callable[..., NoReturn]
     _statement: Callable[[Any], None]
     expression: Callable[[Any], Node]

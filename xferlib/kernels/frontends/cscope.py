@@ -15,7 +15,7 @@ Fail = Callable[[str], NoReturn]
 _RESULT = ("result",)
 
 
-class Slot(NamedTuple):
+class Contents(NamedTuple):
     """What a variable holds: ``value`` counts where ``written`` is true, else the initial content does."""
 
     value: Node
@@ -40,14 +40,14 @@ class Variable:
 class Branch:
     """The state at the end of one side of a branch."""
 
-    state: dict[Hashable, Slot] = field(default_factory=dict)
+    state: dict[Hashable, Contents] = field(default_factory=dict)
 
 
 class Before(NamedTuple):
     """The scope before a branch: the condition under which it runs, and what its variables hold."""
 
     path: Node | None
-    state: dict[Hashable, Slot]
+    state: dict[Hashable, Contents]
 
 
 class Scope:
@@ -57,7 +57,7 @@ class Scope:
         self.b = builder
         self._names: dict[str, Variable] = {}
         self._here: set[str] = set()
-        self._state: dict[Hashable, Slot] = {}
+        self._state: dict[Hashable, Contents] = {}
         self._true = builder.const(True, BOOL)
         self._path: Node | None = None
         self._raw_reads: dict[int, set[int]] = {}
@@ -75,7 +75,7 @@ class Scope:
         """Declare a read-only name for a value."""
         key = ("value", name)
         self._names[name] = Variable(key, value.dtype, is_writable=False)
-        self._state[key] = Slot(value, self._true)
+        self._state[key] = Contents(value, self._true)
 
     def bind_sizes(self, in_size: Node, out_size: Node) -> None:
         """What ``_in_ind.size()`` and ``_out_ind.size()`` are, in a reduction."""
@@ -88,7 +88,7 @@ class Scope:
         self._names[name] = Variable(key, dtype)
         self._here.add(name)
         if value is not None:
-            self._state[key] = Slot(value, self._true)
+            self._state[key] = Contents(value, self._true)
 
     def is_declared_here(self, name: str) -> bool:
         return name in self._here
@@ -133,16 +133,16 @@ class Scope:
             self._state.pop(key, None)  # an element written again is stored after those written before
             self._state[key] = self._merged(condition, yes.state.get(key), no.state.get(key))
 
-    def _merged(self, condition: Node, yes: Slot | None, no: Slot | None) -> Slot:
+    def _merged(self, condition: Node, yes: Contents | None, no: Contents | None) -> Contents:
         if yes is None or no is None:
             slot = yes or no
             assert slot is not None
             taken = condition if yes is not None else self.b.op("not", condition)
-            return Slot(slot.value, self._both(taken, slot.written))
+            return Contents(slot.value, self._both(taken, slot.written))
         if yes == no:
             return yes
         value = self.b.select(condition, yes.value, no.value)
-        return Slot(value, self.b.select(condition, yes.written, no.written))
+        return Contents(value, self.b.select(condition, yes.written, no.written))
 
     def _both(self, x: Node, y: Node) -> Node:
         return x if y is self._true else self.b.op("and", x, y)
@@ -150,15 +150,15 @@ class Scope:
     def replace(self, settled: Callable[[Node], Node]) -> None:
         """Replace the values of variables by what they are equal to."""
         for key, slot in self._state.items():
-            self._state[key] = Slot(settled(slot.value), slot.written)
+            self._state[key] = Contents(settled(slot.value), slot.written)
 
     # --- the result of a function
     def set_result(self, value: Node) -> None:
         """What the function returns on the current path."""
-        self._state[_RESULT] = Slot(value, self._true)
+        self._state[_RESULT] = Contents(value, self._true)
 
     @property
-    def result(self) -> Slot | None:
+    def result(self) -> Contents | None:
         """What the function has returned, and under which condition it has; None: it has not on any path."""
         return self._state.get(_RESULT)
 
@@ -250,7 +250,7 @@ class Scope:
             fail(f"{name!r} is read-only here; assign to an output or a local variable")
         value = self.b.cast(value, variable.dtype)
         self._state.pop(key, None)
-        self._state[key] = Slot(value, self._true)
+        self._state[key] = Contents(value, self._true)
         return value
 
     def _element_key(self, param: int, index: Node) -> Hashable:

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends import cfunctions, cnumbers
-from xferlib.kernels.frontends.cloops import Work
+from xferlib.kernels.frontends.cloops import TranslationState
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.preamble import MOST_DEPTH, Function, Inliner
+from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
 from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
@@ -62,12 +62,12 @@ class Translator(Statements):
         scope: Scope,
         text: SnippetText,
         types: dict[str, DType],
-        functions: Mapping[str, Function] = MappingProxyType({}),
+        functions: Mapping[str, PreambleFunction] = MappingProxyType({}),
         depth: int = 0,
-        work: Work | None = None,
+        work: TranslationState | None = None,
     ) -> None:
         self.b = builder
-        self.work = work or Work()
+        self.work = work or TranslationState()
         self._functions = functions
         self._depth = depth
         self.scope = scope
@@ -261,7 +261,7 @@ class Translator(Statements):
             return self._inlined(node, function, args)
         return cfunctions.call(self.b, node.name.name, args, lambda message, kind: self.fail(node.name, message, kind))
 
-    def _inlined(self, node: Any, function: Function, args: list[Node]) -> Node:
+    def _inlined(self, node: Any, function: PreambleFunction, args: list[Node]) -> Node:
         """The call of a function of the preamble."""
         if self._depth >= MOST_DEPTH:
             self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")

@@ -25,7 +25,7 @@ from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
 from xferlib.kernels.ir.nodes import Builder, DType, Param, Program
 
-Kind = DType | type | None
+ArgumentKind = DType | type | None
 """What a call gives for a parameter: an array's dtype, a Python scalar's type, None for an omitted output."""
 
 
@@ -50,7 +50,7 @@ class Definition(Protocol):
     """Where the omissible outputs begin among ``names``; None if they depend on the dtypes."""
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         """The program for these dtypes and types; ``arguments`` are those of the call, for the values of numbers."""
         ...
@@ -79,7 +79,7 @@ class TracedDefinition:
         self.first_output: int | None = None
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
@@ -129,7 +129,7 @@ class SnippetDefinition:
         return make, (inputs, outputs, operation)
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
         b = Builder(math=self.math)
@@ -182,7 +182,7 @@ def check_names(kernel: str, names: Sequence[str]) -> None:
         raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")
 
 
-def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, DType]:
+def bind_generics(params: Sequence[CParam], kinds: Sequence[ArgumentKind]) -> dict[str, DType]:
     """The dtype of each generic letter: that of the arrays declared with it, else that of a scalar.
 
     Raises:

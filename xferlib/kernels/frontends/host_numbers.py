@@ -42,7 +42,7 @@ class Use(NamedTuple):
     text: str
 
 
-class Guard(NamedTuple):
+class Assumption(NamedTuple):
     """What the recording took for granted of the number in ``place``."""
 
     place: int
@@ -65,7 +65,7 @@ class Recording:
         self._first = len(builder.params)
         self._uses: dict[tuple[int, DType], Use] = {}
         self._steps: list[Step] = []
-        self._guards: dict[tuple[int, Any], Guard] = {}
+        self._guards: dict[tuple[int, Any], Assumption] = {}
 
     def compute(self, function: Callable[..., Any], *operands: int) -> int:
         """The place of ``function`` of the numbers in these places."""
@@ -77,7 +77,7 @@ class Recording:
         """What ``question`` answers for the number in ``place``: at each call as now."""
         answer = question(self.values[place])
         if question is not type or place >= len(self.sources):  # the type of an argument chooses the recording already
-            self._guards[place, question] = Guard(place, question, answer)
+            self._guards[place, question] = Assumption(place, question, answer)
         return answer
 
     def parameter(self, place: int, dtype: DType, text: str) -> Node:
@@ -105,7 +105,7 @@ class HostNumbers:
         sources: tuple[int, ...],
         steps: tuple[Step, ...],
         uses: tuple[Use, ...],
-        guards: tuple[Guard, ...],
+        guards: tuple[Assumption, ...],
     ) -> None:
         self.first = first
         self.count = len(uses)

@@ -20,14 +20,14 @@ MOST_DEPTH = 32
 _QUALIFIERS = re.compile(r"__(?:device|host|forceinline|inline|noinline)__|\b(?:inline|static|constexpr)\b")
 
 
-class Function(NamedTuple):
+class PreambleFunction(NamedTuple):
     """A function of the preamble, and the text that its errors point into."""
 
     text: SnippetText
     tree: Any
 
 
-def functions_of(source: str, generics: frozenset[str]) -> dict[str, Function]:
+def functions_of(source: str, generics: frozenset[str]) -> dict[str, PreambleFunction]:
     """The functions of a preamble, by name; of an empty one none.
 
     Raises:
@@ -45,11 +45,11 @@ def functions_of(source: str, generics: frozenset[str]) -> dict[str, Function]:
         raise text.parse_error(str(error)) from None
     except RecursionError:
         raise text.error("is nested too deeply; use local variables for parts of it", None) from None
-    functions: dict[str, Function] = {}
+    functions: dict[str, PreambleFunction] = {}
     for each in tree.ext:
         kind = type(each).__name__
         if kind == "FuncDef":
-            functions[each.decl.name] = Function(text, each)
+            functions[each.decl.name] = PreambleFunction(text, each)
         elif kind != "Typedef":
             raise KernelSyntaxError(f"preamble: it holds a {kind}; write functions alone")
     return functions
@@ -67,7 +67,7 @@ class Inliner:
         self.b = builder
         self._make = make
 
-    def call(self, function: Function, args: list[Node]) -> Node:
+    def call(self, function: PreambleFunction, args: list[Node]) -> Node:
         """The value that the function returns."""
         declaration = function.tree.decl.type
         given = declaration.args.params if declaration.args else []

@@ -13,7 +13,7 @@ from xferlib.kernels.frontends import csnippet, signature
 from xferlib.kernels.frontends.carrays import indexed_otherwise
 from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.definitions import Kind, bind_generics, check_names
+from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_names
 from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.nodes import Builder, DType, Node, Param
@@ -27,7 +27,7 @@ class ReductionDefinition(Protocol):
     name: str
     names: tuple[str, ...]
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
 
 
 class SnippetReduction:
@@ -83,7 +83,7 @@ class SnippetReduction:
         text = SnippetText(source, generics, what)
         return text, csnippet.parse(text)
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         """The programs for inputs, and given outputs, of these dtypes."""
         declared = (*self._inputs, *self._outputs)
         kinds = (*kinds, *[None] * (len(declared) - len(kinds)))

@@ -11,7 +11,7 @@ from xferlib.errors import KernelTypeError
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CallLayout:
     """Extents, outermost first, and for each operand its byte strides along them."""
 
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ def word_of(pointer: int, strides: Sequence[int], itemsize: int) -> int:
     return math.gcd(pointer, *strides, itemsize)
 
 
-def collapse(layout: Layout, *, keep_order: bool) -> Layout:
+def collapse(layout: CallLayout, *, keep_order: bool) -> CallLayout:
     """The same elements in as few dimensions as possible.
 
     Dimensions of extent 1 go, neighbours that advance together merge. Unless ``keep_order``, because the
@@ -73,6 +73,6 @@ def collapse(layout: Layout, *, keep_order: bool) -> Layout:
     if not keep_order:
         axes.sort(key=lambda axis: [-abs(stride) for stride in axis[:0:-1]])
     if not axes:
-        return Layout((), tuple(() for _ in layout.strides))
+        return CallLayout((), tuple(() for _ in layout.strides))
     shape, *strides = zip(*merged_axes(axes), strict=True)
-    return Layout(shape, tuple(strides))
+    return CallLayout(shape, tuple(strides))

@@ -10,7 +10,7 @@ from xferlib._runtime.callsite import Site, site_of, user_site
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim.model.blocks import Span
 from xferlib.sim.model.clocks import Participant
-from xferlib.sim.model.hosts import Copies, HostThread, Stager
+from xferlib.sim.model.hosts import HostThread, Stager, TransferCopies
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import SimStream, StreamKind
 
@@ -111,7 +111,7 @@ def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> 
 
 def _short(participant: Participant) -> str:
     """A stream by where it was made: its number means nothing to the program's author."""
-    if isinstance(participant, Copies):
+    if isinstance(participant, TransferCopies):
         return "the transfer"
     if not isinstance(participant, SimStream):
         return participant.label
@@ -139,7 +139,7 @@ def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
             f"b.wait(a) before the array dies, where a is {_short(one)} and b is {_short(two)}; or keep the array "
             "until a is synchronised"
         )
-    stream = two.stream if isinstance(two, Copies) else two
+    stream = two.stream if isinstance(two, TransferCopies) else two
     assert isinstance(stream, SimStream)
     waiter = f"the current stream of {stream.device} there" if stream.is_own else _short(stream)
     if _is_transfer(first):

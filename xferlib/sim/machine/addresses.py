@@ -11,11 +11,11 @@ from xferlib.sim.model.blocks import Span
 if TYPE_CHECKING:
     from xferlib.sim.detect.detector import Detector
     from xferlib.sim.model.blocks import Block
-    from xferlib.sim.model.memory import Memory
+    from xferlib.sim.model.memory import AddressSpace
     from xferlib.sim.model.streams import SimStream
 
 
-def span(memory: Memory, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
+def span(memory: AddressSpace, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
     """The bytes at an address, for an operation about to be enqueued.
 
     Raises:

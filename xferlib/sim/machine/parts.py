@@ -17,7 +17,7 @@ from xferlib.sim.machine.injection import Faults
 from xferlib.sim.machine.settings import Settings
 from xferlib.sim.model.clocks import Roll
 from xferlib.sim.model.hosts import Hosts, HostThread
-from xferlib.sim.model.memory import Memory
+from xferlib.sim.model.memory import AddressSpace
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.streams import DeviceStreams, SimStream, StreamKind
 from xferlib.sim.timing.lanes import Timeline
@@ -41,7 +41,7 @@ class Parts:
         self.lock = threading.RLock()
         self.roll = Roll(3)  # 0 to 2 are the handles of the default streams
         self.hosts = Hosts(self.roll)
-        self.memory = Memory()
+        self.memory = AddressSpace()
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
         self.guard: PageGuard | None = None

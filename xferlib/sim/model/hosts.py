@@ -51,14 +51,14 @@ class Stager(HostThread):
 
     def __init__(self, roll: Roll, stream: SimStream, location: CodeLocation, call: str) -> None:
         super().__init__(roll.enter(), "a thread of xferlib")
-        self.copies = Copies(roll.enter(), stream)
+        self.copies = TransferCopies(roll.enter(), stream)
         self.stream = stream
         self.location = location
         self.call = call
         self.finishing: tuple[Job, Callable[[], None]] | None = None
 
 
-class Copies(Participant):
+class TransferCopies(Participant):
     """The copies of one transfer that threads stage."""
 
     __slots__ = ("stream",)

@@ -54,7 +54,7 @@ def poison(data: np.ndarray[Any, Any]) -> None:
     data[even:] = POISON >> 8
 
 
-class Memory:
+class AddressSpace:
     """Every block by address, the freed ones for a while, and how much each device holds."""
 
     def __init__(self) -> None:

@@ -20,8 +20,8 @@ from xferlib._core.array import ArrayInfo
 from xferlib.errors import KernelCompileError
 from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.engines.cuda.prelude import OPTIONS
-from xferlib.kernels.engines.cuda.source import ENTRY, Access, Shape, elementwise_source
-from xferlib.kernels.ir.layout import Layout, broadcast_strides, collapse, word_of
+from xferlib.kernels.engines.cuda.source import ENTRY, OperandAccess, Shape, elementwise_source
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse, word_of
 from xferlib.kernels.ir.nodes import Program
 
 if TYPE_CHECKING:
@@ -174,26 +174,28 @@ def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> A
 # --- layout
 
 
-def _layout(program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Layout:
+def _layout(
+    program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]
+) -> CallLayout:
     strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
     keep_order = any(node.op == "index" for node in program.nodes)
-    layout = collapse(Layout(shape, strides), keep_order=keep_order)
+    layout = collapse(CallLayout(shape, strides), keep_order=keep_order)
     if not layout.shape:
-        return Layout((1,), tuple((0,) for _ in layout.strides))
+        return CallLayout((1,), tuple((0,) for _ in layout.strides))
     return layout
 
 
-def _raw_layout(info: ArrayInfo) -> Layout:
-    layout = collapse(Layout(info.shape, (info.strides,)), keep_order=True)
+def _raw_layout(info: ArrayInfo) -> CallLayout:
+    layout = collapse(CallLayout(info.shape, (info.strides,)), keep_order=True)
     if not layout.shape:
-        return Layout((1,), ((info.dtype.itemsize,),))
-    return Layout(layout.shape, layout.strides)
+        return CallLayout((1,), ((info.dtype.itemsize,),))
+    return CallLayout(layout.shape, layout.strides)
 
 
 def _kind(
-    layout: Layout,
+    layout: CallLayout,
     elements: Sequence[int],
-    raw_layouts: Sequence[Layout],
+    raw_layouts: Sequence[CallLayout],
     raw_words: tuple[int, ...],
     infos: dict[int, ArrayInfo],
     *,
@@ -205,7 +207,7 @@ def _kind(
         is_restrict = not is_aliased
         info = infos[number]
         word = word_of(info.pointer, strides, info.dtype.itemsize)
-        accesses.append(Access(_access(info, strides, width, layout.shape), is_restrict, word))
+        accesses.append(OperandAccess(_access(info, strides, width, layout.shape), is_restrict, word))
     return Shape(
         rank=len(layout.shape),
         width=width,
@@ -218,7 +220,7 @@ def _kind(
     )
 
 
-def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
     """Elements for a thread: 16 bytes of the widest operand that is contiguous along the rows."""
     inner = layout.shape[-1]
     sizes = [
@@ -234,7 +236,7 @@ def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo])
     return width
 
 
-def _tile(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
     """Rows of a 32-byte sector of an operand that lies across the rows of a matrix; 0 if there is none."""
     if len(layout.shape) != 2:
         return 0
@@ -256,7 +258,7 @@ def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[
     return "vector" if is_aligned and shape[-1] >= width else "unit"
 
 
-def _is_wide(layout: Layout) -> bool:
+def _is_wide(layout: CallLayout) -> bool:
     reach = max(
         (
             sum(abs(stride) * extent for stride, extent in zip(strides, layout.shape, strict=True))
@@ -268,7 +270,7 @@ def _is_wide(layout: Layout) -> bool:
     return max(reach, padded) + 16 * THREADS > _INT_MAX
 
 
-def _geometry(layout: Layout, kind: Shape, raw_layouts: Sequence[Layout]) -> tuple[bytes, int]:
+def _geometry(layout: CallLayout, kind: Shape, raw_layouts: Sequence[CallLayout]) -> tuple[bytes, int]:
     """The bytes of ``xf_geometry``, and the number of vectors."""
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)

@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib._core.array import ArrayInfo
 from xferlib.kernels.engines.cuda.engine import CudaPlan, ParameterBlock, kernel_for
-from xferlib.kernels.engines.cuda.reduction_pieces import ReductionShape
+from xferlib.kernels.engines.cuda.reduction_fragments import ReductionShape
 from xferlib.kernels.engines.cuda.reduction_source import (
     FEW,
     GROUPS,
@@ -21,7 +21,7 @@ from xferlib.kernels.engines.cuda.reduction_source import (
     TREE_THREADS,
     reduction_source,
 )
-from xferlib.kernels.ir.layout import Layout, collapse, word_of
+from xferlib.kernels.ir.layout import CallLayout, collapse, word_of
 from xferlib.kernels.ir.nodes import INT64
 from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
 
@@ -58,8 +58,8 @@ class CudaReduction:
         backend: Any,
         device: Device,
         spec: ReductionSpec,
-        kept: Layout,
-        reduced: Layout,
+        kept: CallLayout,
+        reduced: CallLayout,
         infos: Sequence[ArrayInfo],
     ) -> None:
         self._backend = backend
@@ -120,7 +120,7 @@ class CudaReduction:
         grid = -(-self._rows * left // (block // per_row))
         return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left, awaits=True)
 
-    def _filling(self, kept: Layout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
+    def _filling(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
         """The results of no elements: what follows the reduction, run on the identity."""
         post, count = self._spec.post, len(self._accumulators)
         params = [replace(param, is_scalar=number < count + 2) for number, param in enumerate(post.params)]
@@ -245,15 +245,15 @@ class CudaReduction:
         ]
 
 
-def _by_inputs(kept: Layout, arrays: int) -> Layout:
+def _by_inputs(kept: CallLayout, arrays: int) -> CallLayout:
     """The result's axes collapsed, ordered by the strides of the inputs so that reads coalesce."""
     order = [*range(arrays, len(kept.strides)), *reversed(range(arrays))]
-    moved = collapse(Layout(kept.shape, tuple(kept.strides[k] for k in order)), keep_order=False)
+    moved = collapse(CallLayout(kept.shape, tuple(kept.strides[k] for k in order)), keep_order=False)
     back: list[tuple[int, ...]] = [()] * len(order)
     for place, k in enumerate(order):
         back[k] = moved.strides[place]
-    return Layout(moved.shape, tuple(back))
+    return CallLayout(moved.shape, tuple(back))
 
 
-def _not_empty(layout: Layout) -> Layout:
-    return layout if layout.shape else Layout((1,), tuple((0,) for _ in layout.strides))
+def _not_empty(layout: CallLayout) -> CallLayout:
+    return layout if layout.shape else CallLayout((1,), tuple((0,) for _ in layout.strides))

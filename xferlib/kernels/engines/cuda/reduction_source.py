@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xferlib.kernels.engines.cuda.ops import loaded, storage_type
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
-from xferlib.kernels.engines.cuda.reduction_pieces import EARLY, SHUFFLE, Pieces, ReductionShape
+from xferlib.kernels.engines.cuda.reduction_fragments import EARLY, SHUFFLE, Fragments, ReductionShape
 from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
 
 FEW = LANES
@@ -23,10 +23,10 @@ TREE_THREADS = 1024
 
 def reduction_source(spec: ReductionSpec, shape: ReductionShape) -> str:
     """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
-    return _Writer(spec, shape).text()
+    return _ReductionWriter(spec, shape).text()
 
 
-class _Writer(Pieces):
+class _ReductionWriter(Fragments):
     """The kernels."""
 
     def text(self) -> str:

@@ -18,7 +18,7 @@ ENTRY = "xf_kernel"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class OperandAccess:
     """How the elements of an operand are reached: ``vector``, ``unit``, ``same`` for all in the row, ``strided``."""
 
     kind: str
@@ -36,24 +36,24 @@ class Shape:
     unroll: int
     is_wide: bool
     """Offsets need 64 bits."""
-    accesses: tuple[Access, ...]
+    accesses: tuple[OperandAccess, ...]
     """For each element-wise operand, in parameter order."""
     tile: int
     """Rows that a warp covers, where an operand is contiguous across the rows of a matrix; 0: it covers one."""
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
-    """For each raw operand: as `Access.word`."""
+    """For each raw operand: as `OperandAccess.word`."""
 
 
 def elementwise_source(program: Program, shape: Shape) -> str:
     """The whole source of the kernel, named `ENTRY`."""
     program = expanded(program)
-    writer = _Writer(program, shape)
+    writer = _ElementwiseWriter(program, shape)
     return prelude([program]) + (PARTS if writer.needs_parts() else "") + writer.kernel()
 
 
-class _Writer:
+class _ElementwiseWriter:
     def __init__(self, program: Program, shape: Shape) -> None:
         self.program = program
         self.shape = shape

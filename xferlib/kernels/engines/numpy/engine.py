@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._runtime import config, thread_budget
 from xferlib.kernels.engines.numpy import costs
 from xferlib.kernels.engines.numpy.steps import Recipe, execute
-from xferlib.kernels.ir.layout import Layout, broadcast_strides, collapse
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse
 from xferlib.kernels.ir.nodes import INT64, Program
 
 A = np.ndarray[Any, Any]
@@ -59,12 +59,12 @@ class NumpyPlan:
         self._flat = self._contiguous(operands)
         self._divided: tuple[int, list[Block], int] = (0, [], 0)
 
-    def _collapsed(self, operands: Sequence[A]) -> Layout:
+    def _collapsed(self, operands: Sequence[A]) -> CallLayout:
         strides = tuple(
             broadcast_strides(self._shape, operands[number].shape, operands[number].strides)
             for number in self._elementwise
         )
-        return collapse(Layout(self._shape, strides), keep_order=self._recipe.uses_index)
+        return collapse(CallLayout(self._shape, strides), keep_order=self._recipe.uses_index)
 
     def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
         """The operands that lie flat, where all are seen so: a view of them is made in no time."""

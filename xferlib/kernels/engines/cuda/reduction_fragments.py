@@ -27,7 +27,7 @@ class ReductionShape:
     """For each input array and then each output: the most bytes that an element may be moved by at once."""
 
 
-class Pieces:
+class Fragments:
     """What the kernels of one reduction and one kind of call have in common."""
 
     def __init__(self, spec: ReductionSpec, shape: ReductionShape) -> None:
