@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Mapping:
-    """The definition of the kernel that computes the map; its dtypes are settled."""
+    """The definition of the kernel that computes the map; its dtypes are fixed."""
 
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
     keywords: list[str] = []  # noqa: RUF012 - never written
@@ -39,7 +39,7 @@ class _Mapping:
 
 
 class _Rest:
-    """The definition of the reduction of what was mapped."""
+    """The definition of the reduction of the mapped elements."""
 
     names: tuple[str, ...] = ("mapped",)
 
@@ -52,7 +52,7 @@ class _Rest:
 
 
 class IndexedReduction:
-    """A reduction in two kernels, for one set of dtypes; between them stands an array of accumulators."""
+    """A reduction in two kernels, for one set of dtypes; the first writes an array of accumulators for the second."""
 
     def __init__(
         self, name: str, spec: ReductionSpec, make: Callable[[ReductionDefinition], Callable[..., Any]]
@@ -83,7 +83,7 @@ class IndexedReduction:
         return IndexedCall(run)
 
     def _shape(self, shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-        """That of the arrays indexed by i alone; where there are none, of the first one."""
+        """The shape of the arrays indexed by ``i`` alone or, where there are none, of the first array."""
         named = [(self._params[n].name, shape) for n, shape in shapes.items() if not self._params[n].is_raw]
         return broadcast_shape(named) if named else next(iter(shapes.values()))
 

@@ -1,8 +1,16 @@
-"""The front end for C snippets: pycparser reads them, and this turns the tree into a program.
+"""The front end for C snippets: pycparser parses them, and this module translates the tree into a program.
 
-Every conversion that C makes silently becomes a cast. A branch is executed by both sides being computed
-and one selected, which is sound because no operation of the representation can fail; what could, reading
-or writing an element at a computed index, carries the branch's condition as its mask.
+Passing the C text through to NVRTC would be shorter, and CuPy does it. But then the CPU engine could not run the
+kernel, and results would differ: NVRTC contracts ``a*b+c``, and leaves ``(int)NaN`` or ``x % 0`` undefined. Here the
+operations of the representation define every result, on every backend.
+
+Three things of C need care in the translation. C converts silently, by the integer promotions and the usual
+arithmetic conversions: each becomes an explicit cast. A branch becomes straight-line code: both sides are computed
+and one is selected, which is sound because no operation of the representation can fail; reading or writing an
+element at a computed index could, so it carries the branch's condition as its mask. ``&&``, ``||`` and ``?:`` guard
+their operands alike, and an operand that C may skip must not assign.
+
+A short snippet may expand to millions of nodes through its loops and functions; `cloops` bounds that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kernel is before its dtypes are known: a Python function, or a C snippet with its signature.
+"""A kernel before its dtypes are known: a Python function, or a C snippet with its signature.
 
 `Definition.specialize` turns the dtypes of one call into a program. Both front ends end here; what follows is common.
 """
@@ -26,7 +26,7 @@ from xferlib.kernels.ir.indices import conflict
 from xferlib.kernels.ir.nodes import Builder, DType, Param, Program
 
 ArgumentKind = DType | type | None
-"""What a call gives for a parameter: an array's dtype, a Python scalar's type, None for an omitted output."""
+"""The kind of an argument: an array's dtype, a Python scalar's type, None for an omitted output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Specialization:
     outputs: tuple[int, ...]
     """The parameters that are allocated when omitted, and returned."""
     numbers: HostNumbers | None = None
-    """What becomes of the Python numbers of a traced kernel; None where the arguments are the parameters."""
+    """Computes the Python numbers of a traced kernel; None where the arguments are the parameters."""
 
 
 class Definition(Protocol):
@@ -45,9 +45,9 @@ class Definition(Protocol):
 
     name: str
     names: tuple[str, ...]
-    """The parameters in the order of the program; outputs that nobody names are called out0, out1."""
+    """The parameters in the order of the program; unnamed outputs are called out0, out1."""
     first_output: int | None
-    """Where the omissible outputs begin among ``names``; None if they depend on the dtypes."""
+    """The index in ``names`` of the first output that may be omitted; None if it depends on the dtypes."""
 
     def specialize(
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
@@ -176,7 +176,7 @@ class SnippetDefinition:
 
 
 def check_names(kernel: str, names: Sequence[str]) -> None:
-    """Refuse a parameter name that stands twice."""
+    """Refuse two parameters of one name."""
     if len(set(names)) < len(names):
         twice = next(each for each in names if names.count(each) > 1)
         raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")

@@ -1,7 +1,7 @@
 """Device functions that a snippet may call: the ``preamble=`` of CuPy's and PyCUDA's kernels.
 
-They are read as C and written out where they are called, so that they mean the same on every backend. A function
-ends with ``return``, on every path; templates, pointers and the preprocessor are not read.
+They are parsed as C and inlined at each call, so that they mean the same on every backend. Every path through a
+function ends with ``return``; templates, pointers and preprocessor lines are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PreambleFunction(NamedTuple):
 
 
 def functions_of(source: str, generics: frozenset[str]) -> dict[str, PreambleFunction]:
-    """The functions of a preamble, by name; of an empty one none.
+    """The functions of a preamble by name.
 
     Raises:
         KernelSyntaxError: It is not C, or holds anything but functions.
@@ -56,7 +56,7 @@ def functions_of(source: str, generics: frozenset[str]) -> dict[str, PreambleFun
 
 
 class Inliner:
-    """Writes one call of a preamble's function into the program.
+    """Inlines calls of the preamble's functions into the program.
 
     Args:
         builder: The program's.

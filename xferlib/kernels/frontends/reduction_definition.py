@@ -1,4 +1,4 @@
-"""What a reduction is before its dtypes are known, and how C expressions define one."""
+"""A reduction before its dtypes are known, and its definition by C expressions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReductionDefinition(Protocol):
 
 
 class SnippetReduction:
-    """CuPy's ReductionKernel or PyCUDA's, in C expressions over ``a`` and ``b``."""
+    """A reduction defined as CuPy's and PyCUDA's ReductionKernel are: by C expressions over ``a`` and ``b``."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class SnippetReduction:
         return replace(spec, premap=premap)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
-        """Whether input ``number`` is an array that the map indexes otherwise than by the element's number."""
+        """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
         return self._inputs[number].name in self._free and number not in scalars
 
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Premap:

@@ -1,4 +1,4 @@
-"""The functions that kernels may call, and what is guaranteed of each: the machine-readable table.
+"""The machine-readable table of the functions that kernels may call, and the guarantee of each.
 
 `TABLE` maps a name to its `Function`. `guarantee(name, dtype)` says how near the result is to the
 exact one, and whether its bits are the same on every backend. The reference page is made from it.
@@ -189,7 +189,7 @@ def accepts(function: Function, dtype: DType) -> bool:
 
 
 def guarantee(name: str, dtype: Any) -> Guarantee:
-    """What ``math="exact"`` promises of function ``name`` on operands of ``dtype``.
+    """The guarantee of ``math="exact"`` for function ``name`` on operands of ``dtype``.
 
     Raises:
         KeyError: No such function, or it does not take the dtype.

@@ -1,8 +1,10 @@
-"""NumPy's float64 functions with bits that do not depend on the layout of the operands.
+"""NumPy's float64 functions with bits that do not depend on the operands' layout.
 
-NumPy has vector loops and scalar ones, which may differ in the last bits. It takes a scalar loop where a stride is
-negative, that of an array of one element too, which NumPy calls contiguous. So a function here sees contiguous
-arrays of the result's shape only; anything else is copied first.
+``np.exp(x)[::2]`` and ``np.exp(x[::2])`` may differ in the last bits, ``np.exp(x)[:1]`` and ``np.exp(x[:1])`` too.
+NumPy has vector loops and scalar ones, whose last bits may differ; it takes the scalar one where a stride is negative,
+that of an array of one element too, which it calls contiguous. A result must not depend on how an array is cut, or
+the engine could not cut calls into blocks. So a function here sees only contiguous arrays of the result's shape with
+more than one element; any other operand is copied into this thread's buffer first.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _local = threading.local()
 
 
 def steady(function: np.ufunc) -> Operation:
-    """``function(*operands, out)`` of float64, the same bits for a value wherever it lies."""
+    """``function(*operands, out)`` of float64, with the same bits for a value at every position in every layout."""
     if function.nin == 2:
         return _steady_two(function)
     name = function.__name__

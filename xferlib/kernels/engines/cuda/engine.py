@@ -1,7 +1,6 @@
 """Runs programs on CUDA devices: choose the kind of access, generate, compile once, launch.
 
-Everything but pointers and scalar values is settled when a plan is made; a call patches those into a
-parameter block and launches.
+A plan fixes all but pointers and scalar values; a call writes those into a parameter block and launches.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _kernels: dict[tuple[str, str, str], Any] = {}
 
 
 class ParameterBlock:
-    """The arguments of a launch in memory, as ``cuLaunchKernel`` takes them: `address`.
+    """The arguments of a launch in the memory format of ``cuLaunchKernel``, at `address`.
 
-    They are the pointers, the scalars of the given sizes, and the bytes of each of ``tails``.
+    They are the pointers, scalars of the given sizes in bytes, and the bytes of each of ``tails``.
     """
 
     def __init__(self, pointers: int, scalars: Sequence[int], *tails: bytes) -> None:
@@ -73,7 +72,7 @@ class ParameterBlock:
         ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
 
     def packer(self, codes: Sequence[str]) -> Callable[..., None]:
-        """A function that sets all scalars at once, written by these codes of `struct`; there are no pointers."""
+        """Make a function that sets all scalars at once by these `struct` codes, for a block without pointers."""
         form, at = "=", 0
         for offset, code in zip(self._scalar_offsets, codes, strict=True):
             form += f"{offset - at}x{code}"
@@ -111,7 +110,7 @@ class CudaPlan:
         self.scalar_order = tuple(number for number, param in params if param.is_scalar)
         self._block: ParameterBlock | None = None
         self.launch: Callable[[int], None] = _launch_nothing
-        """Run on the stream of this handle, with the arguments placed last."""
+        """Launch on the stream of this handle, with the arguments that `bind` set last."""
         if math.prod(shape) == 0:
             return
         layout = _layout(program, shape, elements, infos)
@@ -129,7 +128,7 @@ class CudaPlan:
         grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
         self.launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address, device=device)
 
-    def place(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
+    def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
         """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
 
         The driver copies them during a launch: the caller holds a lock from here until it is over.
@@ -142,11 +141,11 @@ class CudaPlan:
 
 
 def _launch_nothing(handle: int) -> None:
-    """The launch over no elements."""
+    """Do nothing: the launch over no elements."""
 
 
 def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
-    """The loaded kernel ``entry`` of a source: from memory, from disk, or compiled."""
+    """The kernel ``entry`` of a source, loaded from memory or disk, or compiled."""
     major, minor = backend.compute_capability(device)
     key = (source, f"sm_{major}{minor}", entry)
     found = _kernels.get(key)
@@ -164,7 +163,7 @@ def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> A
     if cubin is not None:
         try:
             return backend.load(cubin, name=entry, device=device)
-        except (KernelCompileError, RuntimeError):  # a driver older than the one that the cache was filled under
+        except (KernelCompileError, RuntimeError):  # the cache was filled under a newer driver
             pass
     cubin = backend.compile(source, device=device, options=OPTIONS).cubin
     cache.write(name, cubin)
@@ -221,7 +220,7 @@ def _kind(
 
 
 def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
-    """Elements for a thread: 16 bytes of the widest operand that is contiguous along the rows."""
+    """Elements of a thread: 16 bytes of the widest operand that is contiguous along the rows."""
     inner = layout.shape[-1]
     sizes = [
         infos[number].dtype.itemsize
@@ -237,7 +236,7 @@ def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayIn
 
 
 def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
-    """Rows of a 32-byte sector of an operand that lies across the rows of a matrix; 0 if there is none."""
+    """Rows in a 32-byte sector of an operand that is contiguous across the rows of a matrix; 0 if there is none."""
     if len(layout.shape) != 2:
         return 0
     for number, strides in zip(elements, layout.strides, strict=True):
