@@ -1,4 +1,4 @@
-"""The backend ``sim``: the simulated machine behind the seam that CuPy, torch and PyCUDA are behind."""
+"""The backend ``sim``: the simulated machine behind the same seam as CuPy, torch and PyCUDA."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class SimPinned:
     def __del__(self) -> None:
         try:
             self._backend.machine.lifetimes.release_host(self.pointer)
-        except Exception:  # the interpreter is going away
+        except Exception:  # the interpreter is shutting down
             return
 
 
 class _Thread(threading.local):
-    """What is current for a thread."""
+    """A thread's current device and streams."""
 
     def __init__(self) -> None:
         self.device: Device | None = None
@@ -106,7 +106,7 @@ class SimBackend(Backend):
         self.machine.waits.synchronize_device(device)
 
     def attach(self, device: Device) -> None:
-        """A simulated device is there from every thread."""
+        """No-op: every thread can use a simulated device."""
 
     # --- arrays
 
@@ -131,7 +131,7 @@ class SimBackend(Backend):
         array.allocation.users[_stream(stream).key] = _stream(stream)
 
     def kept(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
-        # Holding an array would move its death to whenever somebody polls, and with it the report of its user.
+        # Holding an array would postpone its death to the next poll, and with it the report of a missing wait.
         held: list[Any] = []
         for each in objects:
             if isinstance(each, SimArray):
@@ -152,7 +152,7 @@ class SimBackend(Backend):
 
     def pinned_unregister(self, pointer: int) -> None:
         self.machine.lifetimes.release_host(pointer)
-        self.machine.settle()
+        self.machine.raise_found()
 
     def is_pinned(self, pointer: int) -> bool:
         with self.machine.lock:
@@ -232,7 +232,7 @@ class SimBackend(Backend):
         copying.launch(self.machine, kernel, params, _stream(stream))
 
     def kernel_engine(self) -> BackendEngine:
-        from xferlib.sim.calls import ENGINE  # and with it the kernels, which only their callers wait for
+        from xferlib.sim.calls import ENGINE  # lazily, because it imports the kernels
 
         return ENGINE
 

@@ -1,4 +1,4 @@
-"""Kernels of `xferlib.elementwise`, `reduction` and `raw_module`: the CPU's work, as an operation."""
+"""Kernels on simulated devices: the CPU computes them, as operations of a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xferlib.sim.model.streams import SimStream
 
 
 class Borrowed:
-    """A block without owning it: what an operation in flight holds, so that the array can die meanwhile."""
+    """A reference to a block without ownership, for operations in flight: the array can die meanwhile."""
 
     __slots__ = ("block",)
 
@@ -26,14 +26,14 @@ class Borrowed:
 
 
 def borrowed(array: Any) -> Any:
-    """An array over the same memory that does not keep it allocated; anything else as it is."""
+    """An array over the same memory that does not keep it allocated; any other value unchanged."""
     if not isinstance(array, SimArray):
         return array
-    return SimArray(Borrowed(array.allocation.block), array.info)  # type: ignore[arg-type]  # nobody frees it
+    return SimArray(Borrowed(array.allocation.block), array.info)  # type: ignore[arg-type]  # it frees no block
 
 
 class SimCall(HostCall):
-    """A call on a simulated device: checked now, computed when the schedule says so."""
+    """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Enqueue for arrays of the same dtypes, shapes and strides as before."""
@@ -59,7 +59,7 @@ class SimCall(HostCall):
 def reduce(
     name: str, run: Callable[[list[Any], list[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
 ) -> None:
-    """Enqueue a reduction; ``run`` does it for arrays that own nothing."""
+    """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
     sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
     reads = [each for each in args if isinstance(each, SimArray)]
     kernels.launch(name, lambda: run(sources, targets), reads, list(results))
@@ -68,7 +68,7 @@ def reduce(
 
 
 def _declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
-    """As on CUDA: an array of another stream outlasts the kernels that xferlib itself runs on it."""
+    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
     for array in arrays:
         if array.allocation.block.stream is not stream:
             array.allocation.users[stream.key] = stream
@@ -82,13 +82,13 @@ def stand_in(
     written: Sequence[SimArray],
     stream: Any,
 ) -> None:
-    """Enqueue the NumPy function of a raw kernel; an array that is not ``const`` counts as read and written."""
+    """Enqueue the NumPy function of a raw kernel; an array without ``const`` counts as read and written."""
     arrays = [each for each in args if isinstance(each, SimArray)]
     operands = [*values]
     for number, each in enumerate(args):
         if isinstance(each, SimArray):
             operands[number] = memory = each.memory().view()
-            memory.flags.writeable = any(each is other for other in written)  # as the compiler would say
+            memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
     if arrays:
         kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
         _declare(arrays, stream.stream)
@@ -97,4 +97,4 @@ def stand_in(
 
 
 ENGINE = BackendEngine(SimCall, reduce, stand_in)
-"""What kernels run with on simulated devices."""
+"""The kernel engine of simulated devices."""

@@ -1,6 +1,6 @@
 """Element-wise functions and reductions of the Array API, each one operation.
 
-What dtypes decide is asked of NumPy once a function, with arrays of no elements, and remembered.
+NumPy decides the dtype of a result, by a call with empty arrays, whose answer is cached for each function.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def unary(name: str) -> Callable[[SimArray], SimArray]:
 
 
 def _empties(operands: Sequence[Any]) -> list[Any]:
-    """What NumPy tells the dtype of a result from: arrays without elements, and scalars as they are."""
+    """The operands as empty arrays, and scalars unchanged, from which NumPy tells the dtype of a result."""
     return [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
 
 
 class _Pair:
-    """A function of two operands, at least one of them an array: what their dtypes and shapes decide."""
+    """The result's dtype and shape of a function of two operands, at least one of them an array."""
 
     __slots__ = ("_known", "function", "name")
 
@@ -79,7 +79,7 @@ class _Pair:
         self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
 
     def dtype(self, one: Any, two: Any) -> np.dtype[Any]:
-        """The dtype of the result; refuses what does not mix."""
+        """The dtype of the result; refuses dtypes that do not mix."""
         kinds = (
             one.info.dtype if type(one) is SimArray else type(one),
             two.info.dtype if type(two) is SimArray else type(two),
@@ -87,9 +87,7 @@ class _Pair:
         found = self._known.get(kinds)
         if found is None or (kinds[0] is int and not 0 <= one < 128) or (kinds[1] is int and not 0 <= two < 128):
             kernels.common_device(self.name, (one, two))
-            found = self.function(
-                *_empties((one, two))
-            ).dtype  # which refuses a number that the dtype cannot hold: few do below 128
+            found = self.function(*_empties((one, two))).dtype  # NumPy refuses a number that the dtype cannot hold
             self._known[kinds] = found
         return found
 
@@ -184,7 +182,7 @@ def _reduce(name: str, x: SimArray, axis: Any, keepdims: bool, **options: Any) -
     def reduce(values: Any) -> Any:
         return function(values, axis=axis, keepdims=keepdims, **options)
 
-    if not x.size:  # an error for some functions, which must come now
+    if not x.size:  # some functions fail, and must do so now
         found = kernels.immediate(name, reduce, (x,))
         assert isinstance(found, SimArray)
         return found

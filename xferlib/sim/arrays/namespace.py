@@ -88,7 +88,7 @@ for _name in _elementwise.DEVIATIONS:
 
 
 def __array_namespace_info__() -> _inspection.Info:  # noqa: N807 - the Array API's name
-    """What this namespace can do."""
+    """The inspection functions of this namespace."""
     return _inspection.Info()
 
 

@@ -22,27 +22,27 @@ def matrix_transpose(x: SimArray, /) -> SimArray:
 
 
 def expand_dims(x: SimArray, /, axis: int = 0) -> SimArray:
-    """An axis of one element more."""
+    """Insert an axis of one element."""
     return kernels.viewed(x, np.expand_dims(x.memory(), axis))
 
 
 def squeeze(x: SimArray, /, axis: int | tuple[int, ...]) -> SimArray:
-    """Without axes of one element."""
+    """Remove axes of one element."""
     return kernels.viewed(x, np.squeeze(x.memory(), axis))
 
 
 def flip(x: SimArray, /, *, axis: int | tuple[int, ...] | None = None) -> SimArray:
-    """The elements in reverse along axes."""
+    """Reverse the elements along axes."""
     return kernels.viewed(x, np.flip(x.memory(), axis) if x.ndim else x.memory())
 
 
 def moveaxis(x: SimArray, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> SimArray:
-    """Axes at other places."""
+    """Move axes to other positions."""
     return kernels.viewed(x, np.moveaxis(x.memory(), source, destination))
 
 
 def broadcast_to(x: SimArray, /, shape: tuple[int, ...]) -> SimArray:
-    """The elements repeated, without a copy; not to be written to."""
+    """Repeat the elements without a copy; the result cannot be written to."""
     return kernels.viewed(x, np.broadcast_to(x.memory(), shape))
 
 
@@ -66,13 +66,13 @@ def reshape(x: SimArray, /, shape: Any, *, copy: bool | None = None) -> SimArray
 
 
 def unstack(x: SimArray, /, *, axis: int = 0) -> tuple[SimArray, ...]:
-    """The parts along an axis, as views."""
+    """Views of the slices along an axis."""
     memory = np.moveaxis(x.memory(), axis, 0)
     return tuple(kernels.viewed(x, memory[index, ...]) for index in range(memory.shape[0]))
 
 
 def astype(x: SimArray, dtype: Any, /, *, copy: bool = True, device: Any = None) -> SimArray:
-    """The elements as another dtype."""
+    """Convert the elements to another dtype."""
     wanted = array.check_dtype(dtype, what="dtype")
     if wanted == x.dtype and not copy and device is None:
         return x

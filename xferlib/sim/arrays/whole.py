@@ -1,7 +1,7 @@
 """Functions of whole arrays: sorting, searching, sets, products, joining.
 
-Where the result's shape follows from no simple rule, the function is carried out at once: that is a legal order, and
-the detector sees the same accesses. Where it depends on the values, the host waits for them, as it does on a GPU.
+Where no simple rule gives the result's shape, the function is carried out at once: that is a legal order, and
+the detector sees the same accesses. Where the shape depends on values, the host waits for them, as on a GPU.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sort(x: SimArray, /, *, axis: int = -1, descending: bool = False, stable: bo
 
 
 def argsort(x: SimArray, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> SimArray:
-    """The indices that put the elements in order along an axis; equal ones stay in theirs."""
+    """The indices that sort the elements along an axis; equal elements keep their order."""
 
     def run(a: HostArray) -> Any:
         if not descending:
@@ -53,7 +53,7 @@ def argsort(x: SimArray, /, *, axis: int = -1, descending: bool = False, stable:
 def searchsorted(
     x1: SimArray, x2: SimArray, /, *, side: str = "left", sorter: SimArray | None = None
 ) -> SimArray:  # fmt: skip
-    """Where the elements of ``x2`` belong in the sorted ``x1``."""
+    """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
     run = lambda a, v, order=None: np.searchsorted(a, v, side=side, sorter=order)  # type: ignore[call-overload]
     return _now("searchsorted", run, x1, x2, *([sorter] if sorter is not None else []))
 
@@ -88,7 +88,7 @@ unique_all, unique_counts, unique_inverse, unique_values = map(
 
 
 def take(x: SimArray, indices: SimArray, /, *, axis: int | None = None) -> SimArray:
-    """The parts at ``indices`` along an axis."""
+    """The slices at ``indices`` along an axis."""
     kernels.common_device("take", (x, indices))
     return indexing.select("take", x, (*[slice(None)] * _axis("take", x, axis), indices))
 
@@ -112,17 +112,17 @@ def _axis(name: str, x: SimArray, axis: int | None) -> int:
 
 
 def concat(arrays: Sequence[SimArray], /, *, axis: int | None = 0) -> SimArray:
-    """Arrays one behind the other along an axis."""
+    """Join arrays along an axis."""
     return _now("concat", lambda *values: np.concat(values, axis=axis), *arrays)
 
 
 def stack(arrays: Sequence[SimArray], /, *, axis: int = 0) -> SimArray:
-    """Arrays beside each other along a new axis."""
+    """Join arrays along a new axis."""
     return _now("stack", lambda *values: np.stack(values, axis=axis), *arrays)
 
 
 def repeat(x: SimArray, repeats: Any, /, *, axis: int | None = None) -> SimArray:
-    """Each element several times; waits for the values if ``repeats`` is an array."""
+    """Repeat each element; waits for the values if ``repeats`` is an array."""
     if not isinstance(repeats, SimArray):
         return _now("repeat", lambda a: np.repeat(a, repeats, axis=axis), x)
     found = kernels.immediate("repeat", lambda a, n: np.repeat(a, n, axis=axis), (x, repeats), waits=True)
@@ -131,27 +131,27 @@ def repeat(x: SimArray, repeats: Any, /, *, axis: int | None = None) -> SimArray
 
 
 def tile(x: SimArray, repetitions: tuple[int, ...], /) -> SimArray:
-    """The array several times along its axes."""
+    """Repeat the array along its axes."""
     return _now("tile", lambda a: np.tile(a, repetitions), x)
 
 
 def roll(x: SimArray, /, shift: Axes, *, axis: Axes | None = None) -> SimArray:
-    """The elements shifted; those that fall off the end come in at the beginning."""
+    """Shift the elements cyclically."""
     return _same_shape("roll", lambda a: np.roll(a, shift, axis=axis), x)
 
 
 def tril(x: SimArray, /, *, k: int = 0) -> SimArray:
-    """Zeros above a diagonal."""
+    """The elements with zeros above a diagonal."""
     return _same_shape("tril", lambda a: np.tril(a, k), x)
 
 
 def triu(x: SimArray, /, *, k: int = 0) -> SimArray:
-    """Zeros below a diagonal."""
+    """The elements with zeros below a diagonal."""
     return _same_shape("triu", lambda a: np.triu(a, k), x)
 
 
 def meshgrid(*arrays: SimArray, indexing: str = "xy") -> list[SimArray]:
-    """The coordinates of a grid, an array an axis."""
+    """The coordinates of a grid, one array for each axis."""
     found = kernels.immediate("meshgrid", lambda *values: np.meshgrid(*values, indexing=indexing), arrays)  # type: ignore[call-overload]
     return list(found) if isinstance(found, tuple) else [found]
 
@@ -212,6 +212,6 @@ def vecdot(x1: SimArray, x2: SimArray, /, *, axis: int = -1) -> SimArray:
     except (IndexError, ValueError):
         is_fitting = False
     if not is_fitting:
-        return _now("vecdot", run, x1, x2)  # which says why not
+        return _now("vecdot", run, x1, x2)  # NumPy raises, saying why
     dtype = np.vecdot(*(np.ones(1, each.dtype) for each in (x1, x2))).dtype
     return kernels.deferred("vecdot", run, (x1, x2), shape, dtype)
