@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.calls import calls
+from xferlib.kernels.calls.caller import MOST_PLANS, Caller
 from xferlib.kernels.frontends.definitions import Definition, Specialization
 from xferlib.kernels.frontends.host_numbers import OtherNumbersError, Variants
 
@@ -37,7 +37,7 @@ class Dispatch:
         self.name = definition.name
         self._make = make
         self._names = definition.names
-        self._caller = calls.Caller(definition)
+        self._caller = Caller(definition)
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
         self._runs: dict[tuple[Any, ...], Run] = {}
@@ -107,7 +107,7 @@ class Dispatch:
             return self._with_gradient(arguments, out, size)
         _, run, values = self._caller.prepare(arguments, size)
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
-            if len(self._runs) >= calls.MOST_PLANS:
+            if len(self._runs) >= MOST_PLANS:
                 self._runs.clear()
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)

@@ -19,7 +19,7 @@ from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib.errors import StreamError
 from xferlib.sim import copying
-from xferlib.sim.arrays import kernels, operators
+from xferlib.sim.arrays import launching, operators
 from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.machine.injection import Point
@@ -111,7 +111,7 @@ class SimBackend(Backend):
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
-        return kernels.new(shape, dtype, device, _stream(stream))
+        return launching.new(shape, dtype, device, _stream(stream))
 
     def view(self, array: Array) -> ArrayInfo:
         info: ArrayInfo = array.info
@@ -232,7 +232,7 @@ class SimBackend(Backend):
         copying.launch(self.machine, kernel, params, _stream(stream))
 
     def kernel_engine(self) -> BackendEngine:
-        from xferlib.sim.calls import ENGINE  # lazily, because it imports the kernels
+        from xferlib.sim.kernel_engine import ENGINE  # lazily, because it imports the kernels
 
         return ENGINE
 

@@ -10,10 +10,10 @@ from xferlib._core import pending
 from xferlib.sim.detect.detector import Detector, Mode
 from xferlib.sim.machine import schedules
 from xferlib.sim.machine.current import machine
-from xferlib.sim.machine.guard import PageGuard
 from xferlib.sim.machine.injection import Fault, Plan
-from xferlib.sim.timing.lanes import Timeline
+from xferlib.sim.machine.page_guard import PageGuard
 from xferlib.sim.timing.profile import PROFILES, Profile
+from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib.sim.detect.reports import Race

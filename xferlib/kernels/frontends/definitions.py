@@ -15,10 +15,10 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends.carrays import indexed_otherwise
 from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types

@@ -10,10 +10,10 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.frontends import csnippet, signature
-from xferlib.kernels.frontends.carrays import indexed_otherwise
 from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_names
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.nodes import Builder, DType, Node, Param

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.ir import fma, rounding
+from xferlib.kernels.ir.layout_independent import layout_independent
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, DType, Node, is_float, is_integer
-from xferlib.kernels.ir.steady import steady
 
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -69,7 +69,7 @@ def _call(node: Node, mode: str) -> Operation:
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return rounding.rounded(name, function)
-    return steady(function) if node.dtype == FLOAT64 else function
+    return layout_independent(function) if node.dtype == FLOAT64 else function
 
 
 def _rsqrt(x: A, out: A) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from xferlib._core.array import c_strides
 from xferlib._core.device import Device
 from xferlib.errors import LayoutError
-from xferlib.sim.arrays import kernels
+from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import HostArray, SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.model import ranges
@@ -31,7 +31,7 @@ def get(array: SimArray, key: Any) -> SimArray:
         # NumPy returns a scalar where every axis has an index: make it an array without axes.
         if not isinstance(view, np.ndarray):
             view = array.memory()[(*(key if isinstance(key, tuple) else (key,)), ...)]
-        return kernels.viewed(array, view)
+        return launching.viewed(array, view)
     return select("index", array, key if isinstance(key, tuple) else (key,))
 
 
@@ -41,10 +41,10 @@ def select(name: str, array: SimArray, keys: tuple[Any, ...]) -> SimArray:
     memory, stream = array.memory(), current.stream(device)
     result: list[HostArray] = []
     with current.machine().lock:
-        kernels.now(name, stream, lambda: result.append(np.array(memory[found])), selected(array, found))
+        launching.now(name, stream, lambda: result.append(np.array(memory[found])), selected(array, found))
     if is_mask:  # the number of elements depends on the mask, so the host has to wait for it
         current.machine().waits.synchronize_stream(stream)
-    return kernels.stored(name, result[0], device)
+    return launching.stored(name, result[0], device)
 
 
 def _values(name: str, array: SimArray, keys: tuple[Any, ...]) -> tuple[Device, tuple[Any, ...], bool]:
@@ -53,12 +53,12 @@ def _values(name: str, array: SimArray, keys: tuple[Any, ...]) -> tuple[Device, 
     The bytes to access depend on the keys, so these are read at once, which is a legal order.
     """
     arrays = [each for each in keys if isinstance(each, SimArray)]
-    device = kernels.common_device(name, (array, *arrays))
-    memories = kernels.memories(arrays)
+    device = launching.common_device(name, (array, *arrays))
+    memories = launching.memories(arrays)
     copies: list[HostArray] = []
     if arrays:
-        spans = kernels.spans_of(arrays)
-        kernels.now(name, current.stream(device), lambda: copies.extend(each.copy() for each in memories), spans)
+        spans = launching.spans_of(arrays)
+        launching.now(name, current.stream(device), lambda: copies.extend(each.copy() for each in memories), spans)
     values = iter(copies)
     found = tuple(next(values) if isinstance(each, SimArray) else _kept(each) for each in keys)
     return device, found, any(each.dtype == np.bool_ for each in arrays)
@@ -101,8 +101,8 @@ def _axes(key: Any) -> int:
 
 def put(array: SimArray, key: Any, value: Any) -> None:
     """Write a scalar or an array into a part of another array, as one operation."""
-    kernels.common_device("assignment", (array, value))
-    kernels.check_writable("assignment", array)
+    launching.common_device("assignment", (array, value))
+    launching.check_writable("assignment", array)
     if not _is_basic(key):
         _put_selected(array, key if isinstance(key, tuple) else (key,), value)
         return
@@ -110,12 +110,12 @@ def put(array: SimArray, key: Any, value: Any) -> None:
     if isinstance(value, SimArray) and value.info == target.info:
         return  # `x[key] += y` ends with this call, the result being in its memory already
     _check_fits(value, target.shape)
-    into, (source,) = target.memory(), kernels.memories((value,))
+    into, (source,) = target.memory(), launching.memories((value,))
 
     def run() -> None:
         into[...] = source
 
-    kernels.launch("assignment", run, [value] if isinstance(value, SimArray) else [], [target])
+    launching.launch("assignment", run, [value] if isinstance(value, SimArray) else [], [target])
 
 
 def _check_fits(value: Any, shape: tuple[int, ...]) -> None:
@@ -131,14 +131,14 @@ def _broadcasts(one: tuple[int, ...], into: tuple[int, ...]) -> bool:
 
 def _put_selected(array: SimArray, keys: tuple[Any, ...], value: Any) -> None:
     _, found, _ = _values("assignment", array, keys)
-    into, (source,) = array.memory(), kernels.memories((value,))
+    into, (source,) = array.memory(), launching.memories((value,))
     _check_fits(value, np.broadcast_to(np.uint8(0), array.shape)[found].shape)
 
     def run() -> None:
         into[found] = source
 
     stream = current.stream(array.device)
-    reads = kernels.spans_of([value]) if isinstance(value, SimArray) else ()
+    reads = launching.spans_of([value]) if isinstance(value, SimArray) else ()
     current.machine().enqueue(
         stream, "assignment", run, reads=reads, writes=selected(array, found), nbytes=array.nbytes
     )

@@ -38,7 +38,7 @@ from xferlib.sim.arrays.shaping import (  # fmt: skip
     squeeze,
     unstack,
 )
-from xferlib.sim.arrays.whole import (  # fmt: skip
+from xferlib.sim.arrays.whole_array import (  # fmt: skip
     argsort,
     concat,
     cumulative_prod,

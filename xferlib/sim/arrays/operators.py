@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xferlib.sim.arrays import elementwise, equivalents, indexing, namespace, shaping, whole
+from xferlib.sim.arrays import elementwise, indexing, namespace, numpy_functions, shaping, whole_array
 from xferlib.sim.arrays.array import SimArray
 
 _BINARY = {
@@ -57,12 +57,12 @@ def _copy(self: SimArray) -> SimArray:
 
 def _dot(self: SimArray, other: SimArray) -> SimArray:
     """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
-    return whole.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
+    return whole_array.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
 
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
-    "getitem": indexing.get, "setitem": indexing.put, "array_ufunc": equivalents.array_ufunc,
-    "array_function": equivalents.array_function,
+    "getitem": indexing.get, "setitem": indexing.put, "array_ufunc": numpy_functions.array_ufunc,
+    "array_function": numpy_functions.array_function,
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from xferlib._runtime.callsite import site_of, user_call
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
-from xferlib.sim.machine import addresses, hostdata, schedules
+from xferlib.sim.machine import addresses, host_watches, schedules
 from xferlib.sim.machine.injection import Fault, Point
 from xferlib.sim.machine.lifetimes import Allocation, Lifetimes
 from xferlib.sim.machine.parts import Parts
@@ -86,7 +86,7 @@ class Machine(Parts):
         if self.detector.postponed:
             self.detector.raise_postponed()
         if self.guard is not None and self.guard.touches:
-            hostdata.report_touches(self.detector, self.guard)
+            host_watches.report_touches(self.detector, self.guard)
         host = self.hosts.current()
         host.time_s += self.timeline.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
@@ -108,7 +108,7 @@ class Machine(Parts):
             self.lifetimes.free_collected()
             self.detector.raise_postponed()
             if self.guard is not None:
-                hostdata.report_touches(self.detector, self.guard)
+                host_watches.report_touches(self.detector, self.guard)
 
     # --- streams
 
@@ -176,7 +176,7 @@ class Machine(Parts):
                     if block.shadow.is_cut and block.is_long:
                         self._prune(block)
             if not is_kernel:
-                hostdata.watch(self, operation, reads, writes)
+                host_watches.watch(self, operation, reads, writes)
             stream.tail = operation
             if lane is not Lane.NONE:
                 timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)

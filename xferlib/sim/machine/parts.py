@@ -20,11 +20,11 @@ from xferlib.sim.model.hosts import Hosts, HostThread
 from xferlib.sim.model.memory import AddressSpace
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.streams import DeviceStreams, SimStream, StreamKind
-from xferlib.sim.timing.lanes import Timeline
+from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib._core.raw import OperationListener
-    from xferlib.sim.machine.guard import PageGuard
+    from xferlib.sim.machine.page_guard import PageGuard
 
 
 class Parts:

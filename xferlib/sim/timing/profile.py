@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xferlib._api.calibration import Calibration
-    from xferlib.sim.timing.measured import Figures
+    from xferlib.sim.timing.bench_figures import Figures
 
 
 class Lane(StrEnum):
@@ -88,9 +88,9 @@ class Profile:
         Raises:
             ConfigError: The figures are of a machine without a GPU, or are no output of the benchmark.
         """
-        from xferlib.sim.timing import measured
+        from xferlib.sim.timing import bench_figures
 
-        found = measured.read(transfers, kernels, nbytes)
+        found = bench_figures.read(transfers, kernels, nbytes)
         like = like if like is not None else H200
         return replace(
             like,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.engines.numpy.steps import Recipe, execute
+from xferlib.kernels.engines.numpy.recipe import Recipe, execute
 from xferlib.kernels.ir.nodes import INT64, Program
 
 A = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ import numpy as np
 
 from xferlib._runtime import config, thread_budget
 from xferlib.kernels.engines.numpy import costs
-from xferlib.kernels.engines.numpy.steps import Recipe, execute
+from xferlib.kernels.engines.numpy.recipe import Recipe, execute
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse
 from xferlib.kernels.ir.nodes import INT64, Program
 

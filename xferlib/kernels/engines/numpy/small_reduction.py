@@ -10,7 +10,7 @@ import numpy as np
 from xferlib.kernels.engines.numpy import reduction_tree
 from xferlib.kernels.engines.numpy.block_function import BlockFunction
 from xferlib.kernels.engines.numpy.order_free import Fold
-from xferlib.kernels.engines.numpy.steps import execute
+from xferlib.kernels.engines.numpy.recipe import execute
 
 A = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ from xferlib.sim.model.operations import Operation
 
 if TYPE_CHECKING:
     from xferlib.sim.detect.detector import Detector
-    from xferlib.sim.machine.guard import PageGuard
+    from xferlib.sim.machine.page_guard import PageGuard
     from xferlib.sim.machine.parts import Parts
 
 

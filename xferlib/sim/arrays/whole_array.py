@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import LayoutError
-from xferlib.sim.arrays import indexing, kernels
+from xferlib.sim.arrays import indexing, launching
 from xferlib.sim.arrays.array import HostArray, SimArray
 
 Axes = int | tuple[int, ...]
 
 
 def _now(name: str, run: Callable[..., Any], *arrays: SimArray) -> SimArray:
-    found = kernels.immediate(name, run, arrays)
+    found = launching.immediate(name, run, arrays)
     assert isinstance(found, SimArray)
     return found
 
 
 def _same_shape(name: str, run: Callable[[HostArray], Any], x: SimArray, dtype: Any = None) -> SimArray:
-    return kernels.deferred(name, run, (x,), x.shape, dtype or x.dtype)
+    return launching.deferred(name, run, (x,), x.shape, dtype or x.dtype)
 
 
 # --- order
@@ -60,7 +60,7 @@ def searchsorted(
 
 def nonzero(x: SimArray, /) -> tuple[SimArray, ...]:
     """The indices of the elements that are not zero; waits for the values."""
-    found = kernels.immediate("nonzero", np.nonzero, (x,), waits=True)
+    found = launching.immediate("nonzero", np.nonzero, (x,), waits=True)
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -71,7 +71,7 @@ def _unique(name: str) -> Callable[[SimArray], Any]:
     def operate(x: SimArray, /) -> Any:
         if not results:  # the tuple's type, with the standard's names
             results.append(type(function(np.empty(0))))
-        found = kernels.immediate(name, function, (x,), waits=True)
+        found = launching.immediate(name, function, (x,), waits=True)
         return results[0](*found) if isinstance(found, tuple) else found
 
     operate.__name__ = operate.__qualname__ = name
@@ -89,13 +89,13 @@ unique_all, unique_counts, unique_inverse, unique_values = map(
 
 def take(x: SimArray, indices: SimArray, /, *, axis: int | None = None) -> SimArray:
     """The slices at ``indices`` along an axis."""
-    kernels.common_device("take", (x, indices))
+    launching.common_device("take", (x, indices))
     return indexing.select("take", x, (*[slice(None)] * _axis("take", x, axis), indices))
 
 
 def take_along_axis(x: SimArray, indices: SimArray, /, *, axis: int = -1) -> SimArray:
     """The elements at ``indices``, each in its own line along an axis."""
-    kernels.common_device("take_along_axis", (x, indices))
+    launching.common_device("take_along_axis", (x, indices))
     along = _axis("take_along_axis", x, axis)
     if indices.ndim != x.ndim:
         raise LayoutError(f"take_along_axis: indices have {indices.ndim} axes, x has {x.ndim}; reshape one of them")
@@ -125,7 +125,7 @@ def repeat(x: SimArray, repeats: Any, /, *, axis: int | None = None) -> SimArray
     """Repeat each element; waits for the values if ``repeats`` is an array."""
     if not isinstance(repeats, SimArray):
         return _now("repeat", lambda a: np.repeat(a, repeats, axis=axis), x)
-    found = kernels.immediate("repeat", lambda a, n: np.repeat(a, n, axis=axis), (x, repeats), waits=True)
+    found = launching.immediate("repeat", lambda a, n: np.repeat(a, n, axis=axis), (x, repeats), waits=True)
     assert isinstance(found, SimArray)
     return found
 
@@ -152,7 +152,7 @@ def triu(x: SimArray, /, *, k: int = 0) -> SimArray:
 
 def meshgrid(*arrays: SimArray, indexing: str = "xy") -> list[SimArray]:
     """The coordinates of a grid, one array for each axis."""
-    found = kernels.immediate("meshgrid", lambda *values: np.meshgrid(*values, indexing=indexing), arrays)  # type: ignore[call-overload]
+    found = launching.immediate("meshgrid", lambda *values: np.meshgrid(*values, indexing=indexing), arrays)  # type: ignore[call-overload]
     return list(found) if isinstance(found, tuple) else [found]
 
 
@@ -205,7 +205,7 @@ def tensordot(x1: SimArray, x2: SimArray, /, *, axes: Any = 2) -> SimArray:
 def vecdot(x1: SimArray, x2: SimArray, /, *, axis: int = -1) -> SimArray:
     """Dot products along an axis."""
     run = lambda a, b: np.vecdot(a, b, axis=axis)  # type: ignore[call-overload]
-    kernels.common_device("vecdot", (x1, x2))
+    launching.common_device("vecdot", (x1, x2))
     try:
         is_fitting = x1.shape[axis] == x2.shape[axis]
         shape = np.broadcast_shapes(*(each.shape[:axis] + each.shape[axis:][1:] for each in (x1, x2)))
@@ -214,4 +214,4 @@ def vecdot(x1: SimArray, x2: SimArray, /, *, axis: int = -1) -> SimArray:
     if not is_fitting:
         return _now("vecdot", run, x1, x2)  # NumPy raises, saying why
     dtype = np.vecdot(*(np.ones(1, each.dtype) for each in (x1, x2))).dtype
-    return kernels.deferred("vecdot", run, (x1, x2), shape, dtype)
+    return launching.deferred("vecdot", run, (x1, x2), shape, dtype)

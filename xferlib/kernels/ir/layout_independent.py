@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir.circular import mended
+from xferlib.kernels.ir.large_angles import mended
 
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -23,15 +23,15 @@ Operation = Callable[..., Any]
 _local = threading.local()
 
 
-def steady(function: np.ufunc) -> Operation:
+def layout_independent(function: np.ufunc) -> Operation:
     """``function(*operands, out)`` of float64, with the same bits for a value at every position in every layout."""
     if function.nin == 2:
-        return _steady_two(function)
+        return _layout_independent_two(function)
     name = function.__name__
-    return _steady_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
+    return _layout_independent_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
 
 
-def _steady_one(function: Operation) -> Operation:
+def _layout_independent_one(function: Operation) -> Operation:
     def compute(x: A, out: A) -> None:
         if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
             function(x, out)
@@ -44,7 +44,7 @@ def _steady_one(function: Operation) -> Operation:
     return compute
 
 
-def _steady_two(function: np.ufunc) -> Operation:
+def _layout_independent_two(function: np.ufunc) -> Operation:
     def compute(x: A, y: A, out: A) -> None:
         is_plain = x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
         if is_plain and x.size == y.size == out.size > 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib.kernels.calls.backend_engine import BackendEngine
 from xferlib.kernels.calls.prepared import HostCall
-from xferlib.sim.arrays import kernels
+from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.model.blocks import Block
@@ -39,8 +39,8 @@ class SimCall(HostCall):
         """Enqueue for arrays of the same dtypes, shapes and strides as before."""
         results: list[Any] = [*given, *[None] * (len(self._names) - len(given))]
         for number in self._omitted:
-            results[number] = kernels.new(self.shape, self.program.params[number].dtype, self.device)
-        operands = kernels.memories(results)
+            results[number] = launching.new(self.shape, self.program.params[number].dtype, self.device)
+        operands = launching.memories(results)
         for number in self._scalars:
             operands[number] = np.array(self._scalar(number, given[number]))
         is_aliased = self._is_in_place
@@ -51,7 +51,7 @@ class SimCall(HostCall):
         plan = self._plan(is_aliased, operands)
         reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
         writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
-        kernels.launch(self.name, lambda: plan.run(operands), reads, writes)
+        launching.launch(self.name, lambda: plan.run(operands), reads, writes)
         _declare((*reads, *writes), current.stream(self.device))
         return self._returned(results)
 
@@ -62,7 +62,7 @@ def reduce(
     """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
     sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
     reads = [each for each in args if isinstance(each, SimArray)]
-    kernels.launch(name, lambda: run(sources, targets), reads, list(results))
+    launching.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)
     _declare(arrays, current.stream(arrays[0].device))
 
@@ -90,7 +90,7 @@ def stand_in(
             operands[number] = memory = each.memory().view()
             memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
     if arrays:
-        kernels.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
+        launching.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
         _declare(arrays, stream.stream)
     else:
         function(*operands)
