@@ -1,4 +1,4 @@
-"""What import-linter's contracts in pyproject.toml cannot say of the packages, and that they can fail."""
+"""Rules of the packages that import-linter's contracts in pyproject.toml cannot express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` says, and the calibration that it reads."""
+"""`explain`, and the calibration that it reads."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ assert calling.bind_copy(ZERO, ZERO, holds_gil, is_upward=True)(np.zeros(4), her
 
 
 def finishes(*command: str) -> str:
-    """What a program printed."""
+    """Run a program and return its output."""
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -102,7 +102,7 @@ def test_many_threads_never_share_a_block(cache: host.HostCache) -> None:
 def test_a_forked_child_hands_out_no_page_of_its_parents(cache: host.HostCache) -> None:
     x = host.host_cache.empty((host.RECYCLED_FROM,), U8)
     x[:] = 7
-    gc.collect()  # what earlier tests left is not the child's to bury: PyCUDA's objects end a forked process
+    gc.collect()  # a forked child must not free what earlier tests left: PyCUDA's objects would end it
     child = os.fork()
     if not child:
         try:

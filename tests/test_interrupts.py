@@ -93,7 +93,7 @@ def _is_ignored(frame: FrameType | None, event: str) -> bool:
 
 
 def held() -> list[Any]:
-    """What an operation might keep by mistake."""
+    """The objects that an operation might keep by mistake."""
     settle_all()  # transfers without a handle go on by themselves
     xl.synchronize()
     return [held_nbytes(), lent_chunks(), xl.current_stream().handle, str(xl.get_device())]

@@ -108,7 +108,7 @@ def _run(
     shared: int = 0,
     parts: Any = None,
 ) -> int:
-    """One transfer by several threads of Python's, and some of the library's; the driver's error.
+    """Run one transfer with several Python threads and some C helpers; returns the driver's error.
 
     ``shared``: chunks that it may use beside a transfer the other way, which is open meanwhile; 0: there is none.
     ``parts``: what ``host`` is put together of.

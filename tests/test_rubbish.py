@@ -97,7 +97,7 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
 
 
 def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: bool = False) -> str:
-    """What is wrong with the way in which something is refused; empty where nothing is, or where it is taken."""
+    """The fault in the refusal of an argument; empty if the refusal is good, or the argument accepted."""
     before = xl.configure()
     try:
         call(given)

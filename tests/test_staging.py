@@ -66,7 +66,7 @@ def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging_ring.Ring, fake:
 
 
 class _Watched:
-    """A queue that says when somebody waits for it."""
+    """A queue that tells when a thread waits for it."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue

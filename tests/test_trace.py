@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._trace import lanes, picture, timeline
+from xferlib._trace import picture, timeline, timeline_rows
 from xferlib.errors import ArgumentError, ForkError
 from xferlib.testing import backend_named, is_recording
 
@@ -195,7 +195,7 @@ def test_the_file_is_a_chrome_trace(t: xl.trace, tmp_path: Path) -> None:
 
 
 def test_events_in_one_lane_nest(t: xl.trace, tmp_path: Path) -> None:
-    """Perfetto draws a lane from complete events that contain one another or lie apart."""
+    """Perfetto draws a row from complete events that contain one another or do not overlap."""
     t.write(tmp_path / "run.json")
     by_lane: dict[Any, list[Any]] = {}
     for each in json.loads((tmp_path / "run.json").read_text())["traceEvents"]:
@@ -284,7 +284,7 @@ def test_lanes_are_in_the_order_of_the_work() -> None:
     kinds = ["d2h", "kernel", "h2d", "staging", "call"]
     found = [operation(kind, device="host" if kind in ("staging", "call") else "cuda:0") for kind in kinds]
     found += [operation("h2d", stream="0x55"), operation("range", stream="0x77"), operation("h2d", device="cpu")]
-    titles = [(lane.device, lane.title) for lane in lanes.lanes(found)]
+    titles = [(row.device, row.title) for row in timeline_rows.rows_of(found)]
     assert titles == [
         ("host", "calls, default"), ("host", "staging, default"), ("cpu", "H2D"), ("cuda:0", "H2D, default stream"),
         ("cuda:0", "H2D, stream 1"), ("cuda:0", "kernels, default stream"), ("cuda:0", "kernels, stream 2"),
@@ -297,7 +297,7 @@ def test_lanes_are_in_the_order_of_the_work() -> None:
     [(0, "0 B"), (1000, "1000 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (2000 << 30, "2000 GiB")],
 )
 def test_sizes_are_short(nbytes: int, text: str) -> None:
-    assert lanes.size_text(nbytes) == text
+    assert timeline_rows.size_text(nbytes) == text
 
 
 def test_the_summary_has_a_line_for_each_kind(t: xl.trace) -> None:

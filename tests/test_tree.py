@@ -154,7 +154,7 @@ def test_a_subclass_of_a_container_is_not_taken_for_it() -> None:
         pass
 
     bag = Bag([np.zeros(3)])
-    assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # no node that anybody registered
+    assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # a type that is not registered as a node
 
 
 @pytest.mark.parametrize("odd", ["none", "strided", "swapped", "read-only", "small"])

@@ -1,4 +1,4 @@
-"""What ``import xferlib`` costs beyond ``import numpy``: the median of several fresh interpreters.
+"""Measures the time of ``import xferlib`` beyond ``import numpy``: the median of several fresh interpreters.
 
     python tools/import_cost.py [limit_ms]
 

@@ -19,7 +19,7 @@ OUTCOMES = ("passed", "failed", "error", "skipped")
 
 
 def outcome_of(case: ET.Element) -> str:
-    """What happened to a test; an expected failure counts as skipped, as JUnit has it."""
+    """The outcome of a test; an expected failure counts as skipped, as in JUnit."""
     tags = {child.tag for child in case}
     if "failure" in tags:
         return "failed"

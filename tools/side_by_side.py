@@ -38,7 +38,7 @@ def digest(results: list[Array]) -> str:
 
 
 def hazard(name: str, label: str) -> str:
-    """What the detector says of a program without one of its waits."""
+    """The detector's report of a program without one of its waits."""
     try:
         with xl.use_backend("sim"), sim.check("raise", schedule="lazy"):
             PROGRAMS[name](Without(label, NARROW))

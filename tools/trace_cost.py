@@ -1,4 +1,4 @@
-"""What it costs to record a trace: programs with and without one, in alternating turns.
+"""Measures the cost of recording a trace: programs with and without one, in alternating turns.
 
     python tools/trace_cost.py [BACKEND]
 

@@ -1,4 +1,4 @@
-"""What the loops train, for arrays of any library: a linear map, by gradient descent."""
+"""The model that the loops train, for arrays of any library: a linear map, by gradient descent."""
 
 from typing import Any
 

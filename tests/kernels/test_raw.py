@@ -177,7 +177,7 @@ extern "C" __global__ void fill(float *x, const double *y, int n, float a, doubl
 
 
 class _Library:
-    """What a checked call needs of a backend, on the host: arrays are NumPy's, and a launch reads the parameters."""
+    """The part of a backend that a checked call uses, on the host: NumPy arrays, and a launch that reads parameters."""
 
     follows_writes = False
 
@@ -273,7 +273,7 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
 
 @pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
 def put(request):
-    """What makes a float32 array of a backend, on its default device."""
+    """A function that makes a float32 array of a backend, on its default device."""
     status = xl.available_backends()[request.param]
     if not status.is_available:
         pytest.skip(status.reason)

@@ -1,4 +1,4 @@
-"""Which arrays share memory, from pointers and strides, against the sets of their bytes; empty arrays share none."""
+"""Shared memory found from pointers and strides, against the sets of the arrays' bytes; empty arrays share none."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What torch follows of tensors: changes are counted, gradients are right or refused, transforms and tracers too."""
+"""Torch's tracking of tensors: changes are counted, gradients are right or refused, transforms and tracers too."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The mutation study: delete each synchronisation of each program in turn, and see who notices."""
+"""The mutation study: delete each synchronisation of each program in turn, and count the methods that notice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(program: Program, deleted: str | None, schedule: str, seed: int = 0) -> 
 
 
 def is_reported(program: Program, deleted: str | None) -> bool:
-    """Whether the detector has something to say of one run, the way everybody runs it."""
+    """Whether the detector reports a fault in one run of the usual kind."""
     logger = logging.getLogger("xferlib.sim")
     before, logger.disabled = logger.disabled, True
     try:

@@ -1,4 +1,4 @@
-"""What arrays of the simulated devices compute, and what they refuse."""
+"""Arrays of the simulated devices: their results and refusals."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def on_sim(request: pytest.FixtureRequest) -> Iterator[None]:
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     count = 16 if parameters.get("source") in (whole, whole_generated) else 4
     with cores(count), xl.use_backend("sim"):
-        xl.trim()  # of programs with a wait too few: what they used is still in use, as far as anybody knows
+        xl.trim()  # of programs that lack a wait: the library must take their memory as still in use
         yield
 
 
@@ -323,7 +323,7 @@ def test_a_map_copies_both_ways_at_once_in_virtual_time() -> None:
 
 
 def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...]) -> list[float]:
-    """What a consumer gets that tries again after every error."""
+    """The batches of a consumer that retries after every error."""
     found = []
     while True:
         try:
@@ -406,7 +406,7 @@ def test_a_device_lost_at_any_point_is_an_error_and_no_hang(source: Any) -> None
         with sim.faults("lost device", at=at) as plan:
             try:
                 run()
-                assert not plan.struck or plan.struck[0][0] > count // 2  # so late that nobody needed it any more
+                assert not plan.struck or plan.struck[0][0] > count // 2  # too late to matter
             except (DeviceLostError, TransferError):
                 pass
     assert_nothing_runs()
@@ -445,7 +445,7 @@ def assert_nothing_runs() -> None:
 
 
 def in_use() -> int:
-    """Bytes of the first device, when everything that has ended is buried."""
+    """Bytes of the first device, after everything that has ended is freed."""
     xl.synchronize()
     for _ in range(2):
         xl.to_host(xl.to_device_async(SMALL[0]).result())  # looks at what has ended

@@ -1,4 +1,4 @@
-"""Memory that is freed and handed out again: who may still be at work on it."""
+"""Recycled memory: the last owner's work that may still use it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_an_array_library_runs_does_not(checked: sim.check, use: Callable[.
     assert hazards(checked) == [Hazard.USE_AFTER_FREE]
 
 
-# --- memory that its stream still uses, handed out again in that stream's order, and used on another
+# --- memory that its stream still uses, recycled in that stream's order, and used on another
 
 
 def freed_under_work(stream: xl.Stream, n: int = N) -> None:

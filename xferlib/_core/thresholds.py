@@ -76,9 +76,9 @@ C_PIECE_MOST = 1 << 20
 C_PIECE_LEAST = 128 << 10
 """A block is shared by fewer threads rather than cut into smaller pieces."""
 C_FIRST_BLOCK_NBYTES = 256 << 10
-"""The link starts as soon as so much is there; each block after it is twice as large, up to the largest."""
+"""The size of the first block, so that the link starts early; each later one is twice as large, up to the largest."""
 C_LARGEST_BLOCK_PARTS = 4
-"""A block is at most one of so many parts of a transfer: filling and sending are to overlap."""
+"""The largest block is a transfer's size divided by this, so that filling and sending overlap."""
 C_STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
@@ -101,9 +101,9 @@ PYTHON_LAST_PIECES = (1 << 20,) * 8
 # --- batches of a loop, and trees
 
 TOGETHER_MOST = 128 << 10
-"""To copy a batch of so much takes less than to order two streams by events."""
+"""Up to here copying a batch takes less time than ordering two streams by events."""
 PINNED_ON_CONSUMER_MOST = 1 << 20
-"""Up to here a batch of pinned memory goes on the consumer's stream: the device needs 20 us for so much."""
+"""Up to here a batch of pinned memory goes on the consumer's stream: the device needs 20 us for it."""
 AHEAD_MOST = 4 << 20
 """Contiguous data is staged as a whole up to here, by spinning threads: to begin a transfer of several blocks
 takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""

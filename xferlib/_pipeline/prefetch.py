@@ -118,7 +118,7 @@ def _needs_thread(batches: Any, backend: Backend, device: Device) -> bool:
 
 
 def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
-    """Whether Python copies it, and it is large: it is not pinned, and no threads without Python's lock stage it."""
+    """Whether Python copies a leaf and it is large: it is not pinned, and no C threads stage it."""
     if getattr(leaf, "nbytes", 0) < PYTHON_LEAF_FROM:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:

@@ -126,7 +126,7 @@ class _Filling:
 
 
 def source_of(source: Any, most_rows: int, place: Device) -> Source:
-    """What reads ``source``, in chunks of so many rows at most, for a device.
+    """Return the reader of ``source`` in chunks of at most ``most_rows`` rows, for a device.
 
     Raises:
         UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.

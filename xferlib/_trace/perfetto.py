@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from xferlib._runtime.version import __version__
-from xferlib._trace.lanes import lanes
 from xferlib._trace.timeline import Recorded, TraceOperation
+from xferlib._trace.timeline_rows import rows_of
 
 _HOST_PROCESS = 1
 
@@ -27,15 +27,15 @@ def write(found: Recorded, path: Path) -> None:
 
 def _events(found: Recorded) -> Iterator[dict[str, Any]]:
     processes: dict[str, int] = {}
-    for number, lane in enumerate(lanes(found.operations), start=1):
-        process = processes.get(lane.device)
+    for number, row in enumerate(rows_of(found.operations), start=1):
+        process = processes.get(row.device)
         if process is None:
-            process = processes[lane.device] = _HOST_PROCESS + len(processes)
-            yield _named("process_name", process, 0, lane.device)
+            process = processes[row.device] = _HOST_PROCESS + len(processes)
+            yield _named("process_name", process, 0, row.device)
             yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
-        yield _named("thread_name", process, number, lane.title)
+        yield _named("thread_name", process, number, row.title)
         yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": number, "args": {"sort_index": number}}
-        for each in sorted(lane.operations, key=lambda operation: (operation.start_s, -operation.end_s)):
+        for each in sorted(row.operations, key=lambda operation: (operation.start_s, -operation.end_s)):
             yield _event(each, process, number)
 
 

@@ -1,4 +1,4 @@
-"""A recorded trace as a picture: time from left to right, a lane a stream and kind, and where copying met computing."""
+"""A recorded trace as a picture: a row for each stream and kind, shaded where copies ran beside kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xferlib._core.observe import Kind
-from xferlib._trace.lanes import TITLES, TimelineRow, lanes, size_text
 from xferlib._trace.timeline import (
     COMPUTING,
     COPIES,
@@ -19,6 +18,7 @@ from xferlib._trace.timeline import (
     intersection,
     union,
 )
+from xferlib._trace.timeline_rows import TITLES, TimelineRow, rows_of, size_text
 from xferlib.errors import UnsupportedError
 
 _COLOURS = {
@@ -31,7 +31,7 @@ _WIDTH_IN = 11.0
 _PIXELS = 1400.0
 _CHARACTER_PX = 8.0
 _UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
-_MOST_HOST_LANES = 4
+_MOST_CALL_ROWS = 4
 
 
 class _Bar(NamedTuple):
@@ -53,12 +53,12 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
     first, last = _extent(operations, start_s, end_s)
     shown = [each for each in operations if each.end_s >= first and each.start_s <= last]
     scale, unit = next((scale, unit) for limit, scale, unit in _UNITS if last - first < limit)
-    rows = _rows(lanes(shown))
+    rows = _rows(rows_of(shown))
     figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.15 + 0.42 * max(len(rows), 2)), layout="constrained")
     try:
         _shade(axes, shown, first, scale)
-        for row, lane in enumerate(rows):
-            _draw(axes, row, lane, first, last, scale)
+        for position, row in enumerate(rows):
+            _draw(axes, position, row, first, last, scale)
         _dress(axes, rows, title, found, shown, (last - first) * scale, unit)
         figure.savefig(path, dpi=130)
     finally:
@@ -72,16 +72,16 @@ def _extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: 
 
 
 def _rows(found: list[TimelineRow]) -> list[TimelineRow]:
-    """Keep one lane for all staging threads, and the calls of the threads that call most."""
-    calls = [lane for lane in found if lane.kind is Kind.CALL]
-    calls = sorted(calls, key=lambda lane: (lane.stream != "MainThread", -len(lane.operations)))[:_MOST_HOST_LANES]
-    staging = [lane for lane in found if lane.kind is Kind.STAGING]
+    """Keep one row for all staging threads, and the calls of the threads that call most."""
+    calls = [row for row in found if row.kind is Kind.CALL]
+    calls = sorted(calls, key=lambda row: (row.stream != "MainThread", -len(row.operations)))[:_MOST_CALL_ROWS]
+    staging = [row for row in found if row.kind is Kind.STAGING]
     rows = calls
     if staging:
         threads = f"{len(staging)} thread{'s' if len(staging) > 1 else ''}"
-        members = [each for lane in staging for each in lane.operations]
+        members = [each for row in staging for each in row.operations]
         rows = [*rows, TimelineRow("host", Kind.STAGING, "", f"staging, {threads}", members)]
-    return [*rows, *(lane for lane in found if lane.kind not in (Kind.CALL, Kind.STAGING))]
+    return [*rows, *(row for row in found if row.kind not in (Kind.CALL, Kind.STAGING))]
 
 
 def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: float) -> None:
@@ -91,31 +91,33 @@ def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: floa
         axes.axvspan((start - first) * scale, (end - first) * scale, color=_BOTH, linewidth=0, zorder=0)
 
 
-def _draw(axes: Any, row: int, lane: TimelineRow, first: float, last: float, scale: float) -> None:
-    if lane.kind is Kind.STAGING:
-        _draw_staging(axes, row, lane, first, scale)
+def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float, scale: float) -> None:
+    if row.kind is Kind.STAGING:
+        _draw_staging(axes, position, row, first, scale)
         return
-    ranges = [each for each in lane.operations if each.kind == Kind.RANGE]
-    others = [each for each in lane.operations if each.kind != Kind.RANGE]
-    colour = _COLOURS[lane.kind]
+    ranges = [each for each in row.operations if each.kind == Kind.RANGE]
+    others = [each for each in row.operations if each.kind != Kind.RANGE]
+    colour = _COLOURS[row.kind]
     for members, paint, height in ((ranges, _RANGE, 0.78), (others, colour, 0.78 if not ranges else 0.5)):
         pixel_s = (last - first) / _PIXELS
         bars = _bars(members, pixel_s)
         pieces = [((bar.start - first) * scale, max(bar.end - bar.start, 1.5 * pixel_s) * scale) for bar in bars]
         axes.broken_barh(
-            pieces, (row - height / 2, height), facecolors=paint, edgecolors="white",
+            pieces, (position - height / 2, height), facecolors=paint, edgecolors="white",
             linewidth=0.4 if len(bars) < 60 else 0.0, zorder=3,
         )  # fmt: skip
         for bar in bars:
-            _label(axes, row, bar, first, last, scale)
+            _label(axes, position, bar, first, last, scale)
 
 
-def _label(axes: Any, row: int, bar: _Bar, first: float, last: float, scale: float) -> None:
+def _label(axes: Any, position: int, bar: _Bar, first: float, last: float, scale: float) -> None:
     start, end = max(bar.start, first), min(bar.end, last)
     room = int((end - start) / (last - first) * _PIXELS * 0.8 / _CHARACTER_PX)
     if bar.label and len(bar.label) <= room:
         middle = ((start + end) / 2 - first) * scale
-        axes.text(middle, row, bar.label, ha="center", va="center", fontsize=7.5, color="white", clip_on=True, zorder=4)
+        axes.text(
+            middle, position, bar.label, ha="center", va="center", fontsize=7.5, color="white", clip_on=True, zorder=4
+        )
 
 
 def _bars(members: Sequence[TraceOperation], pixel_s: float) -> list[_Bar]:
@@ -148,17 +150,17 @@ def _text(each: TraceOperation, nbytes: int) -> str:
     return size_text(nbytes)
 
 
-def _draw_staging(axes: Any, row: int, lane: TimelineRow, first: float, scale: float) -> None:
+def _draw_staging(axes: Any, position: int, row: TimelineRow, first: float, scale: float) -> None:
     """Draw the number of threads that stage at each moment, as a height."""
-    edges = sorted([(each.start_s, 1) for each in lane.operations] + [(each.end_s, -1) for each in lane.operations])
+    edges = sorted([(each.start_s, 1) for each in row.operations] + [(each.end_s, -1) for each in row.operations])
     times, counts, count = [0.0], [0], 0
     for time, step in edges:
         times.append((time - first) * scale)
         count += step
         counts.append(count)
     most = max(counts) or 1
-    tops = [row + 0.39 - 0.78 * each / most for each in counts]
-    axes.fill_between(times, row + 0.39, tops, step="post", color=_COLOURS[Kind.STAGING], linewidth=0, zorder=3)
+    tops = [position + 0.39 - 0.78 * each / most for each in counts]
+    axes.fill_between(times, position + 0.39, tops, step="post", color=_COLOURS[Kind.STAGING], linewidth=0, zorder=3)
 
 
 def _dress(
@@ -170,9 +172,9 @@ def _dress(
     extent: float,
     unit: str,
 ) -> None:
-    devices = list(dict.fromkeys(lane.device for lane in rows))
+    devices = list(dict.fromkeys(row.device for row in rows))
     several = len([device for device in devices if device != "host"]) > 1
-    labels = [f"{lane.device} {lane.title}" if several and lane.device != "host" else lane.title for lane in rows]
+    labels = [f"{row.device} {row.title}" if several and row.device != "host" else row.title for row in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=8.5)
     axes.set_ylim(max(len(rows), 2) - 0.45, -0.55)
     axes.set_xlim(0.0, extent)
@@ -180,9 +182,9 @@ def _dress(
     axes.tick_params(axis="x", labelsize=8)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=True, axis="x", color="#d9dde3", linewidth=0.5, zorder=1)
-    for row in range(1, len(rows)):
-        if rows[row].device != rows[row - 1].device:
-            axes.axhline(row - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)
+    for position in range(1, len(rows)):
+        if rows[position].device != rows[position - 1].device:
+            axes.axhline(position - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_title(_heading(title, found, shown), fontsize=10, loc="left")
 

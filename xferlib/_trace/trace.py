@@ -220,7 +220,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         return summary(self._recorded)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file that https://ui.perfetto.dev and chrome://tracing open: a lane a thread, stream and kind.
+        """Write a JSON file for https://ui.perfetto.dev or chrome://tracing: a row for each thread, stream and kind.
 
         Args:
             path: Where; times in it are in microseconds from the beginning of the block.
@@ -232,7 +232,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     def plot(
         self, path: str | os.PathLike[str], *, title: str = "", start_s: float | None = None, end_s: float | None = None
     ) -> None:
-        """Draw the lanes: the host's calls, staging, then copies and kernels of each device and stream.
+        """Draw rows for the host's calls, for staging, then for the copies and kernels of each device and stream.
 
         Args:
             path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib (``pip install 'xferlib[trace]'``).

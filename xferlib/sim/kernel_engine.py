@@ -46,7 +46,7 @@ class SimCall(HostCall):
         is_aliased = self._is_in_place
         for written, other in self._pairs:
             if np.may_share_memory(operands[written], operands[other]):
-                is_aliased |= self._check_overlap({n: given[n].info for n in self._arrays})
+                is_aliased |= self._check_aliasing({n: given[n].info for n in self._arrays})
                 break
         plan = self._plan(is_aliased, operands)
         reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]

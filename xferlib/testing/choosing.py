@@ -31,8 +31,8 @@ class Choosing(Harness):
         with xl.use_backend("numpy"):
             assert xl.get_backend(d).name == self.backend
             assert xl.get_backend(d, 1, 2.0, d).name == self.backend
-            assert xl.device_of(d) is self.place
-            assert xl.get_device(d) is self.place
+            assert xl.device_of(d) is self.target_device
+            assert xl.get_device(d) is self.target_device
 
     def test_the_namespace_is_the_arrays_own_or_an_error_that_says_why_not(self) -> None:
         d = self.up(np.arange(4, dtype=np.float32))
@@ -43,7 +43,7 @@ class Choosing(Harness):
             return
         xp = xl.get_array_module(d, 2)
         doubled = xp.add(d, d)
-        assert xl.device_of(doubled) is self.place
+        assert xl.device_of(doubled) is self.target_device
         assert_same_bits(self.down(doubled), np.arange(0, 8, 2, dtype=np.float32))
 
     def test_scalars_alone_are_numpys(self) -> None:
@@ -84,23 +84,23 @@ class Choosing(Harness):
         assert seen == {"in a scope": "numpy", "after a plain call": self.backend}
 
     def test_a_device_is_one_object_however_it_is_named(self) -> None:
-        place = self.place
-        assert xl.Device(str(place)) is place
-        assert xl.get_device(place) is place
+        device = self.target_device
+        assert xl.Device(str(device)) is device
+        assert xl.get_device(device) is device
         with xl.use_backend(self.backend):
-            assert xl.Device(f"{place.kind}:{place.index}") is place
-            if place.kind != "cpu":
-                assert xl.Device(place.index) is place
-        assert place.properties.name
+            assert xl.Device(f"{device.kind}:{device.index}") is device
+            if device.kind != "cpu":
+                assert xl.Device(device.index) is device
+        assert device.properties.name
 
     def test_a_device_is_current_inside_with_and_not_after(self) -> None:
         with xl.use_backend("numpy"):
             before = xl.get_device()
-            with self.place as entered, self.place:
-                assert entered is self.place
-                if self.place.kind != "cpu":  # a CPU device is a no-op, so that the same code runs on both
-                    assert xl.get_device() is self.place
-                    assert xl.device_of(xl.zeros(2)) is self.place
+            with self.target_device as entered, self.target_device:
+                assert entered is self.target_device
+                if self.target_device.kind != "cpu":  # a CPU device is a no-op, so that the same code runs on both
+                    assert xl.get_device() is self.target_device
+                    assert xl.device_of(xl.zeros(2)) is self.target_device
             assert xl.get_device() is before
 
     def test_an_array_names_the_device_of_a_block(self) -> None:
@@ -115,7 +115,7 @@ class Choosing(Harness):
             assert xl.device_of(d) is device
             assert_same_bits(xl.to_host(d), source)
             back = self.up(d)
-            assert xl.device_of(back) is self.place
+            assert xl.device_of(back) is self.target_device
             assert_same_bits(self.down(back), source)
             with device:
                 assert device.kind == "cpu" or xl.get_device() is device
@@ -144,7 +144,7 @@ class Choosing(Harness):
         if self.backend != "numpy":
             with pytest.raises(MixedBackendsError, match="backend="):
                 xl.to_device(np.ones(3), backend="numpy", out=out)
-        others = [each for each in registry.get(self.backend).devices() if each is not self.place]
+        others = [each for each in registry.get(self.backend).devices() if each is not self.target_device]
         for other in others:
             with pytest.raises(MixedDevicesError, match="but out is on"):
                 xl.to_device(np.ones(3), device=other, out=out)
@@ -167,7 +167,7 @@ class Choosing(Harness):
         assert not here.any()
 
     def test_devices_that_do_not_exist_are_refused_by_name(self) -> None:
-        for spec in (f"{self.backend}:{self.place.kind}:99", f"{self.backend}:abacus"):
+        for spec in (f"{self.backend}:{self.target_device.kind}:99", f"{self.backend}:abacus"):
             with pytest.raises(DeviceNotFoundError, match="does not exist") as refused:
                 xl.zeros(3, device=spec)
             assert spec in str(refused.value)

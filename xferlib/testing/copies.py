@@ -34,7 +34,7 @@ class Copies(Harness):
         def check(source: HostArray, path: Any, chunk: Any) -> None:
             with forced(path, chunk_nbytes=chunk):
                 d = self.up(source)
-                assert xl.device_of(d) is self.place
+                assert xl.device_of(d) is self.target_device
                 assert self.raw.view(d).is_c_contiguous
                 assert_same_bits(self.down(d), source)
 
@@ -225,11 +225,11 @@ class Copies(Harness):
     def test_creation_functions_make_what_they_say(self, dtype: str) -> None:
         for shape in _SHAPES:
             extents = shape if isinstance(shape, tuple) else (shape,)
-            assert self.shape_of(xl.empty(shape, dtype, device=self.place)) == extents
-            assert_same_bits(self.down(xl.zeros(shape, dtype, device=self.place)), np.zeros(extents, dtype))
-            assert_same_bits(self.down(xl.ones(shape, dtype, device=self.place)), np.ones(extents, dtype))
-            like = xl.full(shape, 1, dtype, device=self.place)
-            assert xl.device_of(like) is self.place
+            assert self.shape_of(xl.empty(shape, dtype, device=self.target_device)) == extents
+            assert_same_bits(self.down(xl.zeros(shape, dtype, device=self.target_device)), np.zeros(extents, dtype))
+            assert_same_bits(self.down(xl.ones(shape, dtype, device=self.target_device)), np.ones(extents, dtype))
+            like = xl.full(shape, 1, dtype, device=self.target_device)
+            assert xl.device_of(like) is self.target_device
             assert_same_bits(self.down(xl.zeros_like(like)), np.zeros(extents, dtype))
             assert_same_bits(self.down(xl.full_like(like, 1, "int8")), np.ones(extents, "int8"))
             assert self.shape_of(xl.empty_like(like)) == extents

@@ -65,7 +65,7 @@ class FakeArray:
 
 
 def _callbacks(backend: FakeBackend) -> tuple[Any, Any, Any]:
-    """What staging in C calls, in Python: copy, record and wait."""
+    """The functions that staging in C calls, in Python: copy, record and wait."""
 
     def guarded(call: Any) -> Any:
         def run(*args: Any) -> int:

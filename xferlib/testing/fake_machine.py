@@ -1,4 +1,4 @@
-"""The machine of the fake accelerator: queues that run late, memory, and what a GPU would not forgive."""
+"""The machine of the fake accelerator: queues that run late, memory, and the checks that a GPU lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xferlib.backends.base import Device, RawStream
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
 POISON = 0xA5
-"""What fresh and freed memory is filled with."""
+"""The byte that fills fresh and freed memory."""
 
 
 class FakePoint:
@@ -51,7 +51,7 @@ class FakeWork:
 
 
 class FakeQueue:
-    """What a stream has been given and not yet run, in order."""
+    """The work enqueued on a stream and not yet run, in order."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -59,7 +59,7 @@ class FakeQueue:
 
 
 class FakeBlock:
-    """Memory of the device or pinned memory; the machine hears of its end when it next does something."""
+    """Device or pinned memory; when it is collected, the machine's next call frees it."""
 
     def __init__(self, machine: FakeMachine, memory: Any, nbytes: int, kind: str, stream: RawStream | None) -> None:
         self.machine = machine
@@ -78,11 +78,11 @@ class FakeMachine:
     """Queues, memory and the schedule of the fake device.
 
     Attributes:
-        violations: What was done that a GPU would not forgive; a test asserts that it is empty.
-        limits: Most bytes of each kind of memory, ``{"pinned": 1 << 20}``; no limit where none is given.
-        progresses_on_query: Whether asking for an event or a stream runs one step; False keeps all work in its queue.
+        violations: Errors of the caller that would corrupt data on a GPU; a test asserts that there are none.
+        limits: The most bytes of each kind of memory, ``{"pinned": 1 << 20}``; a kind that is missing has no limit.
+        progresses_on_query: Whether a query of an event or a stream runs one step; False keeps all work in its queue.
         failing: An error that every copy and kernel raises instead of being enqueued.
-        random: The schedule is drawn from it.
+        random: The source of the random schedule.
     """
 
     def __init__(self) -> None:
@@ -100,12 +100,12 @@ class FakeMachine:
         self.random = random.Random(0)
 
     def enter(self) -> None:
-        """Refuse a forked child, and settle the memory that died."""
+        """Refuse a forked child, and free the memory that was collected."""
         if os.getpid() != self.pid:
             raise ForkError(f"the fake device was used in process {os.getpid()}, forked from {self.pid}; use spawn")
         with self.lock:
             while self.dead:
-                self._bury(*self.dead.popleft())
+                self._free(*self.dead.popleft())
 
     def held(self, kind: str) -> int:
         return sum(nbytes for nbytes, its_kind in self.live.values() if its_kind == kind)
@@ -127,7 +127,7 @@ class FakeMachine:
             self.live[block.pointer] = (max(nbytes, 1), kind)
             return block
 
-    def _bury(self, pointer: int, memory: Any, nbytes: int, kind: str, stream: Any, users: dict[int, Any]) -> None:
+    def _free(self, pointer: int, memory: Any, nbytes: int, kind: str, stream: Any, users: dict[int, Any]) -> None:
         if kind == "device":  # back to the allocation stream's pool, whose next user may write at once
             for user in users.values():
                 if user.handle != stream.handle:

@@ -37,13 +37,13 @@ class Harness:
     phases: tuple[Phase, ...] = tuple(Phase)
 
     @property
-    def place(self) -> xl.Device:
+    def target_device(self) -> xl.Device:
         return xl.get_device(self.device if self.device is not None else self.backend)
 
     @property
     def raw(self) -> Backend:
         """The part of the backend that serves the device."""
-        return registry.get(self.backend).at(self.place)
+        return registry.get(self.backend).at(self.target_device)
 
     @property
     def is_async(self) -> bool:
@@ -52,7 +52,7 @@ class Harness:
     def need(self, ability: str) -> None:
         """Skip the test, with the backend's own reason, where the ability is missing."""
         if not getattr(self.raw.capabilities, ability):
-            pytest.skip(f"{self.place}: {self.raw.capabilities.reason(ability)}")
+            pytest.skip(f"{self.target_device}: {self.raw.capabilities.reason(ability)}")
 
     def forall(self, check: Callable[..., None], *drawn: SearchStrategy[Any], share: float = 1.0) -> None:
         """Run ``check`` on examples of the strategies; ``share`` of `max_examples` times, for slow checks."""
@@ -69,10 +69,10 @@ class Harness:
     # --- transfers to and from the device under test
 
     def up(self, x: Any, **options: Any) -> Any:
-        return xl.to_device(x, device=None if "out" in options else self.place, **options)
+        return xl.to_device(x, device=None if "out" in options else self.target_device, **options)
 
     def up_async(self, x: Any, **options: Any) -> xl.Transfer:
-        return xl.to_device_async(x, device=None if "out" in options else self.place, **options)
+        return xl.to_device_async(x, device=None if "out" in options else self.target_device, **options)
 
     def down(self, d: Any, **options: Any) -> HostArray:
         return xl.to_host(d, **options)
@@ -81,15 +81,15 @@ class Harness:
         return self.raw.view(d).shape
 
     def stream(self) -> xl.Stream:
-        return xl.Stream(self.place)
+        return xl.Stream(self.target_device)
 
     def pinned(self, x: HostArray) -> HostArray:
         """A pinned copy of a host array."""
         return xl.pinned_array(x, backend=self.backend)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait for everything on the device."""
-        self.place.synchronize()
+        self.target_device.synchronize()
 
     def patched(self, owner: Any, name: str, value: Any) -> AbstractContextManager[None]:
         """Replace an attribute for a block."""
@@ -97,4 +97,4 @@ class Harness:
 
 
 PATHS: tuple[str | None, ...] = (None, "small", "staged", "permuted")
-"""What a pageable array can be made to take; ``"pinned"`` needs a pinned one."""
+"""The paths that a test can force on a pageable array; ``"pinned"`` needs a pinned one."""

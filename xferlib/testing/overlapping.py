@@ -33,7 +33,7 @@ class Overlapping(Processes):
         def check(sizes: list[int], depth: int, is_read_ahead: bool, is_kept: bool, is_pinned: bool) -> None:
             items = [bits_of(nbytes, np.uint8, seed=number) for number, nbytes in enumerate(sizes)]
             given = [self.pinned(item) for item in items] if is_pinned else items
-            batches = xl.prefetch(iter(given) if is_read_ahead else given, depth=depth, device=self.place)
+            batches = xl.prefetch(iter(given) if is_read_ahead else given, depth=depth, device=self.target_device)
             found = list(batches) if is_kept else [self.down(batch) for batch in batches]
             for item, batch in zip(items, found, strict=True):
                 assert_same_bits(self.down(batch) if is_kept else batch, item)
@@ -46,7 +46,7 @@ class Overlapping(Processes):
         for nbytes, is_pinned in itertools.product(_SIZES[1:], (False, True)):
             expected = [bits_of(nbytes, np.uint8, seed=number) for number in range(5)]
             source = self._refilling(expected, is_pinned=is_pinned)
-            for item, batch in zip(expected, xl.prefetch(source, device=self.place), strict=True):
+            for item, batch in zip(expected, xl.prefetch(source, device=self.target_device), strict=True):
                 assert_same_bits(self.down(batch), item)
 
     def _refilling(self, items: list[HostArray], *, is_pinned: bool) -> Iterator[HostArray]:
@@ -60,7 +60,9 @@ class Overlapping(Processes):
         for nbytes in (300 << 10, 2500 << 10):
             items = [bits_of(nbytes, np.uint8, seed=number) for number in range(8)]
             given = [item.copy() for item in items]
-            kept = [batch for number, batch in enumerate(xl.prefetch(given, device=self.place)) if number % 3 == 0]
+            kept = [
+                batch for number, batch in enumerate(xl.prefetch(given, device=self.target_device)) if number % 3 == 0
+            ]
             for item in given:
                 scribble(item)
             again = [self.up(item) for item in items]  # recycles any memory that was freed
@@ -71,7 +73,7 @@ class Overlapping(Processes):
     def test_prefetched_batches_are_ordered_on_the_stream_that_is_current(self) -> None:
         medium, large = ([bits_of(n << 10, np.uint8, seed=number) for number in range(8)] for n in (300, 2500))
         for items, source in ((medium, medium), (large, large), (large, iter(large))):
-            batches, copies = xl.prefetch(source, device=self.place), []
+            batches, copies = xl.prefetch(source, device=self.target_device), []
             for _ in items:
                 stream = self.stream()
                 with stream:
@@ -84,7 +86,7 @@ class Overlapping(Processes):
             {"x": bits_of(70 << 10, np.uint8, seed=n), "t": (np.arange(n), n, None)} for n in range(5)
         ]
         for source in (items, iter(items)):
-            for item, batch in zip(items, xl.prefetch(source, device=self.place), strict=True):
+            for item, batch in zip(items, xl.prefetch(source, device=self.target_device), strict=True):
                 assert_same_bits(self.down(batch["x"]), item["x"])
                 assert_same_bits(self.down(batch["t"][0]), item["t"][0])
                 assert batch["t"][1:] == item["t"][1:]
@@ -93,11 +95,11 @@ class Overlapping(Processes):
         items = [bits_of(nbytes, np.uint8, seed=number) for number, nbytes in enumerate(_SIZES)]
 
         def copied(batch: Any) -> Any:
-            assert xl.device_of(batch) is self.place
+            assert xl.device_of(batch) is self.target_device
             return self.up(batch), batch
 
         for source in (items, iter(items)):
-            batches = xl.prefetch(source, device=self.place, transform=copied)
+            batches = xl.prefetch(source, device=self.target_device, transform=copied)
             for item, (copy, batch) in zip(items, batches, strict=True):
                 assert_same_bits(self.down(copy), item)
                 assert_same_bits(self.down(batch), item)
@@ -111,7 +113,7 @@ class Overlapping(Processes):
             items = [bits_of(nbytes, np.uint8, seed=number) for number in range(count)]
             wrong = [*items, np.array([{}])]
             for source, error in ((fails(items), _FailureError), (wrong, UnsupportedDTypeError)):
-                batches = xl.prefetch(source, device=self.place)
+                batches = xl.prefetch(source, device=self.target_device)
                 for item in items:
                     assert_same_bits(self.down(next(batches)), item)
                 for _ in range(2):
@@ -128,7 +130,7 @@ class Overlapping(Processes):
             finally:
                 ended.set()
 
-        with xl.prefetch(source(), device=self.place) as batches:
+        with xl.prefetch(source(), device=self.target_device) as batches:
             for _ in range(4):
                 assert_same_bits(self.down(next(batches)), bits_of(70 << 10, np.uint8, seed=1))
         assert ended.wait(60.0)
@@ -138,11 +140,11 @@ class Overlapping(Processes):
     def test_mapped_rows_come_back_in_their_places(self) -> None:
         def check(rows: int, chunk_rows: int, depth: int, width: int) -> None:
             source = bits_of(rows * width, np.uint8, seed=rows).reshape(rows, width)
-            found = xl.stream_map(self.up, source, chunk_rows=chunk_rows, devices=self.place, depth=depth)
+            found = xl.stream_map(self.up, source, chunk_rows=chunk_rows, devices=self.target_device, depth=depth)
             if rows:
                 assert_same_bits(found, source)
             out = np.zeros_like(source)
-            xl.stream_map(lambda chunk: chunk, source, chunk_rows=chunk_rows, out=out, devices=[self.place])
+            xl.stream_map(lambda chunk: chunk, source, chunk_rows=chunk_rows, out=out, devices=[self.target_device])
             assert_same_bits(out, source)
 
         self.forall(
@@ -158,15 +160,15 @@ class Overlapping(Processes):
         source = bits_of(24 << 20, np.uint8, seed=3).reshape(24, -1)
         for given in (source, self.pinned(source), np.asfortranarray(source)):
             for out in (np.zeros_like(source), self.pinned(np.zeros_like(source)), None):
-                found = xl.stream_map(lambda chunk: chunk, given, chunk_rows=5, out=out, devices=self.place)
+                found = xl.stream_map(lambda chunk: chunk, given, chunk_rows=5, out=out, devices=self.target_device)
                 assert_same_bits(found, source)
 
     def test_reduction_is_in_the_order_of_the_chunks_on_any_number_of_devices(self) -> None:
         source = np.arange(300, dtype=np.int64).reshape(100, 3)
-        here = [each for each in self.raw.devices() if each.kind == self.place.kind]
-        for places in ([self.place], here):
+        here = [each for each in self.raw.devices() if each.kind == self.target_device.kind]
+        for devices in ([self.target_device], here):
             found = xl.stream_map(
-                lambda chunk: chunk, source, chunk_rows=7, devices=places, reduce=lambda a, b: np.concatenate([a, b])
+                lambda chunk: chunk, source, chunk_rows=7, devices=devices, reduce=lambda a, b: np.concatenate([a, b])
             )
             assert_same_bits(found, source)
 
@@ -181,11 +183,11 @@ class Overlapping(Processes):
                 return chunk
 
             with pytest.raises(KeyboardInterrupt) as stopped:
-                xl.stream_map(sometimes, source, chunk_rows=9, devices=self.place)
+                xl.stream_map(sometimes, source, chunk_rows=9, devices=self.target_device)
             error: Any = stopped.value
             assert error.rows_done == 9 * fails_at
             rest = {"start": error.rows_done, "out": error.out}
-            assert_same_bits(xl.stream_map(sometimes, source, chunk_rows=9, devices=self.place, **rest), source)
+            assert_same_bits(xl.stream_map(sometimes, source, chunk_rows=9, devices=self.target_device, **rest), source)
 
     # --- the process
 

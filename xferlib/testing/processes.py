@@ -30,7 +30,7 @@ class Processes(Harness):
             import gc, os, sys, threading
             import numpy as np
             import xferlib as xl
-            PLACE, IS_ASYNC = {str(self.place)!r}, {self.is_async}
+            PLACE, IS_ASYNC = {str(self.target_device)!r}, {self.is_async}
         """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
         return subprocess.run(
@@ -57,14 +57,18 @@ class Processes(Harness):
 
     def test_the_environment_names_the_default(self) -> None:
         asks = "print(xl.get_backend().name, xl.device_of(xl.zeros(2)))"
-        told = f"{self.backend} {self.place}"
+        told = f"{self.backend} {self.target_device}"
         assert self.passes(asks, XFERLIB_BACKEND=self.backend, XFERLIB_DEVICE=self._spec()) == told
-        assert self.passes(asks, XFERLIB_DEVICE=str(self.place)) == told
+        assert self.passes(asks, XFERLIB_DEVICE=str(self.target_device)) == told
         code = "xl.use_backend('numpy'); print(xl.get_backend().name)"
         assert self.passes(code, XFERLIB_BACKEND=self.backend) == "numpy"
 
     def _spec(self) -> str:
-        return self.place.kind if self.place.kind == "cpu" else f"{self.place.kind}:{self.place.index}"
+        return (
+            self.target_device.kind
+            if self.target_device.kind == "cpu"
+            else f"{self.target_device.kind}:{self.target_device.index}"
+        )
 
     def test_an_environment_that_cannot_be_met_is_an_error_that_names_it(self) -> None:
         for environ, words in [

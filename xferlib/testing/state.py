@@ -1,4 +1,4 @@
-"""What the library holds at a moment, for tests that nothing is left behind."""
+"""The library's state at a moment, for tests that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xferlib._native import driver_calls
 from xferlib._transfer import plan
 
 PATHS = tuple(path.value for path in plan.Path)
-"""What `Transfer.stats.path` may say, and what `forced` takes."""
+"""The values of `Transfer.stats.path`, which `forced` takes too."""
 
 
 class Thresholds(NamedTuple):
@@ -58,7 +58,7 @@ class StagingStats(NamedTuple):
 
 
 def staging_stats(backend: str) -> StagingStats:
-    """What the staging buffers of the backend of that name hold."""
+    """The contents of a backend's staging buffers."""
     return _stats(staging_ring.ring_of(registry.get(backend)))
 
 
@@ -117,5 +117,5 @@ class Native(NamedTuple):
 
 
 def native() -> Native:
-    """Which parts in C are there and in use."""
+    """The parts in C that are compiled and in use."""
     return Native(_native.is_on(), _native.why_absent(), driver_calls.why_absent())

@@ -37,7 +37,7 @@ class _Program:
         self.streams = [suite.stream() for _ in range(_STREAMS)]
         self.last: list[list[tuple[int, Any]]] = [[] for _ in range(_ARRAYS)]
         self.downloads: list[tuple[xl.Transfer, Any]] = []
-        suite.settle()
+        suite.synchronize()
 
     def run(self, kind: str, one: int, two: int, stream: int, how: str) -> None:
         if kind == "copy" and one == two:
@@ -124,7 +124,7 @@ class Streams(Harness):
         stream = self.stream()
         for nbytes in (100, 200 << 10, 3 << 20):
             d = self.up(np.zeros(nbytes, np.uint8))
-            self.settle()
+            self.synchronize()
             source = self.pinned(bits_of(nbytes, np.uint8, seed=7))
             self.up(source, out=d, stream=stream)
             assert_same_bits(self.down(d, stream=stream), source)
@@ -173,17 +173,17 @@ class Streams(Harness):
     # --- the current stream
 
     def test_with_makes_a_stream_current_nests_and_restores_after_errors(self) -> None:
-        before = xl.current_stream(self.place)
+        before = xl.current_stream(self.target_device)
         one, two = self.stream(), self.stream()
         with one:
-            assert xl.current_stream(self.place) == one
+            assert xl.current_stream(self.target_device) == one
             with two, one, one:
-                assert xl.current_stream(self.place) == one
-            assert xl.current_stream(self.place) == one
+                assert xl.current_stream(self.target_device) == one
+            assert xl.current_stream(self.target_device) == one
             with pytest.raises(KeyError), two:
                 raise KeyError
-            assert xl.current_stream(self.place) == one
-        assert xl.current_stream(self.place) == before
+            assert xl.current_stream(self.target_device) == one
+        assert xl.current_stream(self.target_device) == before
 
     def test_the_current_stream_carries_what_is_given_no_stream(self) -> None:
         stream = self.stream()
@@ -215,7 +215,7 @@ class Streams(Harness):
             stream = self.stream()
             with stream:
                 barrier.wait()
-                seen[name] = xl.current_stream(self.place) == stream
+                seen[name] = xl.current_stream(self.target_device) == stream
                 barrier.wait()
 
         threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
@@ -226,18 +226,18 @@ class Streams(Harness):
         assert seen == {"one": True, "two": True}
 
     def test_one_stream_is_current_in_two_threads_at_once(self) -> None:
-        stream, before = self.stream(), xl.current_stream(self.place)
+        stream, before = self.stream(), xl.current_stream(self.target_device)
         barrier = threading.Barrier(2)
         wrong: list[Any] = []
 
         def work() -> None:
-            mine = xl.current_stream(self.place)
+            mine = xl.current_stream(self.target_device)
             with stream:
                 barrier.wait()
-                if xl.current_stream(self.place) != stream:
+                if xl.current_stream(self.target_device) != stream:
                     wrong.append("inside")
                 barrier.wait()
-            if xl.current_stream(self.place) != mine:
+            if xl.current_stream(self.target_device) != mine:
                 wrong.append("after")
 
         thread = threading.Thread(target=work)
@@ -245,7 +245,7 @@ class Streams(Harness):
         work()
         thread.join()
         assert not wrong
-        assert xl.current_stream(self.place) == before
+        assert xl.current_stream(self.target_device) == before
 
     # --- from elsewhere
 
@@ -254,12 +254,12 @@ class Streams(Harness):
         assert xl.Stream.from_any(stream) is stream
         if not self.raw.capabilities.streams:
             with pytest.raises(StreamError, match="cannot be used"):
-                xl.Stream.from_any(1234, self.place)
+                xl.Stream.from_any(1234, self.target_device)
             return
         version, handle = stream.__cuda_stream__()
         assert version == 0
         for given in (handle, _Foreign(handle)):
-            adopted = xl.Stream.from_any(given, self.place)
+            adopted = xl.Stream.from_any(given, self.target_device)
             assert adopted == stream
             assert hash(adopted) == hash(stream)
             source = bits_of(200 << 10, np.uint8, seed=11)
@@ -270,8 +270,8 @@ class Streams(Harness):
     def test_an_adopted_stream_can_be_current(self) -> None:
         self.need("foreign_streams")
         stream = self.stream()
-        with xl.Stream.from_any(_Foreign(stream.handle), self.place):
-            assert xl.current_stream(self.place) == stream
+        with xl.Stream.from_any(_Foreign(stream.handle), self.target_device):
+            assert xl.current_stream(self.target_device) == stream
 
     def test_what_is_no_stream_is_refused(self) -> None:
         with pytest.raises(StreamError, match="no stream"):
@@ -290,13 +290,13 @@ class Streams(Harness):
         assert_same_bits(self.down(out), np.zeros(3))
 
     def _another_device(self) -> xl.Device:
-        here = [each for each in registry.get(self.backend).devices() if each is not self.place]
+        here = [each for each in registry.get(self.backend).devices() if each is not self.target_device]
         if not here and self.backend == "numpy":
             pytest.skip("numpy has one device, and no other backend is needed to run this suite")
         return here[0] if here else xl.Device("numpy:cpu")
 
     def test_priorities_are_taken_or_ignored(self) -> None:
-        stream = xl.Stream(self.place, priority=-1)
+        stream = xl.Stream(self.target_device, priority=-1)
         source = bits_of(100 << 10, np.uint8, seed=12)
         assert_same_bits(self.down(self.up(source, stream=stream), stream=stream), source)
 

@@ -39,7 +39,7 @@ class Tracing(Harness):
         pending.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
         with xl.trace() as t:
             yield t
-            self.settle()
+            self.synchronize()
 
     def moved(self, t: xl.trace, kind: str, line: int) -> int:
         """Sum the bytes of all operations of a kind that one line of this file requested."""
@@ -52,10 +52,10 @@ class Tracing(Harness):
             x = bits_of(nbytes, np.uint8, seed=nbytes)
             with forced(path, chunk_nbytes=64 << 10), self.traced() as t:
                 if is_async:
-                    d, up = xl.to_device_async(x, device=self.place).result(), _line()
+                    d, up = xl.to_device_async(x, device=self.target_device).result(), _line()
                     h, down = xl.to_host_async(d).result(), _line()
                 else:
-                    d, up = xl.to_device(x, device=self.place), _line()
+                    d, up = xl.to_device(x, device=self.target_device), _line()
                     h, down = xl.to_host(d), _line()
             assert_same_bits(h, x)
             assert self.moved(t, "h2d", up) == self.moved(t, "d2h", down) == nbytes
@@ -71,7 +71,7 @@ class Tracing(Harness):
         x = self.pinned(bits_of(200_000, np.uint8, seed=0))
         with self.traced() as t:
             stream = self.stream()
-            d, line = xl.to_device(x, device=self.place, stream=stream), _line()
+            d, line = xl.to_device(x, device=self.target_device, stream=stream), _line()
         assert self.moved(t, "h2d", line) == x.nbytes
         del d
 
@@ -82,7 +82,7 @@ class Tracing(Harness):
             for path in ("staged", "small", "staged"):
                 with forced(path, chunk_nbytes=64 << 10):
                     d = self.up(x[: 2 << 20 if path == "staged" else 64 << 10], stream=stream)
-                    xl.to_device(d, device=self.place, stream=stream)
+                    xl.to_device(d, device=self.target_device, stream=stream)
                     xl.to_host(d, stream=stream)
         self.check_apart(t, 3 * 3)
 
@@ -124,8 +124,8 @@ class Tracing(Harness):
             assert each.is_timed
 
     def test_a_kernel_appears_with_its_name_and_the_bytes_of_its_arrays(self) -> None:
-        if self.place.kind not in ("cpu", "cuda") and self.backend != "sim":
-            pytest.skip(f"{self.place}: its kernels are not made by xferlib")
+        if self.target_device.kind not in ("cpu", "cuda") and self.backend != "sim":
+            pytest.skip(f"{self.target_device}: its kernels are not made by xferlib")
         double = xl.elementwise("T x", "T y", "y = x + x", name="double_of_it")
         d = self.up(np.ones(1000, np.float32))
         double(d)
@@ -137,8 +137,8 @@ class Tracing(Harness):
 
     def test_a_range_lasts_as_long_as_what_is_in_it(self) -> None:
         d = self.up(bits_of(1 << 20, np.uint8, seed=0))
-        with self.traced() as t, t.range("copying", device=self.place):
-            xl.to_device(d, device=self.place)
+        with self.traced() as t, t.range("copying", device=self.target_device):
+            xl.to_device(d, device=self.target_device)
         (block,) = [each for each in t.operations if each.kind == "range"]
         inside = [each for each in t.operations if each.kind in _DEVICE]
         assert block.name == "copying"
@@ -147,7 +147,7 @@ class Tracing(Harness):
         assert all(each.end_s <= block.end_s + _RESOLUTION_S for each in inside)
 
     def test_the_ranges_of_a_copy_by_another_library_count_as_copies(self) -> None:
-        with self.traced() as t, xl.trace.range("own", kind="h2d", nbytes=4096, device=self.place):
+        with self.traced() as t, xl.trace.range("own", kind="h2d", nbytes=4096, device=self.target_device):
             pass
         assert t.nbytes["h2d"] == 4096
 
@@ -164,7 +164,7 @@ class Tracing(Harness):
         with self.traced() as t:
             self.up(bits_of(1000, np.uint8, seed=0))
         self.up(bits_of(1000, np.uint8, seed=0))
-        self.settle()
+        self.synchronize()
         assert observe.active is None
         assert t.nbytes["h2d"] == 1000
 

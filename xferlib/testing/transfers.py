@@ -71,7 +71,7 @@ class Transfers(Harness):
         up = self.up_async(source)
         d = up.result()
         assert up.result() is d
-        self.settle()
+        self.synchronize()
         assert up.done()
         assert up.source_released
         assert up.is_upload
@@ -100,7 +100,7 @@ class Transfers(Harness):
         for given in (source, self.pinned(source)):
             one, two = self.stream(), self.stream()
             d = self.up(np.zeros_like(source))
-            self.settle()
+            self.synchronize()
             two.wait(self.up_async(given, out=d, stream=one))
             assert_same_bits(self.down(d, stream=two), source)
 
@@ -109,7 +109,7 @@ class Transfers(Harness):
         stream = self.stream()
         source = bits_of(6 << 20, np.uint8, seed=4)
         d = self.up(np.zeros_like(source))
-        self.settle()
+        self.synchronize()
         with forced(None, chunk_nbytes=64 << 10):
             transfer = self.up_async(source, out=d, stream=stream)
         stream.synchronize()
@@ -227,7 +227,7 @@ class Transfers(Harness):
         for number in range(12):
             source = bits_of(300 << 10, np.uint8, seed=number)
             d = self.up(source)
-            stream.wait(xl.current_stream(self.place))
+            stream.wait(xl.current_stream(self.target_device))
             transfer = xl.to_host_async(d, stream=stream)
             del d
             self.up_async(self.pinned(np.zeros(300 << 10, np.uint8)))  # dropped, and its memory with it

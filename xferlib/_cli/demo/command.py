@@ -12,7 +12,8 @@ import numpy as np
 from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
-from xferlib._core import devices, registry
+from xferlib._core import registry
+from xferlib._core.devices import get_device, resolve
 from xferlib._runtime import config
 from xferlib._trace.trace import PICTURES
 from xferlib.errors import XferError
@@ -32,10 +33,10 @@ def main(argv: list[str]) -> int:
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
         report.require_matplotlib()
     digits = program.load()
-    places = list(_places())
-    runnable = [place for place in places if not isinstance(place, Row)]
+    devices = list(_devices())
+    runnable = [device for device in devices if not isinstance(device, Row)]
     with report.DemoProgress(total=options.epochs * (len(runnable) + _needs_reference(runnable))) as progress:
-        rows = list(_rows(digits, places, options, progress))
+        rows = list(_rows(digits, devices, options, progress))
     report.show(rows, epochs=options.epochs)
     if options.json is not None:
         report.write_json(options.json, rows, epochs=options.epochs, seed=options.seed)
@@ -88,11 +89,11 @@ def _timeline(text: str) -> Path:
     return path
 
 
-def _places() -> Iterator[Device | Row]:
+def _devices() -> Iterator[Device | Row]:
     """Return the devices to run on, one of each kind a backend has, and a row for each backend without any."""
     settings = config.get()
     if settings.device is not None:
-        yield devices.get_device()
+        yield get_device()
         return
     if settings.backend is not None:
         yield from _places_of(registry.get(settings.backend))
@@ -112,40 +113,40 @@ def _places_of(backend: Backend) -> Iterator[Device | Row]:
         yield Row(backend=backend.name, reason=backend.capabilities.reason("namespace"))
 
 
-def _needs_reference(places: list[Device]) -> bool:
-    return all(str(place) != REFERENCE for place in places)
+def _needs_reference(devices: list[Device]) -> bool:
+    return all(str(device) != REFERENCE for device in devices)
 
 
 def _rows(
-    digits: program.DemoProgram, places: list[Device | Row], options: argparse.Namespace, progress: report.DemoProgress
+    digits: program.DemoProgram, devices: list[Device | Row], options: argparse.Namespace, progress: report.DemoProgress
 ) -> Iterator[Row]:
-    runnable = [place for place in places if not isinstance(place, Row)]
+    runnable = [device for device in devices if not isinstance(device, Row)]
 
-    def train(place: Device) -> program.TrainingResult:
-        progress.start(str(place))
-        file = path_for(options.trace, place, is_only=len(runnable) == 1) if place in runnable else None
-        with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {place}") as last:
-            return digits.train(place, options.epochs, options.seed, last.after_each(progress.advance))
+    def train(device: Device) -> program.TrainingResult:
+        progress.start(str(device))
+        file = path_for(options.trace, device, is_only=len(runnable) == 1) if device in runnable else None
+        with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {device}") as last:
+            return digits.train(device, options.epochs, options.seed, last.after_each(progress.advance))
 
     reference: dict[str, Any] | None = None
     if _needs_reference(runnable):
-        reference = train(devices.resolve(REFERENCE)).weights
-    for place in places:
-        if isinstance(place, Row):
-            yield place
+        reference = train(resolve(REFERENCE)).weights
+    for device in devices:
+        if isinstance(device, Row):
+            yield device
             continue
-        row, weights = _run(place, train, reference, digits.TRAIN)
-        if str(place) == REFERENCE:
+        row, weights = _run(device, train, reference, digits.TRAIN)
+        if str(device) == REFERENCE:
             reference = weights
         yield row
 
 
 def _run(
-    place: Device, train: Callable[[Device], program.TrainingResult], reference: dict[str, Any] | None, images: int
+    device: Device, train: Callable[[Device], program.TrainingResult], reference: dict[str, Any] | None, images: int
 ) -> tuple[Row, dict[str, Any] | None]:
-    row = Row(backend=place.backend, device=str(place), device_name=place.properties.name)
+    row = Row(backend=device.backend, device=str(device), device_name=device.properties.name)
     try:
-        result = train(place)
+        result = train(device)
     except Exception as error:  # one backend's failure must not hide the others' rows
         row.has_failed = True
         row.reason = str(error) if isinstance(error, XferError) else f"{type(error).__name__}: {error}"

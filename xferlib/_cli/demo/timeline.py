@@ -61,8 +61,8 @@ class LastEpoch:
             self._trace.write(self._path)
 
 
-def path_for(path: Path | None, place: Device, *, is_only: bool) -> Path | None:
+def path_for(path: Path | None, device: Device, *, is_only: bool) -> Path | None:
     """The file of one device: the one given, or one beside it with the device in its name."""
     if path is None or is_only:
         return path
-    return path.with_stem(f"{path.stem}-{str(place).replace(':', '-')}")
+    return path.with_stem(f"{path.stem}-{str(device).replace(':', '-')}")

@@ -190,7 +190,7 @@ def is_same_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
     )
 
 
-def check_overlap(call: str, names: Sequence[str], infos: dict[int, ArrayInfo], writes: frozenset[int],
+def check_aliasing(call: str, names: Sequence[str], infos: dict[int, ArrayInfo], writes: frozenset[int],
                   raw: frozenset[int]) -> bool:  # fmt: skip
     """Whether an output is exactly an input's memory, which is allowed.
 

@@ -2,9 +2,9 @@
 
 Checking the arguments of a call in Python takes longer than a kernel on a small array. So a call is checked once for
 each combination of dtypes, shapes and strides, and a `Prepared` repeats it. A repeated call must still check all that
-those do not tell: pointers (overlap, alignment), writability, and the values of scalars.
+those do not tell: pointers (aliasing, alignment), writability, and the values of scalars.
 
-Overlap is the expensive one. Two arrays of known layouts can only share memory if the distance of their addresses
+Aliasing is the expensive one. Two arrays of known layouts can only share memory if the distance of their addresses
 lies in a known interval, so most calls need one comparison for each pair; the exact test runs for the others.
 
 The block of arguments belongs to the plan. The driver reads it during the launch, so a lock is held from writing the
@@ -123,8 +123,8 @@ class Prepared:
             return results[outputs[0]]
         return tuple(results[number] for number in outputs) if outputs else None
 
-    def _check_overlap(self, infos: dict[int, ArrayInfo]) -> bool:
-        return checks.check_overlap(self.name, self._names, infos, self.program.writes & infos.keys(), self._raw)
+    def _check_aliasing(self, infos: dict[int, ArrayInfo]) -> bool:
+        return checks.check_aliasing(self.name, self._names, infos, self.program.writes & infos.keys(), self._raw)
 
 
 class HostCall(Prepared):
@@ -181,7 +181,7 @@ class HostCall(Prepared):
                     if may_be_one and _pointer(one) == _pointer(two):
                         is_aliased = True
                         continue
-                    is_aliased |= self._check_overlap({n: _info(values[n], self.device) for n in self._arrays})
+                    is_aliased |= self._check_aliasing({n: _info(values[n], self.device) for n in self._arrays})
                     break
         return is_aliased
 
@@ -302,7 +302,7 @@ class CudaCall(Prepared):
         is_aliased = self._is_in_place
         if any(low < addresses[other] - addresses[written] < high for written, other, low, high in self._distances):
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
-            is_aliased |= self._check_overlap(infos)
+            is_aliased |= self._check_aliasing(infos)
         key = (is_aliased, *(pointer % 16 for pointer in addresses.values()))
         plan = self._plans.get(key)
         if plan is None:

@@ -89,12 +89,12 @@ class ReductionCall:
     def scalars(self, args: Sequence[Any]) -> list[np.generic]:
         return [checks.convert_scalar(args[number], param.dtype, param.name) for number, param in self._scalar_params]
 
-    def check_overlap(self, arrays: Sequence[ArrayInfo], outputs: Sequence[ArrayInfo]) -> None:
+    def check_aliasing(self, arrays: Sequence[ArrayInfo], outputs: Sequence[ArrayInfo]) -> None:
         """Refuse outputs that share memory with an input or with each other."""
         infos = dict(enumerate([*arrays, *outputs]))
         written = frozenset(range(len(arrays), len(infos)))
         labels = [*self._labels, *(f"out{number}" for number in range(len(outputs)))]
-        if checks.check_overlap(self.name, labels, infos, written, written):
+        if checks.check_aliasing(self.name, labels, infos, written, written):
             raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
 
     def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[CallLayout, CallLayout]:
@@ -155,7 +155,7 @@ class CudaReductionCall:
         call, owner = self._call, self._owner
         results = call.outputs(out)
         arrays, outputs = ([*map(owner.view, each)] for each in ([args[number] for number in self._arrays], results))
-        call.check_overlap(arrays, outputs)
+        call.check_aliasing(arrays, outputs)
         call.note_writes(results)
         stream = owner.stream_current(call.device)
         plan = self._plan(arrays, results)

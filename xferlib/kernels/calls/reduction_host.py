@@ -44,7 +44,7 @@ class HostReductionCall:
         """Reduce to given arrays, which are checked."""
         call, owner = self._call, self._owner
         results = call.outputs(out)
-        call.check_overlap([owner.view(args[number]) for number in self._infos], [*map(owner.view, results)])
+        call.check_aliasing([owner.view(args[number]) for number in self._infos], [*map(owner.view, results)])
         call.note_writes(results)
         return self._run(args, results)
 

@@ -29,8 +29,8 @@ class TimelineRow(NamedTuple):
     operations: list[TraceOperation]
 
 
-def lanes(operations: Sequence[TraceOperation]) -> list[TimelineRow]:
-    """The host's lanes, then each device's: copies in, kernels, copies out, for each stream."""
+def rows_of(operations: Sequence[TraceOperation]) -> list[TimelineRow]:
+    """The host's rows, then each device's: copies in, kernels, copies out, for each stream."""
     found: dict[tuple[str, Kind, str], list[TraceOperation]] = {}
     for each in operations:
         kind = Kind.KERNEL if each.kind in COMPUTING else Kind(each.kind)
