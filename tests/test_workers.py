@@ -200,7 +200,7 @@ class _Held:
         return self._gives
 
 
-@pytest.mark.parametrize("name", ["start", "lap"])
+@pytest.mark.parametrize("name", ["start", "run_slice"])
 def test_a_job_cancelled_while_a_thread_is_in_a_part_of_it_ends_when_that_thread_has_left(name: str) -> None:
     order: list[str] = []
     part = _Held()
@@ -218,7 +218,7 @@ def test_a_job_cancelled_while_a_thread_is_in_a_part_of_it_ends_when_that_thread
     assert order == ["finish"]
 
 
-@pytest.mark.parametrize("name", ["start", "lap"])
+@pytest.mark.parametrize("name", ["start", "run_slice"])
 def test_no_part_of_a_job_is_begun_when_it_is_over(name: str) -> None:
     part = _Held()
     job = Job(1, _each(lambda index: None))
@@ -243,11 +243,11 @@ def test_a_start_that_fails_leaves_the_job_to_be_done_otherwise() -> None:
 
 
 def test_an_error_in_a_lap_is_the_jobs() -> None:
-    def lap() -> bool:
+    def run_slice() -> bool:
         raise OSError("gone")
 
     job = Job(2, _each(lambda index: None))
-    job.lap = lap
+    job.run_slice = run_slice
     assert job.help_a_little()
     assert isinstance(job.error, OSError)
     assert not job.is_over

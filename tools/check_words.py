@@ -67,6 +67,7 @@ RULES: dict[str, Rule] = {
     "whoever": _rule(r"\bwhoever\b", "the thread that, the caller that"),
     "nobody": _rule(r"\b(?:nobody|somebody|everybody|anybody)\b", "no thread, another thread, the caller"),
     "unattended": _rule(r"\b(?:un)?attended\b", "orphaned; driven by a thread"),
+    "lap": _rule(r"\blaps?\b", "a slice"),
     "crew": _rule(r"\bcrews?\b", "the thread budget"),
     "settled": _rule(
         r"\b(?:dtypes?|shapes?|axes|loops?|memory|plans?|notes?|arrays?|events?)\b[^.;]{0,20}\bsettled?\b",

@@ -6,7 +6,7 @@ import pytest
 from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools.kernel_ulp import kernel_of
-from xferlib.kernels.engines.cuda.source import OperandAccess, Shape, elementwise_source
+from xferlib.kernels.engines.cuda.source import CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir.formulas.own_functions import IDENTICAL, expanded
 from xferlib.kernels.ir.functions import guarantee
 from xferlib.kernels.ir.nodes import FLOAT64, Builder, Param, Store
@@ -41,7 +41,7 @@ def test_fingerprint_of_random_bits(name):
 @pytest.mark.parametrize("name", sorted(IDENTICAL))
 def test_no_engine_calls_the_platform(name):
     assert not any(node.op == "call" for node in expanded(program(name)).nodes)
-    shape = Shape(
+    shape = CallKind(
         rank=1,
         width=1,
         unroll=1,

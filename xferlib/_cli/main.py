@@ -1,4 +1,4 @@
-"""The ``xferlib`` command. Each subcommand's module is imported when it is asked for."""
+"""The ``xferlib`` command. A subcommand's module is imported when it runs."""
 
 from __future__ import annotations
 

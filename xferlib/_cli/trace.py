@@ -1,4 +1,4 @@
-"""``xferlib trace``: run a script, and show what it copied and computed."""
+"""``xferlib trace``: run a script, and show its copies and kernels."""
 
 from __future__ import annotations
 

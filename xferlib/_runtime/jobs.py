@@ -45,13 +45,13 @@ class Job:
     Attributes:
         helpers: The number of threads worth waking beside the one that waits for the job.
         is_over: Whether the last step has ended.
-        lap: Does a little of a job begun by `start`, and returns whether other threads do the rest.
+        run_slice: Does one slice of a job begun by `start`, and returns whether other threads do the rest.
         start: Begins the job without a Python thread; False, and nothing done, if that is impossible now. None: never.
     """
 
     __slots__ = (
         "_active", "_finish", "_has_left", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover",
-        "helpers", "is_over", "lap", "site", "start", "steps",
+        "helpers", "is_over", "run_slice", "site", "start", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +65,7 @@ class Job:
         self.steps = steps
         self.helpers = helpers
         self.start: Callable[[], bool] | None = None
-        self.lap: Callable[[], bool] | None = None
+        self.run_slice: Callable[[], bool] | None = None
         self.error: BaseException | None = None
         self.handover: object = None
         self.site = callsite.user_site() if callsite.is_recorded or happens_before.listener else None
@@ -131,7 +131,7 @@ class Job:
 
     def _do_lap(self) -> bool:
         try:
-            return self.lap is None or self.lap()
+            return self.run_slice is None or self.run_slice()
         except BaseException as error:
             self.error = self.error or error
             return True
@@ -159,7 +159,7 @@ class Job:
             self.error = self.error or error
         finally:
             self._finish, self._work = None, _nothing  # whose closures hold arrays, and what holds this job
-            self.start = self.lap = None
+            self.start = self.run_slice = None
             self.is_over = True
             self._latch.release()
 

@@ -1,1 +1,1 @@
-"""`trace`: recording what is copied, staged and computed, and showing it."""
+"""`trace`: records copies, staging and kernels, and shows them."""

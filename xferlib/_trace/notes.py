@@ -70,7 +70,7 @@ class RecordBuffer:
         """By clock, its time when the recording began, or when that clock was first used."""
 
     def begin(self) -> None:
-        """Let the recording's time begin now: preparing it does not count."""
+        """Start the recording's time now: its preparation does not count."""
         self.origins[HOST] = now()
 
     def add(self, record: Record) -> None:

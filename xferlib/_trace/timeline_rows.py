@@ -18,7 +18,7 @@ _SAME_S = 1e-6
 
 
 class TimelineRow(NamedTuple):
-    """Operations that are drawn in one line."""
+    """Operations that are drawn in one row."""
 
     device: str
     kind: Kind
@@ -45,7 +45,7 @@ def rows_of(operations: Sequence[TraceOperation]) -> list[TimelineRow]:
 
 
 def _apart(members: list[TraceOperation]) -> list[list[TraceOperation]]:
-    """Distribute operations over few lines, in each of which they contain one another or do not overlap.
+    """Distribute operations over few rows, in each of which they contain one another or do not overlap.
 
     Transfers that several threads stage onto one stream at once interleave there.
     """

@@ -146,7 +146,7 @@ class Lending:
             if not self._open(library, waits=False):
                 return False
             self._job = job
-            job.lap = self._run_slice
+            job.run_slice = self._run_slice
             self._ring.quota.orphaned(job)
             self._call(library, self._helpers + 1)
         return True

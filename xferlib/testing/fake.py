@@ -1,8 +1,8 @@
-"""A backend whose device memory is host memory, with streams that run late: shared code is tested without a GPU.
+"""A backend whose device memory is host memory, with streams that run late, to test shared code without a GPU.
 
-Register `FakeBackend` under the entry-point group ``xferlib.backends``. What a stream is given runs when something
+Register `FakeBackend` under the entry-point group ``xferlib.backends``. The work of a stream runs when the program
 waits for it, and then in an adversarial order drawn from a seed. So the shared staging code really runs, and its
-ordering is checked, on a machine without a GPU. Anything that a GPU would not forgive is noted in
+ordering is checked, on a machine without a GPU. An error that would corrupt data on a GPU is noted in
 ``FakeBackend.machine.violations``: a copy from memory that is neither pinned nor the device's, memory freed under a
 pending copy, a misaligned kernel access.
 """
@@ -191,7 +191,7 @@ class FakeBackend(Backend):
         return stream in self._default.values() and (not idle or self.stream_done(stream))
 
     def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        read = ctypes.string_at(src, nbytes)  # what follows the reading may come late
+        read = ctypes.string_at(src, nbytes)  # the read is on time, the write may be late
         self.machine.enqueue(stream, lambda: ctypes.memmove(dst, read, nbytes), ((dst, dst + nbytes),))
         return True
 

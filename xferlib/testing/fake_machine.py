@@ -55,7 +55,7 @@ class FakeQueue:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.work: deque[Any] = deque()  # Work, ("record", Point), ("wait", Point)
+        self.work: deque[Any] = deque()  # FakeWork, ("record", FakePoint), ("wait", FakePoint)
 
 
 class FakeBlock:
@@ -194,7 +194,7 @@ class FakeMachine:
         return any(self.step(queue) for queue in queues)
 
     def reach(self, point: FakePoint) -> None:
-        """Run until a point has passed: at random, or as little as it needs, whichever the seed says."""
+        """Run until a point is complete: in random order, or only the work that it needs, as the seed decides."""
         with self.lock:
             self.enter()
             is_lazy = self.random.random() < 0.5

@@ -27,7 +27,7 @@ class Harness:
         device: A specification of the device, ``"torch:cpu"``; the backend's current one if None.
         max_examples: Layouts that Hypothesis draws for each property.
         negative_steps: Whether the library's own indexing takes negative steps.
-        phases: Of Hypothesis; without ``shrink`` a failure comes sooner and is larger.
+        phases: Hypothesis's phases; without ``shrink`` a failure is reported sooner, with a larger example.
     """
 
     backend: str = "numpy"

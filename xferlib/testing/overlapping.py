@@ -199,13 +199,13 @@ class Overlapping(Processes):
                 for number in itertools.count():
                     yield np.full(3 << 18, number)
             lists = [[np.ones(size)] * 9 for size in (1000, 3 << 14, 3 << 18)]
-            kept = [xl.prefetch(batches, device=PLACE) for batches in (endless(), *lists)]
+            kept = [xl.prefetch(batches, device=DEVICE) for batches in (endless(), *lists)]
             batches = [next(each) for each in kept for _ in range(3)]
             begun = threading.Event()
             def forever(chunk):
                 begun.set()
                 threading.Event().wait()
-            mapping = lambda: xl.stream_map(forever, np.ones((100, 3000)), chunk_rows=7, devices=PLACE)
+            mapping = lambda: xl.stream_map(forever, np.ones((100, 3000)), chunk_rows=7, devices=DEVICE)
             threading.Thread(target=mapping, daemon=True).start()
             begun.wait()
             print("ends")
@@ -221,8 +221,8 @@ class Overlapping(Processes):
                 sys.exit()
             import itertools
             prefetchers = [
-                xl.prefetch((np.full(3 << 18, number) for number in itertools.count()), device=PLACE),
-                *(xl.prefetch([np.full(n, number) for number in range(9)], device=PLACE) for n in (3 << 14, 3 << 18)),
+                xl.prefetch((np.full(3 << 18, number) for number in itertools.count()), device=DEVICE),
+                *(xl.prefetch([np.full(n, number) for number in range(9)], device=DEVICE) for n in (3 << 14, 3 << 18)),
             ]
             for prefetcher in prefetchers:
                 assert (xl.to_host(next(prefetcher)) == 0).all()

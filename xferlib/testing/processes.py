@@ -25,12 +25,12 @@ class Processes(Harness):
     """Calls keep their promises in other environments, processes and threads, and at the interpreter's end."""
 
     def python(self, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """Run a script that has ``PLACE`` and the usual imports, in a fresh interpreter with the same import path."""
+        """Run a script that has ``DEVICE`` and the usual imports, in a fresh interpreter with the same import path."""
         preamble = f"""
             import gc, os, sys, threading
             import numpy as np
             import xferlib as xl
-            PLACE, IS_ASYNC = {str(self.target_device)!r}, {self.is_async}
+            DEVICE, IS_ASYNC = {str(self.target_device)!r}, {self.is_async}
         """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
         return subprocess.run(
@@ -49,7 +49,7 @@ class Processes(Harness):
         )
 
     def passes(self, code: str, **environ: str) -> str:
-        """The output of a script that must succeed and complain of nothing."""
+        """The output of a script, which must succeed without a warning."""
         done = self.python(code, **environ)
         assert done.returncode == 0, done.stderr
         assert not done.stderr.strip(), done.stderr
@@ -85,23 +85,23 @@ class Processes(Harness):
         self.need("fork")
         self.passes(
             """
-            xl.Device(PLACE).use()  # a call that names no device means this one, in the child as well
+            xl.Device(DEVICE).use()  # a call that names no device means this one, in the child as well
             x = np.arange(3 << 18).reshape(-1, 3)[:, ::2]
-            d = xl.to_device(x, device=PLACE)
-            pinned = xl.pinned_array(x, backend=xl.Device(PLACE).backend)
-            stream, event = xl.Stream(PLACE), xl.Event()
+            d = xl.to_device(x, device=DEVICE)
+            pinned = xl.pinned_array(x, backend=xl.Device(DEVICE).backend)
+            stream, event = xl.Stream(DEVICE), xl.Event()
             stream.record(event)
             assert (xl.to_host(d) == x).all()
             calls = {
-                "to_device": lambda: xl.to_host(xl.to_device(x, device=PLACE)),
-                "to_device(pinned)": lambda: xl.to_host(xl.to_device(pinned, device=PLACE)),
+                "to_device": lambda: xl.to_host(xl.to_device(x, device=DEVICE)),
+                "to_device(pinned)": lambda: xl.to_host(xl.to_device(pinned, device=DEVICE)),
                 "to_host": lambda: xl.to_host(d),
                 "to_host_async": lambda: xl.to_host_async(d).result(),
                 "synchronize": lambda: stream.synchronize(),
                 "record": lambda: stream.record(),
                 "event": lambda: event.synchronize(),
-                "pinned_empty": lambda: xl.pinned_empty(5, backend=xl.Device(PLACE).backend),
-                "Stream": lambda: xl.Stream(PLACE),
+                "pinned_empty": lambda: xl.pinned_empty(5, backend=xl.Device(DEVICE).backend),
+                "Stream": lambda: xl.Stream(DEVICE),
             }
             child = os.fork()
             if not child:
@@ -131,9 +131,9 @@ class Processes(Harness):
         self.need("fork")
         self.passes(
             """
-            xl.Device(PLACE).use()
+            xl.Device(DEVICE).use()
             for _ in range(3):  # streams that are no longer referenced, and memory that their copies used
-                with xl.Stream(PLACE) as stream:
+                with xl.Stream(DEVICE) as stream:
                     xl.to_host(xl.to_device(np.arange(9.0)))
                     xl.to_device_async(np.arange(1 << 20)).result()
             with xl.prefetch(np.arange(9.0) + k for k in range(3)) as batches:
@@ -154,15 +154,15 @@ class Processes(Harness):
             kept = []
             source = np.ones((2000, 999), np.float32)[:, ::2]
             for number in range(12):
-                kept.append(xl.to_device_async(source, device=PLACE))
-                kept.append(xl.to_host_async(kept[-1].result() if number % 2 else xl.zeros(300_000, device=PLACE)))
-            pinned = xl.pinned_zeros(300_000, backend=xl.Device(PLACE).backend)
-            stream = xl.Stream(PLACE)
+                kept.append(xl.to_device_async(source, device=DEVICE))
+                kept.append(xl.to_host_async(kept[-1].result() if number % 2 else xl.zeros(300_000, device=DEVICE)))
+            pinned = xl.pinned_zeros(300_000, backend=xl.Device(DEVICE).backend)
+            stream = xl.Stream(DEVICE)
             stream.__enter__()
-            kept.append(xl.to_device(pinned, device=PLACE, stream=stream))
-            kept.append(xl.pin(np.zeros(300_000), backend=xl.Device(PLACE).backend))
+            kept.append(xl.to_device(pinned, device=DEVICE, stream=stream))
+            kept.append(xl.pin(np.zeros(300_000), backend=xl.Device(DEVICE).backend))
             kept[-1].__enter__()
-            threading.Thread(target=lambda: xl.to_host(xl.to_device(source, device=PLACE))).start()
+            threading.Thread(target=lambda: xl.to_host(xl.to_device(source, device=DEVICE))).start()
             print("ends")
             """
         )

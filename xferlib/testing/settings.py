@@ -1,4 +1,4 @@
-"""Blocks in which the library is set up otherwise; afterwards everything is as it was."""
+"""``with`` blocks that change the library's settings and restore them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> Iterator[Any]:
     """Give the library other settings for a block; yields the configuration in force.
 
-    What ``xl.configure`` and ``xl.use_backend`` change within the block ends with it, too.
+    The block also undoes the changes made by ``xl.configure`` and ``xl.use_backend`` inside it.
 
     Args:
-        environ: Read the ``XFERLIB_*`` variables of this environment first; what is in force if omitted.
+        environ: Read the ``XFERLIB_*`` variables of this environment first; the present settings if omitted.
         **settings: As for ``xl.configure``.
 
     Raises:
@@ -52,7 +52,7 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
     """Look for installed backends anew, for a block.
 
     Args:
-        **backends: What makes each backend, by name, instead of those that are installed.
+        **backends: The function that makes each backend, by name, instead of the installed ones.
     """
     points = {name: SimpleNamespace(load=lambda made=made: made) for name, made in backends.items()}
     with replaced(registry, "_plugins", points or None):
@@ -61,7 +61,7 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
 
 @contextmanager
 def fresh_staging() -> Iterator[None]:
-    """Begin with no staging buffers shared among transfers, for a block."""
+    """Give transfers new staging buffers, for a block."""
     with replaced(staging_ring, "_rings", {}):
         yield
 
@@ -80,7 +80,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
     Args:
         path: One of `PATHS`; None: the library's own choice.
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
-        helpers: How many threads help this one where Python stages; the library's own choice if omitted.
+        helpers: The number of threads that help this one where Python stages; the library's choice if omitted.
     """
     chosen = None if path is None else Path(path)
     tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)
@@ -101,7 +101,7 @@ _partition: Any = partition  # whose functions are replaced
 
 
 class _StandIns:
-    """Functions that ask the thread's `forced` first take the place of the library's while any thread is in a block."""
+    """Replaces the library's functions by ones that follow the thread's `forced`, while any thread is in a block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -124,7 +124,7 @@ class _StandIns:
 
     @staticmethod
     def _or_own(wanted: ContextVar[int | None], own: Callable[[int], int]) -> Callable[[int], int]:
-        """The library's own choice, where the thread that asked for the transfer made none."""
+        """Return the forced value, or the library's choice where the transfer's thread forces none."""
 
         def chosen(nbytes: int) -> int:
             found = wanted.get()

@@ -17,7 +17,7 @@ PATHS = tuple(path.value for path in plan.Path)
 
 
 class Thresholds(NamedTuple):
-    """Sizes at which transfers change their ways."""
+    """The sizes at which transfers take another path."""
 
     small_nbytes: int = thresholds.SMALL_NBYTES
     """Up to here one thread stages an array through a buffer of its own."""
@@ -68,12 +68,12 @@ def _stats(ring: staging_ring.Ring) -> StagingStats:
 
 
 def held_nbytes() -> tuple[int, ...]:
-    """Bytes that the program has from each pinned pool, the pools in the order in which they were made."""
+    """Bytes that the program holds of each pinned pool, in the order in which the pools were made."""
     return tuple(pool.stats().in_use_nbytes for pool in pinned.pools())
 
 
 def lent_chunks(timeout_s: float = 10.0) -> int:
-    """Chunks of all staging buffers that transfers hold; waits up to ``timeout_s`` for there to be none."""
+    """The number of chunks that transfers hold; waits up to ``timeout_s`` until there are none."""
     rings = tuple(staging_ring._rings.values())
     for ring in rings:
         with ring.quota.changed:
@@ -96,7 +96,7 @@ def settle_all() -> None:
 
 
 def in_flight_count() -> int:
-    """Copies whose objects are kept, since they are not known to be complete."""
+    """The number of copies whose objects are kept, because they are not known to be complete."""
     return len(in_flight._held)
 
 
@@ -109,7 +109,7 @@ class Native(NamedTuple):
     """The parts in C."""
 
     is_on: bool
-    """Staging is compiled, and the setting ``native`` wants it."""
+    """Whether staging is compiled, and the setting ``native`` allows it."""
     why_no_staging: str
     """Why Python stages; empty where staging is compiled."""
     why_no_calls: str

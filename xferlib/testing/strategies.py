@@ -33,7 +33,7 @@ FLOAT_BITS: dict[int, tuple[int, ...]] = {
 
 
 class Layout(NamedTuple):
-    """How an array lies in a buffer of bytes: ``np.ndarray(shape, dtype, buffer, offset, strides)``."""
+    """The layout of an array in a buffer of bytes: ``np.ndarray(shape, dtype, buffer, offset, strides)``."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -101,7 +101,7 @@ def layouts(
 
 @st.composite
 def contents(draw: DrawFn, nbytes: int, dtype: np.dtype[Any]) -> HostArray:
-    """A uint8 buffer of arbitrary bits; bytes of bool arrays are 0 and 1, which is all that a bool may hold."""
+    """A uint8 buffer of arbitrary bits; for bool arrays of the bytes 0 and 1, the only valid ones."""
     seed = draw(st.binary(min_size=min(nbytes, 1), max_size=min(nbytes, 64)))
     data = np.frombuffer(bytearray((seed * (nbytes // len(seed) + 1))[:nbytes] if seed else b""), np.uint8)
     if len(seed) > 1:  # so that a shifted or repeated copy differs

@@ -302,7 +302,7 @@ class Streams(Harness):
 
 
 class _Foreign:
-    """A stream of some other library, as the protocol shows it."""
+    """Another library's stream, by the protocol."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle

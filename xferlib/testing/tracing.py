@@ -1,4 +1,4 @@
-"""Conformance: the record that a trace keeps of copies, kernels and the program's own work."""
+"""Conformance: traces of copies, kernels and the program's own work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tracing(Harness):
 
     @contextmanager
     def traced(self) -> Iterator[xl.trace]:
-        """Trace a block, at whose beginning and end nothing is in flight."""
+        """Trace a block, with no copy in flight at its beginning and end."""
         pending.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
         with xl.trace() as t:
             yield t

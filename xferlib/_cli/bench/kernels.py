@@ -166,7 +166,7 @@ def _binary_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Calla
 
 
 def _view_runs(modules: dict[str, Any], backend: str, x: Any, views: tuple[Any, Any]) -> Callable[[], Runs]:
-    """The sum of two views of one array on the device, which is read where it lies."""
+    """The sum of two views of one array on the device, without a copy."""
 
     def make() -> Runs:
         dx = xl.to_device(x, backend=backend)

@@ -19,7 +19,7 @@ from xferlib._core.array import ArrayInfo
 from xferlib.errors import KernelCompileError
 from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.engines.cuda.prelude import OPTIONS
-from xferlib.kernels.engines.cuda.source import ENTRY, OperandAccess, Shape, elementwise_source
+from xferlib.kernels.engines.cuda.source import ENTRY, CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse, word_of
 from xferlib.kernels.ir.nodes import Program
 
@@ -199,7 +199,7 @@ def _kind(
     infos: dict[int, ArrayInfo],
     *,
     is_aliased: bool,
-) -> Shape:
+) -> CallKind:
     width = _width(layout, elements, infos)
     accesses = []
     for number, strides in zip(elements, layout.strides, strict=True):
@@ -207,7 +207,7 @@ def _kind(
         info = infos[number]
         word = word_of(info.pointer, strides, info.dtype.itemsize)
         accesses.append(OperandAccess(_access(info, strides, width, layout.shape), is_restrict, word))
-    return Shape(
+    return CallKind(
         rank=len(layout.shape),
         width=width,
         unroll=UNROLL,
@@ -269,7 +269,7 @@ def _is_wide(layout: CallLayout) -> bool:
     return max(reach, padded) + 16 * THREADS > _INT_MAX
 
 
-def _geometry(layout: CallLayout, kind: Shape, raw_layouts: Sequence[CallLayout]) -> tuple[bytes, int]:
+def _geometry(layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout]) -> tuple[bytes, int]:
     """The bytes of ``xf_geometry``, and the number of vectors."""
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)

@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib._core.array import ArrayInfo
 from xferlib.kernels.engines.cuda.engine import CudaPlan, ParameterBlock, kernel_for
-from xferlib.kernels.engines.cuda.reduction_fragments import ReductionShape
+from xferlib.kernels.engines.cuda.reduction_fragments import ReductionKind
 from xferlib.kernels.engines.cuda.reduction_source import (
     FEW,
     GROUPS,
@@ -137,12 +137,12 @@ class CudaReduction:
             for k, info in enumerate(infos)
         )
 
-    def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionShape:
+    def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
         leaves = -(-self._count // LEAF)
         warps = min(self._most_leaves(), 1 << (leaves - 1).bit_length())
-        return ReductionShape(
+        return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
             reduced_rank=len(self._reduced.shape),

@@ -11,7 +11,7 @@ from xferlib.kernels.ir.reduction import LANES, ReductionSpec
 
 
 @dataclass(frozen=True, slots=True)
-class ReductionShape:
+class ReductionKind:
     """The kind of a call: which of the kernels, the ranks after collapsing, and the widths."""
 
     kernel: str
@@ -30,7 +30,7 @@ class ReductionShape:
 class Fragments:
     """The source that the kernels of one reduction and one kind of call share."""
 
-    def __init__(self, spec: ReductionSpec, shape: ReductionShape) -> None:
+    def __init__(self, spec: ReductionSpec, shape: ReductionKind) -> None:
         self.spec = spec
         self.shape = shape
         params = spec.map_program.params[: spec.inputs]

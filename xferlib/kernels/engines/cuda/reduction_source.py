@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from xferlib.kernels.engines.cuda.ops import loaded, storage_type
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
-from xferlib.kernels.engines.cuda.reduction_fragments import EARLY, SHUFFLE, Fragments, ReductionShape
+from xferlib.kernels.engines.cuda.reduction_fragments import EARLY, SHUFFLE, Fragments, ReductionKind
 from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
 
 FEW = LANES
@@ -29,7 +29,7 @@ TREE_THREADS = 1024
 """Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
 
 
-def reduction_source(spec: ReductionSpec, shape: ReductionShape) -> str:
+def reduction_source(spec: ReductionSpec, shape: ReductionKind) -> str:
     """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
     return _ReductionWriter(spec, shape).text()
 

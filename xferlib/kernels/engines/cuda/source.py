@@ -2,7 +2,7 @@
 
 Two obvious kernels fail. One with the call's extents and strides written in is fast, but every new shape waits for a
 compilation. One that takes any layout from parameters divides indices for every element and moves one element at a
-time: instructions bind it instead of memory. So the source depends on a *kind* of call (`Shape`): the number of
+time: instructions bind it instead of memory. So the source depends on a *kind* of call (`CallKind`): the number of
 dimensions that remain after collapsing, how each operand is addressed, the width of an access. The extents and
 strides are a parameter, and one compilation serves all sizes of a kind.
 
@@ -38,7 +38,7 @@ class OperandAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CallKind:
     """The kind of a call: all that the source depends on besides the program."""
 
     rank: int
@@ -56,7 +56,7 @@ class Shape:
     """For each raw operand: as `OperandAccess.word`."""
 
 
-def elementwise_source(program: Program, shape: Shape) -> str:
+def elementwise_source(program: Program, shape: CallKind) -> str:
     """The whole source of the kernel, named `ENTRY`."""
     program = expanded(program)
     writer = _ElementwiseWriter(program, shape)
@@ -64,7 +64,7 @@ def elementwise_source(program: Program, shape: Shape) -> str:
 
 
 class _ElementwiseWriter:
-    def __init__(self, program: Program, shape: Shape) -> None:
+    def __init__(self, program: Program, shape: CallKind) -> None:
         self.program = program
         self.shape = shape
         self.index = "long long" if shape.is_wide else "int"
