@@ -6,9 +6,8 @@ transforms of ``torch.func`` find both, and a rule for ``vmap``.
 
 A tensor inside a transform is a wrapper without memory, so nothing here may look at a pointer. ``vmap`` runs the
 kernel once for all examples, which is right only if no element's value depends on its index (`ORDERED`). torch may
-ask for some gradients only, and later calls for others: each combination is a kernel of its own, made when asked
-for. The other direction costs nothing: `needs_gradient` is one question, and tensors that torch does not track never
-come here.
+request some gradients only, and others in a later call: each combination is a kernel of its own, made at its first
+use. A call on tensors that torch does not track pays for one question, `needs_gradient`, and never comes here.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class Pullback:
     """The derivatives of one element-wise program, whose kernels are made at their first use.
 
     Args:
-        name: Of the kernels, for messages.
+        name: The name of the kernels, for messages.
         program: Without raw parameters, and not writing what it reads.
         outputs: Its output parameters, which come last.
         scalars: The inputs that are numbers.

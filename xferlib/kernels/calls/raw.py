@@ -53,7 +53,7 @@ class RawCall:
         name: The kernel's, for messages.
         owner: The CUDA backend of the arrays.
         device: Where they are.
-        parameters: Of the kernel.
+        parameters: The kernel's parameters.
         args: The arguments that were checked against them.
         arrays: The numbers of those that are arrays; at least one.
         prepare: Makes the function that launches on a stream, from the address of the parameters.

@@ -54,7 +54,7 @@ class Recording:
     """The numbers of one recording: first those given, in the order of the parameters, then those computed.
 
     Args:
-        builder: Of the program, whose parameters are its inputs so far.
+        builder: The builder of the program, whose parameters are its inputs so far.
         given: The value of each input that is a Python number.
     """
 

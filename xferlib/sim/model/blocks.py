@@ -1,4 +1,9 @@
-"""A block of memory: the accesses to each of its bytes, and which bytes have a value."""
+"""A block of memory: the accesses to each of its bytes, and which bytes have a value.
+
+Contiguous accesses are kept in `Block.shadow`, a map of ranges; others in `Block.history`, because each column of a
+matrix would cut the map at every row. A byte has no value until something is written there, which the shadow shows by
+its last write. A non-contiguous write is not in the shadow, so `Block.written` flags its bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""A program as a list of NumPy calls over numbered slots: what the NumPy engine executes."""
+"""A program as a list of NumPy calls over numbered slots, which the NumPy engine executes.
+
+Evaluating the nodes one by one, each into a new array, is the obvious way; allocating and clearing the arrays then
+takes longer than the arithmetic. So a recipe assigns memory once, as a compiler assigns registers. A value gets a
+buffer, which the next value of its width takes over when the last use has passed; a plain ufunc writes over an operand
+that dies; the last operation writes into the output itself. Values that are the same for all elements are computed
+once a call.
+
+Each of these must give way to aliasing. Where an output is an input, an early write would change operands that a later
+step still reads: then only an operation that reads each element before it writes it may use the output directly, and
+operands that an earlier store may overwrite are copied first.
+"""
 
 from __future__ import annotations
 

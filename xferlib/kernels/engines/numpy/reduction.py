@@ -1,4 +1,12 @@
-"""Reductions on NumPy arrays, in the order that `reduction_spec` fixes."""
+"""Reductions on NumPy arrays, in the order that `xferlib.kernels.ir.reduction` fixes.
+
+``ufunc.reduce`` is fast, but the order in which it adds differs with the layout, the dtype and the NumPy version. So a
+reduction walks through the tree itself, by array operations on many lanes and leaves at a time: blocks of leaves are
+mapped into memory that stays in cache, folded to one accumulator a leaf, by threads where the work is worth waking
+them, and the leaves' accumulators are then combined in pairs. Where the order cannot change the bits (a maximum, a
+sum of integers), NumPy's own reduction does a whole block in one call. A small reduction is bound to memory of its own
+in advance, since Python's time for each call would exceed the arithmetic.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The real functions that formulas of complex functions call, on a number's parts and on computed values."""
+"""The real functions that formulas of complex functions call, on a number's parts and on computed values.
+
+The formulas of complex64 compute in float64, but call float32 functions, which alone are correctly rounded and so have
+the same bits everywhere. A part of the operand is a float32 and needs no more (`of_part`). A computed value is not:
+rounding it to float32 would lose half its digits, so the function is taken at the rounded value and a tangent adds the
+rest (`at`). Exponentials are kept as two factors, since one may overflow although its product with a sine does not.
+"""
 
 from __future__ import annotations
 
