@@ -28,6 +28,7 @@ from xferlib._native import build
 from xferlib._transfer import cutting, partition, staged
 from xferlib._transfer.compiled_staging import _steps
 from xferlib._transfer.filling import Filling
+from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
 from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced
 from xferlib.testing.strategies import bits_of
@@ -627,10 +628,9 @@ def test_the_setting_is_read_from_the_environment(native: str) -> None:
 
 
 def test_an_error_without_words_of_its_own_names_the_code() -> None:
-    numpy = backend_named("numpy")
-    stream = numpy.stream_current(xl.get_device("cpu"))
-    assert isinstance(numpy.staging_error(5, stream), TransferError)
-    assert "code 5" in str(numpy.staging_error(5, stream))
+    stream = backend_named("numpy").stream_current(xl.get_device("cpu"))
+    assert isinstance(staging_failure(5, stream), TransferError)
+    assert "code 5" in str(staging_failure(5, stream))
 
 
 @compiled

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core.array import Array, ArrayInfo, c_strides, matching
 from xferlib._core.backend import Backend
+from xferlib._core.backend_options import DeviceKernels, FastCopies
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties, make_device
-from xferlib._core.raw import OperationListener, PinnedBlock, RawEvent, RawKernel, RawStream, StagingCalls
+from xferlib._core.raw import (
+    OperationListener,
+    PinnedBlock,
+    RawEvent,
+    RawKernel,
+    RawStream,
+    StagingCalls,
+    staging_failure,
+)
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -25,7 +34,9 @@ __all__ = [
     "Capabilities",
     "CudaBackend",
     "Device",
+    "DeviceKernels",
     "DeviceProperties",
+    "FastCopies",
     "HostBackend",
     "OperationListener",
     "PinnedBlock",
@@ -36,6 +47,7 @@ __all__ = [
     "c_strides",
     "make_device",
     "matching",
+    "staging_failure",
 ]
 
 

@@ -1,6 +1,6 @@
 """The engine that a backend brings along: how kernels run on arrays that are neither on a CPU nor on a CUDA device.
 
-CPUs and CUDA devices have the engines of this package. Any other backend supplies its own by `Backend.kernel_engine`,
+CPUs and CUDA devices have the engines of this package. Any other backend supplies its own by `DeviceKernels.engine`,
 which is called when a kernel call is prepared: the backend need not import the kernels before.
 """
 
@@ -55,5 +55,5 @@ class BackendEngine(NamedTuple):
 
 def engine_of(backend: Backend) -> BackendEngine | None:
     """The engine that a backend supplies; None: it computes on host memory, or on CUDA."""
-    engine: BackendEngine | None = backend.kernel_engine()
+    engine: BackendEngine | None = backend.kernels.engine() if backend.kernels is not None else None
     return engine
