@@ -70,7 +70,7 @@ class JaxBackend(HostBackend):
     def view(self, array: jax.Array) -> ArrayInfo:
         array.block_until_ready()
         strides = c_strides(array.shape, array.dtype.itemsize)
-        return ArrayInfo(array.unsafe_buffer_pointer(), array.shape, strides, array.dtype, self._device, False)
+        return ArrayInfo(array.unsafe_buffer_pointer(), array.shape, strides, array.dtype, self.device, False)
 
     def host_view(self, array: jax.Array) -> np.ndarray[Any, Any]:
         array.block_until_ready()

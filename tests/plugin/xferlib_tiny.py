@@ -36,7 +36,7 @@ class TinyBackend(HostBackend):
 
     def view(self, array: TinyArray) -> ArrayInfo:
         a = array.data
-        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
 
     def host_view(self, array: TinyArray) -> np.ndarray[Any, Any]:
         view: np.ndarray[Any, Any] = array.data

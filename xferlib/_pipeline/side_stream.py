@@ -41,6 +41,7 @@ from xferlib._memory import in_flight, pinned
 from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._transfer import arguments, plan
 from xferlib._transfer import staged as _staged
+from xferlib._transfer.copy_streams import copy_behind
 from xferlib._transfer.filling import Filling, fill
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError
@@ -132,8 +133,10 @@ class Conveyor:
             backend.attach(self._device)
             ahead.owner = owner = backend.stream_current(self._device)
             ahead.array = backend.empty(last.shape, last.dtype, device=self._device, stream=owner)
-            target, copied = backend.operands((ahead.array,))[0], spare.popleft() if spare else None
-            ahead.copied = self._copy_behind(owner, target, pointer, last.nbytes, copied)
+            self._free, ahead.copied = copy_behind(
+                backend, backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
+                event=self._free, copied=spare.popleft() if spare else None,
+            )  # fmt: skip
             lease.hold(ahead.copied)
         except BaseException as error:
             in_flight.abandon(backend, self._carrier)
@@ -238,24 +241,11 @@ class Conveyor:
             observe.copy(Kind.H2D, target, source, nbytes, backend, carrier)
             copied = backend.event_record(carrier, timing=False)
         else:
-            copied = self._copy_behind(owner, target, source, nbytes)
+            self._free, copied = copy_behind(
+                backend, target, source, nbytes, behind=owner, stream=carrier, event=self._free
+            )
         ahead.copied = copied
         return copied
-
-    def _copy_behind(
-        self, owner: RawStream, target: int, source: int, nbytes: int, copied: RawEvent | None = None
-    ) -> RawEvent:
-        """Enqueue one copy behind the work enqueued on the owner; return ``copied``, or a new event, after the copy."""
-        backend, carrier = self.backend, self._carrier
-        if backend.fast is not None and self._free is not None:
-            done = backend.fast.copy_behind(
-                target, source, nbytes, behind=owner, stream=carrier, event=self._free, copied=copied
-            )
-            if done is not None:
-                return done
-        self._follow(owner)
-        backend.copy(target, source, nbytes, stream=carrier)
-        return backend.event_record(carrier, timing=False, event=copied)
 
     def _follow(self, owner: RawStream) -> None:
         """Let later copies wait for the work enqueued so far on the stream that owns the memory."""

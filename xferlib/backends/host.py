@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -50,17 +51,22 @@ class HostBackend(Backend):
     pinned_domain = "host"
 
     def __init__(self) -> None:
-        self._device = make_device(self.name, "cpu")
-        self._stream = RawStream(0, self._device)
+        self.device = make_device(self.name, "cpu")
+        """The only one."""
+        self._stream = RawStream(0, self.device)
 
     def devices(self) -> tuple[Device, ...]:
-        return (self._device,)
+        return (self.device,)
 
     def device_current(self) -> Device:
-        return self._device
+        return self.device
 
     def device_use(self, device: Device) -> None:
         """A no-op: there is one device."""
+
+    @abstractmethod
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        """A writable NumPy array over the memory of ``array``."""
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Shared code packs arrays for the sake of a link alone."""

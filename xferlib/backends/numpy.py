@@ -34,7 +34,7 @@ class NumpyBackend(HostBackend):
 
     def view(self, array: Array) -> ArrayInfo:
         a = np.asarray(array)
-        return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+        return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array)

@@ -42,7 +42,7 @@ class TorchCpu(HostBackend):
         return torch.empty(shape, dtype=TO_TORCH[dtype])
 
     def view(self, array: Array) -> ArrayInfo:
-        return view(array, self._device)
+        return view(array, self.device)
 
     signature = staticmethod(signature)  # type: ignore[assignment]
 
