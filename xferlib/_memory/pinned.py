@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from xferlib._memory import host
+from xferlib._memory.domains import PerDomain
 from xferlib._memory.pinned_lease import Lease, LeaseRecord
 from xferlib._runtime import config, happens_before
-from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
 if TYPE_CHECKING:
@@ -268,22 +268,4 @@ class PinnedPool:
             return nbytes
 
 
-_pools: dict[str, PinnedPool] = {}
-_pools_lock = threading.RLock()  # reentrant: a finalizer may run inside
-
-
-def pool_of(backend: Backend) -> PinnedPool:
-    """The pool that a backend's family shares."""
-    pool = _pools.get(backend.pinned_domain)
-    if pool is None:
-        with _pools_lock:
-            pool = _pools.setdefault(backend.pinned_domain, PinnedPool(backend))
-    return pool
-
-
-def pools() -> tuple[PinnedPool, ...]:
-    """Every pool that exists."""
-    return tuple(_pools.values())
-
-
-reset_in_child(_pools.clear)  # the parent's blocks are not the child's to reuse
+pools = PerDomain(PinnedPool)
