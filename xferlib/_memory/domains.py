@@ -1,4 +1,4 @@
-"""What the backends of one pinned domain share, as they share the memory: a pool, a ring, registrations."""
+"""Objects that the backends of one pinned domain share, as they share the memory: a pool, a ring, registrations."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._memory.domains import PerDomain
+from xferlib._runtime.interrupts import deferred
 from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Registrations:
         page = mmap.PAGESIZE
         start, stop = pointer // page * page, -(-(pointer + nbytes) // page) * page
         held: list[_Segment] = []
-        with self._lock:
+        with deferred, self._lock:
             try:
                 for first, last, segment in self._split(start, stop):
                     if segment is None:
@@ -73,7 +74,7 @@ class Registrations:
         return parts
 
     def remove(self, held: list[_Segment]) -> None:
-        with self._lock:
+        with deferred, self._lock:
             self._remove(held)
 
     def _remove(self, held: list[_Segment]) -> None:

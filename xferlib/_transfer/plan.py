@@ -35,7 +35,7 @@ from xferlib._core.thresholds import (
     SMALL_NBYTES,
 )
 from xferlib._memory import pinned, registration
-from xferlib._memory.pinned_lease import Lease
+from xferlib._memory.pinned import Lease
 from xferlib._runtime import config
 from xferlib.errors import SlowPathError
 
