@@ -353,7 +353,7 @@ def _staged() -> Any:
 def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A ring of this test's own."""
     ring = staging_ring.Ring(fake)
-    monkeypatch.setitem(staging_ring._rings, fake.pinned_domain, ring)
+    monkeypatch.setitem(staging_ring.rings.made, fake.pinned_domain, ring)
     yield ring
     fake.machine.failing = None
     ring.trim()

@@ -21,7 +21,7 @@ from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, stagin
 @pytest.fixture
 def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> staging_ring.Ring:
     ring = staging_ring.Ring(fake)
-    monkeypatch.setitem(staging_ring._rings, fake.pinned_domain, ring)
+    monkeypatch.setitem(staging_ring.rings.made, fake.pinned_domain, ring)
     return ring
 
 

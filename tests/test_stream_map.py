@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import errors as e
 from xferlib._memory import mmap_advice
-from xferlib._pipeline import chunk_ledger, progress, row_sources
+from xferlib._pipeline import chunk_ledger, row_sources
 from xferlib.testing import assert_same_bits, backend_named
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -430,30 +430,8 @@ def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> N
             self.passed = number
 
     source: Any = row_sources.source_of(rows(), 50, xl.get_device("cpu"))
-    found = Moving(source, None, [(0, 50), (50, 100)], None)  # type: ignore[arg-type]
+    found = Moving(source, None, [(0, 50), (50, 100)])  # type: ignore[arg-type]
     assert [found.rows_done for _ in range(3)] == [50, 100, 100]
-
-
-def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    xl.stream_map(same, rows(), chunk_rows=7, progress=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-1] == "stream_map: 100 of 100 rows"
-    assert len(lines) <= 11
-
-
-@pytest.mark.parametrize("has_rich", [True, False])
-def test_progress_on_a_terminal_is_a_bar(
-    has_rich: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if has_rich:
-        pytest.importorskip("rich")
-    else:
-        monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    xl.stream_map(same, rows(), chunk_rows=7, progress=True)
-    shown = capsys.readouterr().err
-    assert "stream_map" in shown
-    assert "100%" in shown
 
 
 # --- arguments
@@ -475,6 +453,11 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "fn": (lambda: xl.stream_map("double", rows(), chunk_rows=1), e.ArgumentError, "fn is str"),
     "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn is NoneType"),
     "reduce": (lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"), e.ArgumentError, "reduce is str"),
+    "progress": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, progress=True),  # type: ignore[arg-type]
+        e.ArgumentError,
+        "progress is bool",
+    ),
     "both": (
         lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce=np.add, out=rows()),
         e.ArgumentError,

@@ -83,7 +83,7 @@ class Conveyor:
         self._made = 0
         self._idle: deque[PinnedBuffer] = deque()
         """Buffers, in the order of their last copies."""
-        self._pool = pinned.pool_of(backend)
+        self._pool = pinned.pools.of(backend)
         self._last: _Form | None = None
         """The form of the pinned array that was sent last."""
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)

@@ -53,7 +53,7 @@ _LOCKING = _OWN | {
     f"{_PACKAGE}.{name}"
     for name in (
         "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.chunk_quota", "_memory.host",
-        "_memory.in_flight", "_memory.pinned", "_memory.pinned_lease", "_memory.registration", "_memory.slab",
+        "_memory.in_flight", "_memory.pinned", "_memory.registration", "_memory.slab",
         "_memory.staging_ring", "_pipeline.batch", "_pipeline.chunk_ledger", "_pipeline.feed", "_pipeline.routing",
         "_pipeline.sequence_feed", "_pipeline.side_stream", "_pipeline.tree_upload", "_runtime.happens_before",
         "_runtime.jobs", "_trace.notes", "_trace.recorder", "_trace.staged_copy", "_trace.trace",

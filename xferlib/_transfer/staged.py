@@ -108,7 +108,7 @@ def upload_job(
     src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None = None
 ) -> Job:
     """Fill chunks of the ring from ``src`` and send each on ``stream``."""
-    ring = staging_ring.ring_of(backend)
+    ring = staging_ring.rings.of(backend)
     pieces = partition.pieces(src, dst.dtype)
     moving = observe.moving(Kind.H2D, dst.nbytes, pieces, backend, stream)
     start = dst.pointer
@@ -141,7 +141,7 @@ def upload_job(
 
 def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer) -> Job | None:
     """As `upload_job`, from `xferlib._transfer.partition.Scattered` memory; None where staging is not compiled."""
-    ring = staging_ring.ring_of(backend)
+    ring = staging_ring.rings.of(backend)
     moving = observe.moving(Kind.H2D, dst.nbytes, parts, backend, stream)
     lending = _lending(parts, dst.pointer, backend, stream, ring, moving, is_upward=True)
     return lending.job(transfer.finish) if lending is not None else None
@@ -235,7 +235,7 @@ def download_job(
 
     Each thread asks for its next chunk before it empties the one it has, so that the link never idles.
     """
-    ring = staging_ring.ring_of(backend)
+    ring = staging_ring.rings.of(backend)
     pieces = partition.pieces(dst, src.dtype)
     moving = observe.moving(Kind.D2H, src.nbytes, pieces, backend, stream)
     start = src.pointer

@@ -185,7 +185,7 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
     begun = recorder.begin(backend) if recorder is not None else None
     info = backend.view(slab)
     if info.nbytes > MEDIUM_NBYTES:
-        staged = pinned.pool_of(backend).empty(info.shape, info.dtype)
+        staged = pinned.pools.of(backend).empty(info.shape, info.dtype)
         fill(staged)
         host_to_device(staged, backend, stream.device, info.dtype, stream=stream, out=slab, into=info)
     else:
