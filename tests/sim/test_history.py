@@ -14,7 +14,7 @@ from xferlib.errors import LayoutError
 from xferlib.sim.detect.detector import Detector
 from xferlib.sim.machine.machine import Machine
 from xferlib.sim.model import blocks, history, ranges
-from xferlib.sim.model.blocks import UNTOUCHED, Block, Span
+from xferlib.sim.model.blocks import Block, Span
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.ranges import Cells
 from xferlib.sim.model.streams import SimStream
@@ -71,8 +71,7 @@ def disagreement(machine: Machine, seed: int, steps: int) -> str | None:
     device = machine.devices[0]
     streams = {stream.key: stream for stream in (machine.stream(device) for _ in range(3))}
     allocation = machine.allocate(ROWS * COLS * ITEM, machine.streams[device].legacy)
-    allocation.block.shadow.rewrite(lambda _: UNTOUCHED)
-    allocation.block.has_void = False
+    allocation.block.note_initialised()
     reference, races = Reference(), machine.detector.races
     for step in range(steps):
         stream: SimStream = chance.choice([*streams.values()])

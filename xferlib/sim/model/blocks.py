@@ -155,6 +155,11 @@ class Block:
         found = ranges.bytes_of(span, found, start)
         return found if found.any() else None
 
+    def note_initialised(self) -> None:
+        """Every byte has a value, and none is in use."""
+        self.shadow.rewrite(lambda _: UNTOUCHED)
+        self.has_void = False
+
     def note_written(self, span: Span) -> None:
         """Separate runs of bytes were given a value."""
         if self.written is None:
