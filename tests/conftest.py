@@ -23,7 +23,7 @@ settings.load_profile("any-machine")
 
 TESTS = Path(__file__).parent
 QUICK = frozenset((TESTS / "quick.txt").read_text(encoding="utf-8").split())
-"""What `make quick` runs: files, and classes of files. `-m quick` chooses the same tests, after collecting all."""
+"""Files, and classes of files, that `make quick` runs. `-m quick` chooses the same tests, after collecting all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

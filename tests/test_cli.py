@@ -35,7 +35,7 @@ def test_info_names_every_backend_device_and_variable(capsys: pytest.CaptureFixt
     assert xl.__version__ in out
 
 
-def test_info_says_once_what_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_says_once_which_parts_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "info")[1].splitlines()
     for part in ("staging in C: ", "driver calls in C: "):
         assert len([line for line in lines if line.strip().startswith(part)]) == 1
@@ -68,7 +68,7 @@ def test_values_are_shown_as_one_would_write_them(value: object, text: str) -> N
 
 
 @pytest.mark.parametrize("arguments", [["abacus"], ["bench"], ["bench", "abacus"], ["--abacus"], []])
-def test_what_is_no_command_is_refused_with_the_choices(
+def test_an_unknown_command_is_refused_with_the_choices(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:

@@ -173,7 +173,7 @@ def test_an_ordinary_target_read_too_early_shows_nan_and_one_written_too_early_i
     assert raised.value.race.hazard is sim.Hazard.TARGET_CHANGED
 
 
-def test_transfers_that_nobody_waits_for_do_not_pile_up() -> None:
+def test_transfers_without_a_wait_do_not_pile_up() -> None:
     with sim.check():
         for _ in range(100):
             xl.to_device_async(np.zeros(N))
@@ -379,7 +379,7 @@ def test_a_slow_stream_takes_longer_on_the_clock() -> None:
 
 
 @pytest.mark.parametrize("kind", [Job, Computation])
-def test_arithmetic_in_threads_orders_nobody_and_takes_no_time(kind: type[Job]) -> None:
+def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(kind: type[Job]) -> None:
     hosts = xl.get_backend().machine.hosts  # type: ignore[attr-defined]
     before, clock = hosts.main.time_s, dict(hosts.main.clock)
     helped = threading.Event()
