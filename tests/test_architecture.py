@@ -1,4 +1,4 @@
-"""What import-linter's contracts in pyproject.toml cannot say of the packages, and that they can fail."""
+"""Rules for the packages that the contracts of import-linter cannot express, and proof that those can fail."""
 
 from __future__ import annotations
 

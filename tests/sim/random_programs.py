@@ -172,5 +172,5 @@ def outcomes(steps: list[Step], most: int) -> set[object] | None:
 
 
 def races(steps: list[Step]) -> list[object]:
-    """What the detector says of one run, in program order."""
+    """The detector's reports of one run, in program order."""
     return list(Run(steps, schedules.Eager(), Mode.LOG).machine.detector.races)

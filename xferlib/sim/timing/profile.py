@@ -76,11 +76,11 @@ class Profile:
         nbytes: int | None = None,
         like: Profile | None = None,
     ) -> Profile:
-        """The figures of a machine on which `xferlib bench` has run.
+        """The figures of a machine on which the benchmarks have run.
 
         Args:
             transfers: What ``xferlib bench transfer --json`` wrote: a file, or its content.
-            kernels: What ``xferlib bench kernels --json`` wrote, for the bandwidth of device memory.
+            kernels: What ``python -m benchmarks kernels --json`` wrote, for the bandwidth of device memory.
             nbytes: Size of your transfers: staging is as fast as it was for the size nearest to this; the
                 largest if omitted.
             like: Where the figures that were not measured come from; `H200` if omitted.
