@@ -118,7 +118,7 @@ def test_a_registered_class_is_a_node() -> None:
 
 def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
     kinds = [
-        packing.Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
+        packing.LeafKind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
         for shape in ((3,), (4,), (5, 7))
         for name in ("int8", "float32", "complex128")
     ]

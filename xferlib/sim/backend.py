@@ -1,4 +1,4 @@
-"""The backend ``sim``: the simulated machine behind the seam that CuPy, torch and PyCUDA are behind."""
+"""The backend ``sim``: the simulated machine behind the same seam as CuPy, torch and PyCUDA."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib.errors import StreamError
 from xferlib.sim import copying
-from xferlib.sim.arrays import kernels, operators
+from xferlib.sim.arrays import launching, operators
 from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.machine.injection import Point
@@ -46,12 +46,12 @@ class SimPinned:
     def __del__(self) -> None:
         try:
             self._backend.machine.lifetimes.release_host(self.pointer)
-        except Exception:  # the interpreter is going away
+        except Exception:  # the interpreter is shutting down
             return
 
 
 class _Thread(threading.local):
-    """What is current for a thread."""
+    """A thread's current device and streams."""
 
     def __init__(self) -> None:
         self.device: Device | None = None
@@ -110,7 +110,7 @@ class SimBackend(Backend, DeviceKernels):
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
-        return kernels.new(shape, dtype, device, _stream(stream))
+        return launching.new(shape, dtype, device, _stream(stream))
 
     def view(self, array: Array) -> ArrayInfo:
         info: ArrayInfo = array.info
@@ -130,7 +130,7 @@ class SimBackend(Backend, DeviceKernels):
         array.allocation.users[_stream(stream).key] = _stream(stream)
 
     def kept(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
-        # Holding an array would move its death to whenever somebody polls, and with it the report of its user.
+        # Holding an array would postpone its death to the next poll, and with it the report of a missing wait.
         held: list[Any] = []
         for each in objects:
             if isinstance(each, SimArray):
@@ -151,7 +151,7 @@ class SimBackend(Backend, DeviceKernels):
 
     def pinned_unregister(self, pointer: int) -> None:
         self.machine.lifetimes.release_host(pointer)
-        self.machine.settle()
+        self.machine.raise_found()
 
     def is_pinned(self, pointer: int) -> bool:
         with self.machine.lock:
@@ -221,8 +221,8 @@ class SimBackend(Backend, DeviceKernels):
 
     # --- kernels
 
-    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.Compiled:
-        return copying.Compiled(source.encode(), dict(zip(names, names, strict=True)))
+    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.UncompiledSource:
+        return copying.UncompiledSource(source.encode(), dict(zip(names, names, strict=True)))
 
     def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
         return copying.load(cubin, name)
@@ -231,7 +231,7 @@ class SimBackend(Backend, DeviceKernels):
         copying.launch(self.machine, kernel, params, _stream(stream))
 
     def engine(self) -> BackendEngine:
-        from xferlib.sim.calls import ENGINE  # and with it the kernels, which only their callers wait for
+        from xferlib.sim.kernel_engine import ENGINE  # lazily, because it imports the kernels
 
         return ENGINE
 

@@ -33,7 +33,7 @@ from xferlib.backends.base import (
     staging_failure,
 )
 from xferlib.errors import PinnedMemoryError
-from xferlib.testing.fake_machine import Block, Event, Machine, Queue
+from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeQueue
 
 _WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
@@ -111,12 +111,12 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
 
     def __init__(self) -> None:
         self.fast = self.kernels = self
-        self.machine = Machine()
+        self.machine = FakeMachine()
         self._devices = tuple(make_device(self.name, "sim", index) for index in range(2))
         self._local = threading.local()
         self._handles = 0
         self._default = {device: self.stream_create(device, non_blocking=False, priority=0) for device in self._devices}
-        self._events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
+        self._events: weakref.WeakValueDictionary[int, FakeEvent] = weakref.WeakValueDictionary()
         self._callbacks = _callbacks(self)
         self.staging_failure: BaseException | None = None
 
@@ -164,7 +164,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
 
     # --- memory and copies
 
-    def pinned_alloc(self, nbytes: int) -> Block:
+    def pinned_alloc(self, nbytes: int) -> FakeBlock:
         return self.machine.allocate(nbytes, "pinned")
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
@@ -220,7 +220,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
             self.machine.enter()
             handle = 0x1000 * self._handles
             self._handles += 1
-            self.machine.queues[handle] = Queue(device)
+            self.machine.queues[handle] = FakeQueue(device)
         return RawStream(handle, device)
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
@@ -246,10 +246,10 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
                 self.machine.step_any()
             return not queue.work
 
-    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> Event:
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> FakeEvent:
         with self.machine.lock:
             self.machine.enter()
-            recorded = event if event is not None else Event(stream.device)
+            recorded = event if event is not None else FakeEvent(stream.device)
             self._events[recorded.handle] = recorded
             if recorded.device is not stream.device:
                 self.machine.violations.append(f"an event of {recorded.device} was recorded on {stream.device}")

@@ -1,4 +1,4 @@
-"""The pieces of which reduction kernels are written: device functions, loads, and the halving of lanes."""
+"""Fragments of source that reduction kernels share: device functions, loads, and the halving of lanes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from xferlib.kernels.ir.reduction import LANES, ReductionSpec
 
 @dataclass(frozen=True, slots=True)
 class ReductionShape:
-    """The kind of a call: ``kernel`` of the four, ranks after collapsing, elements in one access."""
+    """The kind of a call: which of the kernels, the ranks after collapsing, and the widths."""
 
     kernel: str
     kept_rank: int
     reduced_rank: int
     width: int
-    """``rows``: elements in one access; ``columns``: results of one thread; ``few``: threads for one result."""
+    """Of ``rows`` the elements in one access, of ``columns`` the results of a thread, of ``few`` a result's threads."""
     warps: int
-    """``rows``: leaves of one block."""
+    """Of ``rows`` the leaves of a block."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
     words: tuple[int, ...]
-    """For each input array and then each output: the most bytes that an element may be moved by at once."""
+    """For each input array and then each output: the bytes of the widest access to an element."""
 
 
-class Pieces:
-    """What the kernels of one reduction and one kind of call have in common."""
+class Fragments:
+    """The source that the kernels of one reduction and one kind of call share."""
 
     def __init__(self, spec: ReductionSpec, shape: ReductionShape) -> None:
         self.spec = spec
@@ -109,7 +109,7 @@ class Pieces:
             f"  {inner}\n}}\n"
         )
 
-    # --- pieces of kernels
+    # --- parts of a kernel's body
     def _parameters(self, *, reads_inputs: bool = True) -> str:
         result = []
         if reads_inputs:
@@ -131,7 +131,7 @@ class Pieces:
         )
 
     def _mapped(self, element: str) -> str:
-        """The accumulator of one element, read on its own."""
+        """The accumulator of one element, which is loaded singly."""
         values = {}
         for k, number in enumerate(self.arrays):
             dtype = self._dtype(number)
@@ -188,7 +188,7 @@ class Pieces:
         return self._arguments({number: loaded(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
     def _halve(self, slots: int, width: int, *, checks: bool) -> str:
-        """The lanes of a warp's leaf halved: first between slots, then between threads, then inside a vector."""
+        """Halve the lanes of a warp's leaf: first between slots, then between threads, then inside a vector."""
         lines = []
         step = LANES // 2
         while step:
@@ -217,7 +217,7 @@ EARLY = """\
 #define XF_AWAIT
 #endif
 """
-"""Where a kernel lets the one after it on the stream be set up, and where that waits until the first is complete."""
+"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
 
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {

@@ -1,4 +1,4 @@
-"""Operations on arrays: what runs, on which stream, and which bytes it reads and writes."""
+"""Enqueues operations on arrays, with the stream and the bytes that they read and write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCALARS = (bool, int, float, complex)
 
 
 def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
-    """An uninitialised C-contiguous array, in the order of a stream; the current one if omitted."""
+    """An uninitialised C-contiguous array, allocated in the order of a stream; the current one if omitted."""
     order = stream if stream is not None else current.stream(device)
     nbytes = math.prod(shape) * dtype.itemsize
     allocation = current.machine().allocate(nbytes, order)
@@ -32,7 +32,7 @@ def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: Si
 
 
 def check_writable(name: str, array: SimArray) -> None:
-    """Refuse to write what another view repeats.
+    """Refuse to write to an array whose elements share memory.
 
     Raises:
         LayoutError: Several elements of ``array`` share their memory, as after ``broadcast_to``.
@@ -64,7 +64,7 @@ def common_device(name: str, operands: Sequence[Any]) -> Device:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether it is a NumPy scalar of a dtype that devices have: a number with a dtype (NEP 50), not a host array."""
+    """Whether a value is a NumPy scalar of a dtype that devices have: a number, not a host array (NEP 50)."""
     return isinstance(value, np.generic) and value.dtype.name in _array.DTYPES
 
 
@@ -86,7 +86,7 @@ def _refuse(name: str, operand: Any, beside: SimArray | None) -> None:
 
 
 def memories(operands: Sequence[Any]) -> list[Any]:
-    """What an operation computes with, when its turn comes."""
+    """The operands as an operation computes with them when it is carried out: memory for arrays."""
     return [each.memory() if isinstance(each, SimArray) else each for each in operands]
 
 
@@ -99,9 +99,9 @@ def launch(
     *,
     uses_values: bool = True,
 ) -> None:
-    """Enqueue an operation; on the current stream of its arrays' device if none is named.
+    """Enqueue an operation, on the current stream of its arrays' device if ``on`` is None.
 
-    ``uses_values``: what it reads must have been written; False where it may not need all of that.
+    ``uses_values``: whether reading memory without a value is a fault; False if it may not use all it reads.
     """
     simulator = current.simulator()
     stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
@@ -113,7 +113,7 @@ def launch(
 
 
 def spans_of(arrays: Sequence[SimArray]) -> Spans:
-    """The bytes of arrays."""
+    """The spans of several arrays."""
     if len(arrays) == 1:
         return arrays[0].spans()
     found: Spans = ()
@@ -125,7 +125,7 @@ def spans_of(arrays: Sequence[SimArray]) -> Spans:
 def deferred(
     name: str, function: Callable[..., Any], operands: Sequence[Any], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> SimArray:
-    """``function(*operands)`` as one operation whose result has that shape and dtype."""
+    """Enqueue ``function(*operands)`` as one operation, whose result has that shape and dtype."""
     device = common_device(name, operands)
     out = new(shape, dtype, device)
     inputs, into = memories(operands), out.memory()
@@ -140,13 +140,13 @@ def deferred(
 def immediate(
     name: str, function: Callable[..., Any], operands: Sequence[Any], *, waits: bool = False
 ) -> SimArray | tuple[SimArray, ...]:
-    """``function(*operands)``, carried out at once: its result's shape is known only then.
+    """Carry out ``function(*operands)`` at once, because its result's shape is known only then.
 
-    A device that is done already is as legal as a slow one; the detector sees the same accesses.
+    A fast device is as legal as a slow one, and the detector sees the same accesses.
 
     Args:
         name, function, operands: As for `deferred`.
-        waits: The shape depends on the values, so that the host has to wait for them, as on a GPU.
+        waits: Whether the shape depends on the values, so that the host has to wait for them, as on a GPU.
     """
     device = common_device(name, operands)
     arrays = [each for each in operands if isinstance(each, SimArray)]
@@ -173,7 +173,7 @@ def now(name: str, stream: SimStream, run: Callable[[], object], reads: Spans, *
 
 
 def stored(name: str, result: HostArray, device: Device) -> SimArray:
-    """A new array of values that an operation has computed."""
+    """A new array with the values that an operation has computed."""
     out = new(result.shape, result.dtype, device)
     into = out.memory()
 
@@ -185,7 +185,7 @@ def stored(name: str, result: HostArray, device: Device) -> SimArray:
 
 
 def viewed(array: SimArray, view: HostArray) -> SimArray:
-    """An array over a view that NumPy made of ``array.memory()``."""
+    """The array of a view that NumPy made of ``array.memory()``."""
     block = array.allocation.block
     pointer = block.pointer + view.ctypes.data - block.data.ctypes.data if view.size else array.info.pointer
     is_writable = array.info.is_writable and view.flags.writeable

@@ -1,4 +1,4 @@
-"""What the figures that benchmarks wrote say of a machine."""
+"""Reads a machine's figures from the output of the benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STAGED = "pageable to existing device array"
 
 
 class Measured(NamedTuple):
-    """The name of a device, and bytes a second as `Profile` has them; ``memory`` None: not measured."""
+    """A device's name, and bytes per second as in `Profile`; ``memory`` is None if not measured."""
 
     name: str
     h2d: float
@@ -25,7 +25,7 @@ class Measured(NamedTuple):
 
 
 def read(transfers: Figures, kernels: Figures | None, nbytes: int | None) -> Measured:
-    """What the arguments of `Profile.from_bench` say."""
+    """The figures in the arguments of `Profile.from_bench`."""
     figures = _read(transfers)
     machine = figures.get("machine", {})
     results = figures.get("results", [])
@@ -59,7 +59,7 @@ def _ours(result: Mapping[str, Any]) -> list[float]:
 
 
 def _speed(results: list[Mapping[str, Any]], case: str, nbytes: int | None) -> float:
-    """Bytes a second of a case: of the largest transfer, or of the one nearest to ``nbytes``."""
+    """Bytes per second of a case, for the largest transfer or the one nearest to ``nbytes``."""
     sized: dict[int, float] = {
         each["nbytes"]: min(_ours(each)) for each in results if each["case"] == case and _ours(each)
     }

@@ -1,4 +1,4 @@
-"""From the arguments of a call to a prepared plan on an engine: check once, remember, run."""
+"""From the arguments of a call to a prepared call on an engine: check once, remember, run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
 from xferlib.kernels.calls.prepared import CudaCall, HostCall, Prepared
-from xferlib.kernels.frontends.definitions import Definition, Kind, Specialization
+from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
 from xferlib.kernels.frontends.host_numbers import MOST_VARIANTS, OtherNumbersError
 from xferlib.kernels.ir.layout import broadcast_shape
 
@@ -27,7 +27,7 @@ MOST_PLANS = 512
 
 
 class Caller:
-    """Checks the calls of one kernel and prepares its plans."""
+    """Checks the calls of one kernel and prepares them."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
@@ -41,7 +41,7 @@ class Caller:
     # --- arguments
     @property
     def needs_arranging(self) -> bool:
-        """Whether positional arguments and outputs alone are not all of a call."""
+        """Whether a call may have more than positional arguments and outputs."""
         return bool(self._keywords or self._defaults)
 
     def arrange(self, args: tuple[Any, ...], out: Any, keywords: dict[str, Any]) -> list[Any]:
@@ -97,7 +97,7 @@ class Caller:
     def prepare(
         self, arguments: Sequence[Any], size: int | None
     ) -> tuple[Prepared, Callable[[Sequence[Any], list[Any]], Any], list[Any]]:
-        """Check everything that shapes and dtypes decide, and choose the engine.
+        """Check all that shapes and dtypes decide, and choose the engine.
 
         Returns:
             The checked call, and what `Prepared.run_again` takes besides the arguments.
@@ -122,8 +122,8 @@ class Caller:
         call = self._checked(special, backend, device, given, {numbers.moved(n): infos[n] for n in infos}, size)
         return call, numbers.running(_noted(call)), values
 
-    def prepare_settled(self, special: Specialization, given: Sequence[Any]) -> Callable[[], Any]:
-        """A call with the parameters of a specialization for arguments: the numbers among them are computed already."""
+    def prepare_specialized(self, special: Specialization, given: Sequence[Any]) -> Callable[[], Any]:
+        """Prepare a call with the parameters of a specialization, whose numbers are computed already."""
         backend, device, infos = checks.common_device(self.name, _names_of(special), given)
         assert backend is not None
         assert device is not None
@@ -142,19 +142,19 @@ class Caller:
     ) -> Any:
         """The engine's call for these parameters."""
         shape = self._shape(special, infos, size)
-        settled = (self.name, backend.at(device), device, special, shape, _scalars(given, infos), infos)
+        checked = (self.name, backend.at(device), device, special, shape, _scalars(given, infos), infos)
         if device.kind == "cuda":
-            return CudaCall(*settled)
-        engine = engine_of(settled[1])
-        return HostCall(*settled) if engine is None else engine.call(*settled)
+            return CudaCall(*checked)
+        engine = engine_of(checked[1])
+        return HostCall(*checked) if engine is None else engine.call(*checked)
 
-    def settle(
+    def specialize_for(
         self, arguments: Sequence[Any], plain: Sequence[Any]
     ) -> tuple[Specialization, frozenset[int], Any, Sequence[Any]]:
         """The specialization for these arguments, its scalar parameters, a key for it, and its parameters' values.
 
         Args:
-            arguments: Tensors that torch follows, and numbers.
+            arguments: Tensors that torch tracks, and numbers.
             plain: The same, with tensors that have memory.
         """
         _, _, infos = checks.common_device(self.name, list(self.definition.names), plain)
@@ -166,7 +166,7 @@ class Caller:
             infos = {numbers.moved(number): info for number, info in infos.items()}
         return special, _scalars(arguments, infos), id(special), arguments
 
-    def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> Kind:
+    def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> ArgumentKind:
         if value is None:
             return None
         if number in infos:
@@ -177,7 +177,9 @@ class Caller:
         names = self.definition.names
         return names[number] if number < len(names) else f"out{number - len(names)}"
 
-    def _specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any]) -> Specialization:
+    def _specialize(
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any]
+    ) -> Specialization:
         if not self._is_snippet:
             kinds = kinds[: len(self.definition.names)]
         known = self._specialized.setdefault((kinds, scalars), [])
@@ -221,7 +223,7 @@ def _names_of(special: Specialization) -> list[str]:
 
 
 def _noted(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
-    """`Prepared.run_again`, which tells the library first which arrays it writes, where the library counts writes."""
+    """`Prepared.run_again`; for a library that counts writes, preceded by telling it which arrays are written."""
     run, labels = call.run_again, call.written
     if not (labels and call.backend.follows_writes):
         return run

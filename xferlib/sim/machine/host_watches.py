@@ -1,8 +1,8 @@
-"""Host memory under a copy in flight: NumPy touches it without asking, so its contents must tell.
+"""Host memory under a copy in flight, which NumPy accesses without a call that the detector could check.
 
-The target of a copy to the host holds a pattern until the copy is carried out: who reads it too early
-gets NaN, unless another operation in flight needs what is there. Source and target are summed when a copy is
-enqueued and again when it is carried out: who changed them in between is found, if it was no other operation.
+The target of a copy to the host holds a pattern until the copy is carried out: an early read gets NaN, unless another
+operation in flight needs the old contents. The checksums of source and target are taken when a copy is enqueued and
+again when it is carried out: a change in between, by anything but another operation, is reported.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from xferlib.sim.model.operations import Operation
 
 if TYPE_CHECKING:
     from xferlib.sim.detect.detector import Detector
-    from xferlib.sim.machine.guard import PageGuard
+    from xferlib.sim.machine.page_guard import PageGuard
     from xferlib.sim.machine.parts import Parts
 
 
 class Watch:
-    """Host memory that an operation in flight uses: only other operations may change what it holds until then."""
+    """Watches host memory that an operation in flight uses: only other operations may change it."""
 
-    __slots__ = ("_sum", "hazard", "is_changed", "span")
+    __slots__ = ("_checksum", "hazard", "is_changed", "span")
 
     def __init__(self, span: Span, hazard: Hazard) -> None:
         self.span = span
         self.hazard = hazard
         self.is_changed = False
-        self._sum = _sum(span)
+        self._checksum = _checksum(span)
 
     def look(self) -> None:
-        """Note whether the program has changed it since it was looked at."""
-        self.is_changed = self.is_changed or _sum(self.span) != self._sum
+        """Note whether the program has changed it since the last look."""
+        self.is_changed = self.is_changed or _checksum(self.span) != self._checksum
 
     def accept(self) -> None:
-        """An operation has written into it."""
-        self._sum = _sum(self.span)
+        """Take the present contents as expected: an operation wrote them."""
+        self._checksum = _checksum(self.span)
 
 
 def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> None:
-    """Let a copy from or to host memory check its bytes when it is carried out."""
+    """Make a copy from or to host memory check its bytes when it is carried out."""
     sources = on_host(reads)
     targets = on_host(writes)
     if not (sources or targets) or machine.engine.schedule.is_eager:
         return
     for span in targets:
-        # What operations in flight read, or write first, must not be overwritten.
+        # Bytes that other operations in flight read or write must keep their contents.
         if not _meets(span, span.block.pending_writes) and not _meets(span, span.block.pending_reads):
             poison(span.block.data[span.start : span.stop])
     watches = [Watch(span, Hazard.SOURCE_CHANGED) for span in sources]
@@ -92,7 +92,7 @@ def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> 
 
 
 def _meets(span: Span, pending: dict[Operation, tuple[int, int]]) -> bool:
-    """Whether an operation in flight touches some of the bytes."""
+    """Whether an operation in flight accesses some of the bytes."""
     start, stop = span.start, span.stop
     return any(begin < stop and start < end for begin, end in pending.values())
 
@@ -101,12 +101,12 @@ def _where(span: Span) -> str:
     return f"bytes {span.start} to {span.stop} of {span.block.where}"
 
 
-def _sum(span: Span) -> int:
+def _checksum(span: Span) -> int:
     return zlib.crc32(span.block.data[span.start : span.stop].data)
 
 
 def report_touches(detector: Detector, guard: PageGuard) -> None:
-    """What the page guard has caught since the last call."""
+    """Report the accesses that the page guard has caught since the last call."""
     while guard.touches:
         touch = guard.touches.popleft()
         detector.report(

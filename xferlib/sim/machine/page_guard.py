@@ -1,8 +1,8 @@
-"""A guard on the pages of host memory that a copy in flight uses: it catches NumPy in the act, with the line.
+"""Guards the pages of host memory that a copy in flight uses, and so finds the line at which NumPy touches them.
 
-Pages of a target cannot be touched, pages of a source cannot be written, until the copy is carried out.
-A thread that does gets a memory fault; its handler notes the line of Python that was running, lifts the
-guard from those pages and lets the access go on. The next call into the simulator reports it. Linux only.
+Until the copy is carried out, pages of a target cannot be accessed, and pages of a source cannot be written. A thread
+that does so gets a memory fault, whose handler notes the running line of Python, removes the guard from those pages
+and lets the access continue. The next call into the simulator reports it. Linux only.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ class _Sigaction(ctypes.Structure):
 
 
 class Touch(NamedTuple):
-    """An access of the host to bytes that a copy in flight was using."""
+    """An access of the host to bytes that a copy in flight uses."""
 
     operation: Operation
     span: Span
     is_write: bool
-    """Certainly a write; else a read or a write."""
+    """True for a write; False for a read or a write."""
     site: Site
 
 
 class PageGuard:
-    """Guards pages while its block is entered; one at a time in a process.
+    """Guards pages inside its ``with`` block; one at a time in a process.
 
     Raises:
-        UnsupportedError: Not on this platform.
+        UnsupportedError: The platform is not Linux.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class PageGuard:
             self._set(span, _NONE if is_target else _READ)
 
     def lift(self, operation: Operation) -> None:
-        """The copy is about to be carried out."""
+        """Remove the guard, before the copy is carried out."""
         for key in [key for key in self._guarded if key[0] is operation]:
             span, _ = self._guarded.pop(key)
             self._set(span, _READ_WRITE)
@@ -111,7 +111,7 @@ class PageGuard:
                 self._set(span, _READ_WRITE)
                 if _inside(span.block, span, address):
                     self.touches.append(Touch(operation, span, not is_target, user_site()))
-        if not is_ours:  # not of a guarded page: let it happen again under the handler that was installed before
+        if not is_ours:  # another fault: let it occur again under the handler that was installed before
             self._libc.sigaction(signal.SIGSEGV, ctypes.byref(self._before), None)
 
 

@@ -1,7 +1,7 @@
 """Functions of whole arrays: sorting, searching, sets, products, joining.
 
-Where the result's shape follows from no simple rule, the function is carried out at once: that is a legal order, and
-the detector sees the same accesses. Where it depends on the values, the host waits for them, as it does on a GPU.
+Where no simple rule gives the result's shape, the function is carried out at once: that is a legal order, and
+the detector sees the same accesses. Where the shape depends on values, the host waits for them, as on a GPU.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import LayoutError
-from xferlib.sim.arrays import indexing, kernels
+from xferlib.sim.arrays import indexing, launching
 from xferlib.sim.arrays.array import HostArray, SimArray
 
 Axes = int | tuple[int, ...]
 
 
 def _now(name: str, run: Callable[..., Any], *arrays: SimArray) -> SimArray:
-    found = kernels.immediate(name, run, arrays)
+    found = launching.immediate(name, run, arrays)
     assert isinstance(found, SimArray)
     return found
 
 
 def _same_shape(name: str, run: Callable[[HostArray], Any], x: SimArray, dtype: Any = None) -> SimArray:
-    return kernels.deferred(name, run, (x,), x.shape, dtype or x.dtype)
+    return launching.deferred(name, run, (x,), x.shape, dtype or x.dtype)
 
 
 # --- order
@@ -39,7 +39,7 @@ def sort(x: SimArray, /, *, axis: int = -1, descending: bool = False, stable: bo
 
 
 def argsort(x: SimArray, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> SimArray:
-    """The indices that put the elements in order along an axis; equal ones stay in theirs."""
+    """The indices that sort the elements along an axis; equal elements keep their order."""
 
     def run(a: HostArray) -> Any:
         if not descending:
@@ -53,14 +53,14 @@ def argsort(x: SimArray, /, *, axis: int = -1, descending: bool = False, stable:
 def searchsorted(
     x1: SimArray, x2: SimArray, /, *, side: str = "left", sorter: SimArray | None = None
 ) -> SimArray:  # fmt: skip
-    """Where the elements of ``x2`` belong in the sorted ``x1``."""
+    """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
     run = lambda a, v, order=None: np.searchsorted(a, v, side=side, sorter=order)  # type: ignore[call-overload]
     return _now("searchsorted", run, x1, x2, *([sorter] if sorter is not None else []))
 
 
 def nonzero(x: SimArray, /) -> tuple[SimArray, ...]:
     """The indices of the elements that are not zero; waits for the values."""
-    found = kernels.immediate("nonzero", np.nonzero, (x,), waits=True)
+    found = launching.immediate("nonzero", np.nonzero, (x,), waits=True)
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -71,7 +71,7 @@ def _unique(name: str) -> Callable[[SimArray], Any]:
     def operate(x: SimArray, /) -> Any:
         if not results:  # the tuple's type, with the standard's names
             results.append(type(function(np.empty(0))))
-        found = kernels.immediate(name, function, (x,), waits=True)
+        found = launching.immediate(name, function, (x,), waits=True)
         return results[0](*found) if isinstance(found, tuple) else found
 
     operate.__name__ = operate.__qualname__ = name
@@ -88,14 +88,14 @@ unique_all, unique_counts, unique_inverse, unique_values = map(
 
 
 def take(x: SimArray, indices: SimArray, /, *, axis: int | None = None) -> SimArray:
-    """The parts at ``indices`` along an axis."""
-    kernels.common_device("take", (x, indices))
+    """The slices at ``indices`` along an axis."""
+    launching.common_device("take", (x, indices))
     return indexing.select("take", x, (*[slice(None)] * _axis("take", x, axis), indices))
 
 
 def take_along_axis(x: SimArray, indices: SimArray, /, *, axis: int = -1) -> SimArray:
     """The elements at ``indices``, each in its own line along an axis."""
-    kernels.common_device("take_along_axis", (x, indices))
+    launching.common_device("take_along_axis", (x, indices))
     along = _axis("take_along_axis", x, axis)
     if indices.ndim != x.ndim:
         raise LayoutError(f"take_along_axis: indices have {indices.ndim} axes, x has {x.ndim}; reshape one of them")
@@ -112,47 +112,47 @@ def _axis(name: str, x: SimArray, axis: int | None) -> int:
 
 
 def concat(arrays: Sequence[SimArray], /, *, axis: int | None = 0) -> SimArray:
-    """Arrays one behind the other along an axis."""
+    """Join arrays along an axis."""
     return _now("concat", lambda *values: np.concat(values, axis=axis), *arrays)
 
 
 def stack(arrays: Sequence[SimArray], /, *, axis: int = 0) -> SimArray:
-    """Arrays beside each other along a new axis."""
+    """Join arrays along a new axis."""
     return _now("stack", lambda *values: np.stack(values, axis=axis), *arrays)
 
 
 def repeat(x: SimArray, repeats: Any, /, *, axis: int | None = None) -> SimArray:
-    """Each element several times; waits for the values if ``repeats`` is an array."""
+    """Repeat each element; waits for the values if ``repeats`` is an array."""
     if not isinstance(repeats, SimArray):
         return _now("repeat", lambda a: np.repeat(a, repeats, axis=axis), x)
-    found = kernels.immediate("repeat", lambda a, n: np.repeat(a, n, axis=axis), (x, repeats), waits=True)
+    found = launching.immediate("repeat", lambda a, n: np.repeat(a, n, axis=axis), (x, repeats), waits=True)
     assert isinstance(found, SimArray)
     return found
 
 
 def tile(x: SimArray, repetitions: tuple[int, ...], /) -> SimArray:
-    """The array several times along its axes."""
+    """Repeat the array along its axes."""
     return _now("tile", lambda a: np.tile(a, repetitions), x)
 
 
 def roll(x: SimArray, /, shift: Axes, *, axis: Axes | None = None) -> SimArray:
-    """The elements shifted; those that fall off the end come in at the beginning."""
+    """Shift the elements cyclically."""
     return _same_shape("roll", lambda a: np.roll(a, shift, axis=axis), x)
 
 
 def tril(x: SimArray, /, *, k: int = 0) -> SimArray:
-    """Zeros above a diagonal."""
+    """The elements with zeros above a diagonal."""
     return _same_shape("tril", lambda a: np.tril(a, k), x)
 
 
 def triu(x: SimArray, /, *, k: int = 0) -> SimArray:
-    """Zeros below a diagonal."""
+    """The elements with zeros below a diagonal."""
     return _same_shape("triu", lambda a: np.triu(a, k), x)
 
 
 def meshgrid(*arrays: SimArray, indexing: str = "xy") -> list[SimArray]:
-    """The coordinates of a grid, an array an axis."""
-    found = kernels.immediate("meshgrid", lambda *values: np.meshgrid(*values, indexing=indexing), arrays)  # type: ignore[call-overload]
+    """The coordinates of a grid, one array for each axis."""
+    found = launching.immediate("meshgrid", lambda *values: np.meshgrid(*values, indexing=indexing), arrays)  # type: ignore[call-overload]
     return list(found) if isinstance(found, tuple) else [found]
 
 
@@ -205,13 +205,13 @@ def tensordot(x1: SimArray, x2: SimArray, /, *, axes: Any = 2) -> SimArray:
 def vecdot(x1: SimArray, x2: SimArray, /, *, axis: int = -1) -> SimArray:
     """Dot products along an axis."""
     run = lambda a, b: np.vecdot(a, b, axis=axis)  # type: ignore[call-overload]
-    kernels.common_device("vecdot", (x1, x2))
+    launching.common_device("vecdot", (x1, x2))
     try:
         is_fitting = x1.shape[axis] == x2.shape[axis]
         shape = np.broadcast_shapes(*(each.shape[:axis] + each.shape[axis:][1:] for each in (x1, x2)))
     except (IndexError, ValueError):
         is_fitting = False
     if not is_fitting:
-        return _now("vecdot", run, x1, x2)  # which says why not
+        return _now("vecdot", run, x1, x2)  # NumPy raises, saying why
     dtype = np.vecdot(*(np.ones(1, each.dtype) for each in (x1, x2))).dtype
-    return kernels.deferred("vecdot", run, (x1, x2), shape, dtype)
+    return launching.deferred("vecdot", run, (x1, x2), shape, dtype)

@@ -1,4 +1,4 @@
-"""Which arrays a C snippet indexes, and how: by the element's own number, or otherwise."""
+"""Finds the arrays that a C snippet indexes by anything but the element's own number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
-    """The names that are indexed by anything but ``i``, the number of the element; a local ``i`` is not that."""
+    """The names indexed by anything but ``i``, the element's number; a local variable ``i`` does not count as that."""
     found: set[str] = set()
     blocks = [(iter(statements), False)]  # a tree may be deeper than Python's stack
     while blocks:
@@ -31,7 +31,7 @@ def _is_own(subscript: Any) -> bool:
 
 
 def _declares_i(node: Any) -> bool:
-    """Whether what follows a statement in its block sees another ``i``."""
+    """Whether a statement declares another ``i`` for the rest of its block."""
     kind = type(node).__name__
     return (kind == "Decl" and node.name == "i") or (
         kind == "DeclList" and any(each.name == "i" for each in node.decls)

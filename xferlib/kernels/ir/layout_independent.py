@@ -1,8 +1,10 @@
-"""NumPy's float64 functions with bits that do not depend on the layout of the operands.
+"""NumPy's float64 functions with bits that do not depend on the operands' layout.
 
-NumPy has vector loops and scalar ones, which may differ in the last bits. It takes a scalar loop where a stride is
-negative, that of an array of one element too, which NumPy calls contiguous. So a function here sees contiguous
-arrays of the result's shape only; anything else is copied first.
+``np.exp(x)[::2]`` and ``np.exp(x[::2])`` may differ in the last bits, ``np.exp(x)[:1]`` and ``np.exp(x[:1])`` too.
+NumPy has vector loops and scalar ones, whose last bits may differ; it takes the scalar one where a stride is negative,
+that of an array of one element too, which it calls contiguous. A result must not depend on how an array is cut, or
+the engine could not cut calls into blocks. So a function here sees only contiguous arrays of the result's shape with
+more than one element; any other operand is copied into this thread's buffer first.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir.circular import mended
+from xferlib.kernels.ir.large_angles import mended
 
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -21,15 +23,15 @@ Operation = Callable[..., Any]
 _local = threading.local()
 
 
-def steady(function: np.ufunc) -> Operation:
-    """``function(*operands, out)`` of float64, the same bits for a value wherever it lies."""
+def layout_independent(function: np.ufunc) -> Operation:
+    """``function(*operands, out)`` of float64, with the same bits for a value at every position in every layout."""
     if function.nin == 2:
-        return _steady_two(function)
+        return _layout_independent_two(function)
     name = function.__name__
-    return _steady_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
+    return _layout_independent_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
 
 
-def _steady_one(function: Operation) -> Operation:
+def _layout_independent_one(function: Operation) -> Operation:
     def compute(x: A, out: A) -> None:
         if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
             function(x, out)
@@ -42,7 +44,7 @@ def _steady_one(function: Operation) -> Operation:
     return compute
 
 
-def _steady_two(function: np.ufunc) -> Operation:
+def _layout_independent_two(function: np.ufunc) -> Operation:
     def compute(x: A, y: A, out: A) -> None:
         is_plain = x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
         if is_plain and x.size == y.size == out.size > 1:

@@ -1,6 +1,6 @@
-"""What NumPy's own functions do when they are given an array of a simulated device.
+"""NumPy's functions on arrays of a simulated device: they raise, naming the namespace's function to use instead.
 
-They name what to use instead, by the namespace's name of it, which is not always NumPy's.
+Only the operators of NumPy scalars work, for Python calls those first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RENAMED = {
     "left_shift": "bitwise_left_shift", "power": "pow", "ravel": "reshape", "right_shift": "bitwise_right_shift",
     "rint": "round", "transpose": "permute_dims", "true_divide": "divide", "unique": "unique_values",
 }  # fmt: skip
-"""Not `fmod`, whose remainder has another sign, nor functions that only part of one here does."""
+"""The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
 
 
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
@@ -32,7 +32,7 @@ _OPERATORS = {
 
 
 def operator_of(ufunc: Any) -> str | None:
-    """The namespace's name of a ufunc that stands for a binary operator; None: it stands for none."""
+    """The namespace's name of a ufunc that implements a binary operator; None for other ufuncs."""
     name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
     return name if name in _OPERATORS else None
 
@@ -44,13 +44,13 @@ def _functions() -> frozenset[str]:
 
 
 def named(name: str) -> str | None:
-    """What the namespace calls a function of NumPy's; None: it has none like it."""
+    """The namespace's name of a NumPy function; None if it has no equal."""
     name = _RENAMED.get(name, name)
     return name if name in _functions() else None
 
 
 def instead_of(function: Any) -> str:
-    """What to use instead of a function of NumPy's, for arrays of a simulated device."""
+    """The advice for a NumPy function called with an array of a simulated device."""
     equivalent = named(function.__name__)
     to_host = "xferlib.to_host(x) first"
     return f"use get_array_module(x).{equivalent}, or {to_host}" if equivalent is not None else f"use {to_host}"
@@ -60,7 +60,7 @@ def array_ufunc(self: SimArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
     """``__array_ufunc__`` of arrays."""
     name = operator_of(ufunc)
     if name is not None and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
-        # `numpy.float64(2) + x`: the operator of a NumPy scalar, which asks here what to do.
+        # `numpy.float64(2) + x`: the operator of a NumPy scalar calls this method.
         result: SimArray = getattr(namespace, name)(inputs[0][()], inputs[1])
         return result
     remedy = instead_of(ufunc)
@@ -70,7 +70,7 @@ def array_ufunc(self: SimArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
 
 
 def _is_scalar(operand: Any, name: str) -> bool:
-    """Whether the left operand is a NumPy scalar; for a comparison NumPy has made an array without axes of it."""
+    """Whether the left operand is a NumPy scalar, which NumPy converts to a 0-d array for a comparison."""
     if name in COMPARISONS and type(operand) is np.ndarray:
         return operand.ndim == 0
     return isinstance(operand, np.generic)

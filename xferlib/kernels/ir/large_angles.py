@@ -1,8 +1,8 @@
-"""NumPy's float64 sin, cos and tan of large arguments next to multiples of π/2, mended.
+"""Corrects NumPy's float64 sin, cos and tan of large arguments next to multiples of π/2.
 
-The C library subtracts the multiple with too few bits of π: of the some 600,000 floats that lie nearest to one it
-loses up to all bits of the result (10^5 ulp). They are known by their results, which are small, or large for tan;
-these few are computed anew by integer arithmetic.
+The C library subtracts the multiple with too few bits of π: for the some 600,000 floats nearest to a multiple, the
+result loses up to all its bits (10^5 ulp). These few are found by their results, which are small, or large for tan,
+and computed anew by integer arithmetic.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 A = np.ndarray[Any, Any]
 
 _BITS = 1300
-"""Of the fraction of π: the largest float is below 2^1024, and none is nearer to a multiple of π/2 than 2^-62."""
+"""Bits of π's fraction: the largest float is below 2^1024, and none is nearer to a multiple of π/2 than 2^-62."""
 _LARGE = 1e8  # below, the libraries reduce with enough bits
 _SMALL = 2.0**-20
 
 
 def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
-    """Function ``name`` on contiguous arrays, from NumPy's."""
+    """NumPy's function ``name`` on contiguous arrays, corrected."""
 
     def compute(x: A, out: A) -> None:
         if _are_moderate(x):
@@ -36,7 +36,7 @@ def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
 
 
 def _are_moderate(x: A) -> bool:
-    """Whether no argument is large; never wrongly so, and false beside NaN."""
+    """Whether no argument is large; False if one is NaN."""
     if x.size <= 1024:  # the sum of squares: a third of the time of two reductions
         return bool(np.vdot(x, x) <= _LARGE * _LARGE)
     return bool(np.minimum.reduce(x, axis=None) >= -_LARGE and np.maximum.reduce(x, axis=None) <= _LARGE)
@@ -52,7 +52,7 @@ def _mend(name: str, x: A, out: A) -> None:
 
 
 def value_near(name: str, x: float) -> float:
-    """The function at ``x`` next to a multiple of π/2 where it is 0, or for tan infinite."""
+    """Function ``name`` at ``x``, next to a multiple of π/2 where it is 0 (or, for tan, infinite)."""
     numerator, denominator = x.as_integer_ratio()
     half = half_pi()
     scaled = (numerator << _BITS) // denominator

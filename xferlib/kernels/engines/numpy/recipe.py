@@ -27,8 +27,8 @@ _local = threading.local()
 class Recipe:
     """The steps for one program and one set of operand shapes.
 
-    Slots are places in an environment, a list of arrays: first the parameters, then constants and
-    whatever is the same for all elements, then buffers, which are reused when their value is dead.
+    Slots are positions in an environment, a list of arrays: first the parameters, then constants and
+    values that are the same for all elements, then buffers, which are reused when their value is dead.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Recipe:
 
     # --- environments
     def environment(self, shape: tuple[int, ...] | None) -> list[A]:
-        """Slots with constants in place, and with own buffers of ``shape`` where that is given."""
+        """Slots with the constants set and, if ``shape`` is given, buffers of their own."""
         env = [self.nothing if each is None else each for each in self._preset]
         for step in self.uniform:
             env[step[4]] = np.empty((), env[step[4]].dtype)
         if shape is not None:
             raws = [np.empty(self._size * width, np.uint8) for width in self._widths]
-            self._place(env, shape, raws)
+            self._bind(env, shape, raws)
             if self.uses_index:
                 env[self.first_slot] = np.zeros((), INT64)
         return env
 
     def bind_scratch(self, env: list[A], shape: tuple[int, ...], raws: list[A] | None = None) -> None:
-        """Put buffers, seen in ``shape``, into ``env``: those of ``raws``, which grows, or this thread's."""
+        """Put buffers of ``shape`` into ``env``: from ``raws``, a list that grows on demand, or this thread's."""
         if not self._widths:
             return
         count = math.prod(shape)
@@ -86,9 +86,9 @@ class Recipe:
                 raws.append(np.empty(count * width, np.uint8))
             elif raws[number].nbytes < count * width:
                 raws[number] = np.empty(count * width, np.uint8)
-        self._place(env, shape, raws)
+        self._bind(env, shape, raws)
 
-    def _place(self, env: list[A], shape: tuple[int, ...], raws: list[A]) -> None:
+    def _bind(self, env: list[A], shape: tuple[int, ...], raws: list[A]) -> None:
         count = math.prod(shape)
         for (number, dtype), slot in self._buffer_slots.items():
             env[slot] = raws[number][: count * dtype.itemsize].view(dtype).reshape(shape)
@@ -124,7 +124,7 @@ class Recipe:
         return uses
 
     def _direct_outputs(self) -> dict[int, Store]:
-        """The nodes that may be computed in the output's own memory."""
+        """The nodes that may be computed directly in an output's memory, by their store."""
         direct: dict[int, Store] = {}
         if self._is_aliased and not self._may_overwrite_operands():
             return direct
@@ -142,10 +142,10 @@ class Recipe:
         return is_last and self._function(last)[1]
 
     def _keep_overwritten(self) -> None:
-        """Copy the operands that a store takes as they are, and that an output of an earlier store may be."""
+        """Copy the operands that a store takes unchanged and an earlier store may overwrite."""
         for number, store in enumerate(self.program.stores):
             if all(earlier.index is not None for earlier in self.program.stores[:number]):
-                continue  # what is indexed freely overlaps no other operand
+                continue  # a raw array overlaps no other operand
             for node in store.operands():
                 is_operand = node.op == "load" and self._slots[id(node)] == node.attr and not self._is_uniform(node)
                 if is_operand and node.attr != store.param:
@@ -211,7 +211,7 @@ class Recipe:
             self.steps.append((_copy, slot, -1, -1, copy))
 
     def _needs_copy(self, node: Node, operand: A) -> bool:
-        """A strided or broadcast operand used several times is made contiguous once for each block."""
+        """Whether an operand is strided or broadcast and used several times: one copy a block then pays."""
         if self._keeps_strides or (operand.flags.c_contiguous and operand.size == self._size):
             return False
         return sum(each is node for user in self.program.nodes for each in user.args) > 1
@@ -264,7 +264,7 @@ class Recipe:
             self._free.setdefault(self._widths[number], []).append(number)
 
     def _release_dying(self, node: Node, position: int, uses: dict[int, int]) -> None:
-        """Let a plain ufunc write over an operand that nothing needs any more."""
+        """Release the operands that no later node needs; a plain ufunc may overwrite them."""
         for each in node.args:
             if uses[id(each)] == position and each.dtype.itemsize == node.dtype.itemsize:
                 self._release(each)

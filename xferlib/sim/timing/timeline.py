@@ -1,4 +1,4 @@
-"""The virtual clock: when each operation would run on the machine of a profile."""
+"""The virtual clock: the time at which each operation would run on the machine of a profile."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from xferlib.sim.timing.profile import Lane, Profile
 
 _MOST_KEPT = 1 << 17
 _OPPOSITE = {Lane.H2D: Lane.D2H, Lane.D2H: Lane.H2D}
-"""The two directions of the link share a little of it while both are busy."""
+"""The two directions of the link, each of which slows the other a little."""
 
 
 class Slice(NamedTuple):
-    """Something that occupied an engine; times in seconds of virtual time."""
+    """The time during which an operation occupied an engine, in seconds of virtual time."""
 
     lane: Lane
     device: int
@@ -27,14 +27,14 @@ class Slice(NamedTuple):
 
 
 class Timeline:
-    """Engines, each busy until a moment, and what they did; the latest operations are kept.
+    """The engines of a machine, and the latest operations that they ran.
 
-    ``len(timeline)`` operations, in the order in which they were enqueued.
+    A sequence of ``len(timeline)`` slices, in the order in which their operations were enqueued.
 
     Args:
-        profile: What things cost.
-        start_s: The moment at which it begins.
-        keeps: Keep what was done; False: tell the time only.
+        profile: The machine's figures.
+        start_s: The time at which it begins.
+        keeps: Whether to keep the operations; without, it only tells the time.
     """
 
     def __init__(self, profile: Profile, *, start_s: float = 0.0, keeps: bool = True) -> None:
@@ -46,7 +46,7 @@ class Timeline:
         self._busy_until_s: dict[tuple[int, Lane], float] = {}
         self._slices: deque[Slice] = deque(maxlen=_MOST_KEPT)
         self.slowed: dict[int, float] = {}
-        """Stream to a factor on its durations: an injected slow stream."""
+        """Factors on the durations of streams slowed by fault injection, by stream."""
 
     def __len__(self) -> int:
         return len(self._slices)
@@ -55,11 +55,11 @@ class Timeline:
         return iter(self._slices)
 
     def clear(self) -> None:
-        """Forget what was done; engines stay busy as they are."""
+        """Forget the operations; engines stay busy."""
         self._slices.clear()
 
     def add(self, lane: Lane, device: int, stream: int, name: str, nbytes: int, after_s: float) -> tuple[float, float]:
-        """Let an engine do something as soon as it and its predecessors are free; returns its start and end."""
+        """Run an operation once its engine is free and ``after_s`` is reached; returns its start and end."""
         key = (device, lane)
         start_s = self._busy_until_s.get(key, 0.0)
         if start_s < after_s:
@@ -88,7 +88,7 @@ class Timeline:
 
     @property
     def end_s(self) -> float:
-        """When the last operation ends."""
+        """The end of the last operation."""
         return max((each.end_s for each in self._slices), default=self.start_s)
 
     @property
