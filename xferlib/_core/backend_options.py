@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LibraryHooks:
-    """What a library must be told or asked beyond the primitives; the defaults suit one that has no such wishes."""
+    """Methods beyond the primitives; the defaults suit a library that computes at once and keeps no history."""
 
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""
