@@ -33,7 +33,7 @@ from xferlib.backends.base import (
     staging_failure,
 )
 from xferlib.errors import PinnedMemoryError
-from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeQueue
+from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakeQueue
 
 _WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
