@@ -1,4 +1,4 @@
-"""Rules of the packages that import-linter's contracts in pyproject.toml cannot express."""
+"""Rules for the packages that the contracts of import-linter cannot express, and proof that those can fail."""
 
 from __future__ import annotations
 

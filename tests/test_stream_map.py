@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import errors as e
 from xferlib._memory import mmap_advice
-from xferlib._pipeline import chunk_ledger, progress, row_sources
+from xferlib._pipeline import chunk_ledger, row_sources
 from xferlib.testing import assert_same_bits, backend_named
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -144,7 +144,7 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
     assert all(0 < high - low <= 512 << 10 and (start + low) % page == 0 for low, high in asked)
 
 
-def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_ordinary_memory_are_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = rows()
     stray = data.view(np.memmap)
     stray._mmap, stray.mode = mapped(tmp_path / "rows", data, "r")._mmap, "r"  # type: ignore[attr-defined]
@@ -152,7 +152,7 @@ def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatc
     assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
 
 
-def test_nothing_is_said_of_rows_that_do_not_lie_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_not_contiguous_are_not_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = mapped(tmp_path / "rows", rows(), "r+")[:, ::2]
     monkeypatch.setattr(mmap_advice, "_advise", lambda *advice: pytest.fail(f"{advice}"))
     assert_same_bits(xl.stream_map(same, columns, chunk_rows=7), rows()[:, ::2])
@@ -353,7 +353,7 @@ class Broken(Sliced):
 
 @pytest.mark.parametrize("row", [0, 8, 50, 99])
 @pytest.mark.parametrize("where", ["source", "out", "function", "reduce"])
-def test_whatever_fails_says_how_far_it_came_and_can_be_resumed(where: str, row: int) -> None:
+def test_a_failed_map_says_how_far_it_came_and_can_be_resumed(where: str, row: int) -> None:
     data = rows(100, 40)
     source: Any = Broken(data, row) if where == "source" else data
     out: Any = Broken(np.zeros_like(data), row) if where == "out" else None
@@ -430,30 +430,8 @@ def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> N
             self.passed = number
 
     source: Any = row_sources.source_of(rows(), 50, xl.get_device("cpu"))
-    found = Moving(source, None, [(0, 50), (50, 100)], None)  # type: ignore[arg-type]
+    found = Moving(source, None, [(0, 50), (50, 100)])  # type: ignore[arg-type]
     assert [found.rows_done for _ in range(3)] == [50, 100, 100]
-
-
-def test_progress_without_a_terminal_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    xl.stream_map(same, rows(), chunk_rows=7, progress=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-1] == "stream_map: 100 of 100 rows"
-    assert len(lines) <= 11
-
-
-@pytest.mark.parametrize("has_rich", [True, False])
-def test_progress_on_a_terminal_is_a_bar(
-    has_rich: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if has_rich:
-        pytest.importorskip("rich")
-    else:
-        monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    xl.stream_map(same, rows(), chunk_rows=7, progress=True)
-    shown = capsys.readouterr().err
-    assert "stream_map" in shown
-    assert "100%" in shown
 
 
 # --- arguments
@@ -475,6 +453,11 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "fn": (lambda: xl.stream_map("double", rows(), chunk_rows=1), e.ArgumentError, "fn is str"),
     "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn is NoneType"),
     "reduce": (lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"), e.ArgumentError, "reduce is str"),
+    "progress": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, progress=True),  # type: ignore[arg-type]
+        e.ArgumentError,
+        "progress is bool",
+    ),
     "both": (
         lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce=np.add, out=rows()),
         e.ArgumentError,

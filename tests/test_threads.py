@@ -1,4 +1,4 @@
-"""Tables that threads share are read while other threads change them."""
+"""Shared state is read while other threads change it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hasty() -> Iterator[None]:
 
 
 def together(*works: Callable[[int], Any]) -> list[BaseException]:
-    """The errors of threads that each repeat their work."""
+    """Errors of threads that each do their work several times."""
     errors: list[BaseException] = []
     begin = threading.Barrier(len(works))
 
@@ -95,7 +95,7 @@ def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkey
     slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
     rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
     monkeypatch.setattr(slab, "_idle_slabs", slabs)
-    monkeypatch.setattr(staging_ring, "_rings", rings)
+    monkeypatch.setattr(staging_ring.rings, "made", rings)
     assert slab.trim() + staging_ring.trim() == 2
     assert list(slabs) == [("one", 0), ("three", 0)]
     assert list(rings) == ["one", "two"]

@@ -1,4 +1,4 @@
-"""Torch's views, which count their changes."""
+"""Torch's views count their changes."""
 
 from __future__ import annotations
 

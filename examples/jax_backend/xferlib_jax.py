@@ -22,7 +22,6 @@ from xferlib.backends.base import (
     HostBackend,
     RawStream,
     c_strides,
-    make_device,
 )
 
 _ALIGNMENT = 64  # bytes; JAX copies memory that is aligned to less, instead of adopting it
@@ -53,28 +52,14 @@ class JaxBackend(HostBackend):
         why={
             **WHY_HOST,
             "strided": "arrays of JAX have no views",
-            "peer_copy": "there is one CPU device",
             "in_place": "arrays of JAX are immutable",
             "fork": "JAX has threads, and warns when its process forks",
         },
     )
 
-    def __init__(self) -> None:
-        self._device = make_device(self.name, "cpu")
-        self._stream = RawStream(0, self._device)
-
     def namespace(self) -> ModuleType:
         module: ModuleType = jnp
         return module
-
-    def devices(self) -> tuple[Device, ...]:
-        return (self._device,)
-
-    def device_current(self) -> Device:
-        return self._device
-
-    def device_use(self, device: Device) -> None:
-        """There is one device."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> jax.Array:
         nbytes = math.prod(shape) * dtype.itemsize
@@ -85,12 +70,8 @@ class JaxBackend(HostBackend):
     def view(self, array: jax.Array) -> ArrayInfo:
         array.block_until_ready()
         strides = c_strides(array.shape, array.dtype.itemsize)
-        return ArrayInfo(array.unsafe_buffer_pointer(), array.shape, strides, array.dtype, self._device, False)
+        return ArrayInfo(array.unsafe_buffer_pointer(), array.shape, strides, array.dtype, self.device, False)
 
     def host_view(self, array: jax.Array) -> np.ndarray[Any, Any]:
         array.block_until_ready()
         return np.asarray(_Memory(array))
-
-    def subarray(self, slab: jax.Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> jax.Array:
-        with jax.enable_x64(True):
-            return jax.dlpack.from_dlpack(np.ndarray(shape, dtype, self.host_view(slab), offset))

@@ -156,7 +156,7 @@ def test_broadcast_strides_are_no_reason_to_split():
 @pytest.mark.parametrize("dtype", ["float16", "int16", "float32", "complex128"])
 @pytest.mark.parametrize("count", [1, 5, 300])
 def test_elements_at_odd_addresses_on_a_gpu(dtype, count):
-    """The emulator does not run the machine code, and an assembler once stored a half's low byte wrongly."""
+    """The machine code, which the emulator has not. An assembler once stored a half's low byte wrongly."""
     target = targets.target("cupy")
     cupy = pytest.importorskip("cupy")
     values = (np.arange(count) % 7 + 3).astype(dtype)

@@ -52,7 +52,7 @@ def test_their_neighbours(name, place, step, sign):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_mended_is_only_what_is_near(name):
+def test_only_arguments_near_a_multiple_are_corrected(name):
     x = np.array([1e9, 3.0, np.inf, np.nan, 0.0, -2e200])
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x)

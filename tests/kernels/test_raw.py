@@ -177,7 +177,7 @@ extern "C" __global__ void fill(float *x, const double *y, int n, float a, doubl
 
 
 class _Library:
-    """The part of a backend that a checked call uses, on the host: NumPy arrays, and a launch that reads parameters."""
+    """A backend on the host for checked calls: its arrays are NumPy's, and a launch reads the parameters."""
 
     follows_writes = False
 
@@ -374,7 +374,7 @@ def test_a_stream_of_another_device_is_refused(doubling):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
-def test_the_cpu_function_cannot_write_what_is_const(backend):
+def test_the_cpu_function_cannot_write_a_const_argument(backend):
     if not xl.available_backends()[backend].is_available:
         pytest.skip("not installed")
     seen = []

@@ -1,4 +1,4 @@
-"""Shared memory found from pointers and strides, against the sets of the arrays' bytes; empty arrays share none."""
+"""Arrays that share memory, found from pointers and strides, against the sets of their bytes; empty ones share none."""
 
 import itertools
 

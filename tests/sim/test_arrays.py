@@ -1,4 +1,4 @@
-"""Arrays of the simulated devices: their results and refusals."""
+"""Arrays of the simulated devices compute as NumPy's do, and refuse what a GPU's would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator's memory does not grow with the length of a program."""
+"""The simulator's memory does not grow with what a program has done."""
 
 from __future__ import annotations
 

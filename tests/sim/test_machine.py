@@ -300,7 +300,7 @@ def test_a_record_on_the_legacy_stream_orders_blocking_streams(program: Program)
 
 
 @pytest.mark.parametrize("then", ["work", "record", "synchronize", "poll", "free"])
-def test_what_follows_on_the_legacy_stream_comes_after_what_it_waits_for(program: Program, then: str) -> None:
+def test_work_of_the_legacy_stream_comes_after_its_waits(program: Program, then: str) -> None:
     apart, machine = program.stream(), program.machine
     program.write(apart)
     machine.wait(program.legacy, machine.record(apart))

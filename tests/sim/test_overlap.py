@@ -374,21 +374,22 @@ def points(fault: str, program: Callable[[], Any]) -> int:
     ],
     ids=lambda source: source.__name__,
 )
-def test_a_fault_at_any_point_loses_no_batch(source: Any, fault: str) -> None:
+def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source: Any, fault: str) -> None:
     given = source() if source in (pinned, medium_pinned) else None  # whose own memory is no part of this
     goes_ahead = "medium" in source.__name__ or "whole" in source.__name__
     transform = None if goes_ahead else doubled  # with one they go as others do
 
-    def run() -> None:
+    def run() -> list[float]:
         batches = given if given is not None else source()
-        found = persistent(xl.prefetch(batches, transform=transform), STRIKES[fault])
-        assert found == list(range(7))
+        return persistent(xl.prefetch(batches, transform=transform), STRIKES[fault])
 
     count = points(fault, run)
-    for at in range(0, count, max(1, count // 60)):
+    for at in range(0, count, max(1, count // 40)):
         xl.trim()
-        with sim.faults(fault, at=at):
-            run()
+        with sim.faults(fault, at=at) as plan:
+            found = run()
+        assert found == sorted(set(found))
+        assert len(found) >= 7 - (fault == "interrupt" and bool(plan.struck))
     assert_nothing_runs()
 
 

@@ -146,7 +146,7 @@ def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = 
         PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
     """
     chosen = _pinning_backend(backend)
-    return pinned.pool_of(chosen).empty(shape_of(shape), check_dtype(dtype, what="dtype"))
+    return pinned.pools.of(chosen).empty(shape_of(shape), check_dtype(dtype, what="dtype"))
 
 
 def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:
@@ -178,7 +178,7 @@ def pin(array: HostArray, *, backend: str | None = None) -> registration.pin:
 
 def pinned_pool(backend: str | None = None) -> pinned.PinnedPool:
     """The pool of page-locked memory: ``stats()``, ``trim()``, ``max_bytes``, ``when_full``."""
-    return pinned.pool_of(_pinning_backend(backend))
+    return pinned.pools.of(_pinning_backend(backend))
 
 
 def trim() -> int:
@@ -187,7 +187,7 @@ def trim() -> int:
     Returns:
         Bytes given back to the system.
     """
-    pooled = sum(pool.trim() for pool in pinned.pools())
+    pooled = sum(pool.trim() for pool in pinned.pools.all())
     return pooled + staging_ring.trim() + slab.trim() + host.host_cache.trim()
 
 

@@ -89,7 +89,6 @@ class HostCache:
         self._lock = threading.RLock()
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()
         self._asked: deque[int] = deque(maxlen=_SIZES_REMEMBERED)
-        self.nbytes_free = 0
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array; over recycled pages where a block of that size is free."""
@@ -107,10 +106,8 @@ class HostCache:
         with self._lock:
             self._asked.append(size)
             blocks = self._free.get(size)
-            if blocks:  # from here on nothing is called: Ctrl-C cannot come between
-                block = blocks[-1]
-                del blocks[-1]
-                self.nbytes_free -= size
+            if blocks:
+                block = blocks.pop()
                 if not blocks:
                     del self._free[size]
                 return block, False
@@ -133,26 +130,24 @@ class HostCache:
             if not is_loop or size > limit:
                 return  # the last reference dies with the caller's: unmapped
             _advise(block, "MADV_FREE")
-            blocks = self._free.setdefault(size, [])
+            self._free.setdefault(size, []).append(block)
             self._free.move_to_end(size)
-            self.nbytes_free += size
-            blocks += [block]
             while self.nbytes_free > limit:
-                self._drop_oldest()
+                oldest, blocks = next(iter(self._free.items()))
+                if blocks:
+                    del blocks[-1]
+                else:
+                    del self._free[oldest]
 
-    def _drop_oldest(self) -> None:
-        size = next(iter(self._free))
-        blocks = self._free[size]
-        if blocks:
-            self.nbytes_free -= size
-            del blocks[-1]
-        if not blocks:
-            del self._free[size]
+    @property
+    def nbytes_free(self) -> int:
+        """Bytes of the blocks that are kept."""
+        return sum(size * len(blocks) for size, blocks in self._free.items())
 
     def trim(self) -> int:
         """Unmap every kept block; returns the bytes given up."""
         with self._lock:
-            nbytes, self.nbytes_free = self.nbytes_free, 0
+            nbytes = self.nbytes_free
             self._free.clear()
             self._asked.clear()
             return nbytes

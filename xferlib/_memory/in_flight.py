@@ -2,12 +2,11 @@
 
 The obvious way is a list behind a lock, swept at each new copy. It fails three times. Asking an event, or dropping an
 array, may run a finalizer that starts a transfer, which comes back here: with a plain lock it deadlocks, with a
-reentrant one it finds the list half changed. A sweep of everything costs more the more copies are in flight. And
-Ctrl-C between taking an entry out and putting it back frees memory that a DMA still reads.
+reentrant one it finds the list half changed. And a sweep of everything costs more the more copies are in flight.
 
-So there is no lock. Entries are in a dict under increasing numbers, and `hold` asks the two oldest: more than it
-adds, so completed ones do not pile up, at a constant cost. An entry that must stay is put under a new number *before*
-the old one goes; where two threads meet at one entry, the dict's ``pop``, atomic under the GIL, lets one of them win.
+So there is no lock. Entries are in a dict under increasing numbers, and `hold` asks two of them, all in turn: more than
+it adds, so completed ones do not pile up, at a constant cost. An entry stays where it is until it has completed, so
+neither an error nor Ctrl-C can lose it.
 
 Guaranteed: an object is let go only after its event was seen to be complete, at exit, or in a forked child. It may
 live longer: entries are looked at only when the next copy is held. A copy whose event is not yet recorded has no
@@ -18,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from xferlib._runtime import shutdown
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawEvent, RawStream
-    from xferlib._memory.pinned_lease import Lease
+    from xferlib._memory.pinned import Lease
 
 
 class _InFlight:
@@ -43,21 +43,20 @@ class _InFlight:
     def _reset(self) -> None:
         self._numbers = itertools.count()
         self._held: dict[int, tuple[Backend, RawEvent, tuple[Any, ...]]] = {}
+        self._turn: Iterator[int] = iter(())
+        """The entries that are asked next."""
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
         """Keep ``objects`` alive until ``event`` completes."""
         objects = backend.kept(objects, event)
-        # Two for each that is added: all are asked in turn, at a cost that does not grow with their number.
-        for number in list(itertools.islice(self._held, 2)):
+        for _ in range(2):
+            number = next(self._turn, None)
+            if number is None:
+                self._turn = iter(list(self._held))
+                number = next(self._turn, -1)
             entry = self._held.get(number)
-            if entry is None:
-                continue
-            again = -1  # put back before it is taken out: Ctrl-C may strike in between
-            if not entry[0].event_done(entry[1]):
-                again = next(self._numbers)
-                self._held[again] = entry
-            if self._held.pop(number, None) is None:  # another thread has asked meanwhile, and holds it if need be
-                self._held.pop(again, None)
+            if entry is not None and entry[0].event_done(entry[1]):
+                self._held.pop(number, None)  # another thread may have asked meanwhile
         self._held[next(self._numbers)] = (backend, event, objects)
 
     def drain(self) -> None:

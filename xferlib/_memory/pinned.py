@@ -5,15 +5,15 @@ dies, so it is reused only after every event recorded on it.
 The obvious way is a ``__del__`` of the array's owner that takes the pool's lock and puts the block into a free list.
 It fails three times: an object dies in any thread and within any call, so also while this thread changes the books;
 KeyboardInterrupt raised in a ``__del__`` is swallowed, and the block lost; and the block may still be read by a copy.
-So a death only appends a record to a deque, by a C function, and the next allocation moves the records on, under the
-lock: in use, then draining until the last event completes, then free.
+So a death only appends to a deque, by a C function, and the next allocation moves the block on, under the lock: in use,
+then draining until its last event completes, then free.
 
 Guaranteed: no block is handed out before every event given to `Lease.hold` is complete; the bytes in use, draining
 and free stay within the limit, if there is one; the pool neither waits for an event nor allocates with its lock held.
 
-`PinnedPool._lock` protects the books and the events of each lease. It is reentrant: asking an event may run a
-finalizer that comes here again, so `_poll` takes the list out before it asks. `_returned` needs no lock, which is why
-a finalizer may append to it; nor does `_records`, where each entry is one assignment.
+`PinnedPool._lock` protects the books and the events of each block. It is reentrant: asking an event may run a
+finalizer that comes here again, so `_poll` asks first and then moves what is still there. `_dead` needs no lock, which
+is why a finalizer may append to it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import bisect
 import math
 import mmap
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,14 +30,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from xferlib._memory import host
-from xferlib._memory.pinned_lease import Lease, LeaseRecord
+from xferlib._memory.domains import PerDomain
 from xferlib._runtime import config, happens_before
-from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.raw import PinnedBlock
+    from xferlib._core.raw import PinnedBlock, RawEvent
 
 WhenFull = Literal["stage", "block", "raise"]
 
@@ -74,11 +75,55 @@ class PinnedStats:
         return self.in_use_nbytes + self.free_nbytes + self.draining_nbytes
 
 
+class _Block:
+    """A block of the pool, the events of copies that use it, and its bytes as the pool counts them."""
+
+    __slots__ = ("events", "handover", "memory", "nbytes")
+
+    def __init__(self, memory: PinnedBlock, nbytes: int) -> None:
+        self.memory = memory
+        self.nbytes = nbytes
+        self.events: list[RawEvent] = []
+        self.handover: object = None
+
+
+class Lease:
+    """A pinned block while arrays use it; back to the pool when the last of them dies."""
+
+    __slots__ = ("__weakref__", "_many", "_pool", "block", "events", "nbytes")
+
+    def __init__(self, block: _Block, pool: PinnedPool) -> None:
+        self._pool = pool
+        self.block = block.memory
+        self.nbytes = block.nbytes
+        self.events = block.events
+        self._many = 1
+        """Prune completed events once the list grows past this length (doubles each time)."""
+
+    def hold(self, event: RawEvent) -> None:
+        """Do not recycle the block until ``event`` completes, even if its arrays are collected first; thread-safe.
+
+        Re-recording an event already held extends the hold.
+        """
+        is_done = self._pool._backend.event_done
+        with self._pool._lock:
+            events = self.events
+            if event in events:
+                return
+            if len(events) == 1:  # as a rule: of a block that is sent again and again
+                first = events[0]
+                if is_done(first) and events == [first]:  # which may have run a finalizer
+                    events[0] = event
+                    return
+            events.append(event)
+            if len(events) > self._many:
+                complete = {id(each) for each in events[:-1] if is_done(each)}
+                events[:] = [each for each in events if id(each) not in complete]
+                self._many = 2 * len(events)
+
+
 class PinnedPool:
     """Recycles page-locked blocks of one backend family.
-
-    Ctrl-C may strike wherever Python has called something: what belongs together is changed by plain assignments
-    and deletions, with one call at most, behind them.
 
     Args:
         backend: Allocates the blocks and knows their events.
@@ -94,17 +139,17 @@ class PinnedPool:
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
-        self._returned: deque[LeaseRecord] = deque()
-        """Of leases that have died."""
-        self._free: dict[int, list[LeaseRecord]] = {}
-        self._draining: list[LeaseRecord] = []
+        self._used: dict[weakref.ref[Lease], _Block] = {}
+        self._dead: deque[weakref.ref[Lease]] = deque()
+        """Leases that have died, and are still counted as used."""
+        self._draining: dict[_Block, None] = {}
+        """In the order of their release."""
+        self._free: dict[int, list[_Block]] = {}
         self._in_use = self._free_nbytes = self._draining_nbytes = 0
         self._peak = self._allocations = self._reuses = 0
         self._starts: list[int] = []
-        self._leases: dict[int, LeaseRecord] = {}
+        self._leases: dict[int, weakref.ref[Lease]] = {}
         """By address."""
-        self._records: dict[int, LeaseRecord] = {}
-        """All of them, by ``id``: the callback of a record that died together with its lease would never run."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array in pinned memory.
@@ -117,119 +162,107 @@ class PinnedPool:
         lease = self._lease(bin_nbytes(nbytes))
         if lease is None:
             return np.empty(shape, dtype)
-        assert lease.block is not None
         return host.array_over(lease.block.pointer, shape, dtype, nbytes, lease)
 
     def _lease(self, size: int) -> Lease | None:
-        lease = Lease(size, self._backend, self._lock, self)
-        # The death of a lease runs a C function, which takes no lock, in any thread; the simulator needs Python's.
-        record = LeaseRecord(lease, self._returned.append if happens_before.listener is None else self._give_back)
-        self._records[id(record)] = record
-        while (block := self._reuse(size, record)) is None:
-            room = self._make_room(size, record)
-            if room is None:
-                continue  # waited: a block of this size may have come free
-            if not room:
+        """Return a block of this size; None: the array is to be staged."""
+        while True:
+            with deferred:
+                block = self._reuse(size)
+                if block is None and self._make_room(size):
+                    block = self._allocate(size)
+                if block is not None:
+                    return self._lend(block)
+            if self.when_full == "stage":
                 return None
-            try:
-                block = record.block = self._backend.pinned_alloc(size)  # outside the lock: it takes milliseconds
-            except BaseException:
-                with self._lock:
-                    self._in_use -= record.nbytes
-                    record.nbytes = 0
-                raise
-            self._allocations += 1
-            break
-        lease.block = block
-        self._note(record, block.pointer)
-        return lease
+            self._await_copy(size)
 
-    def _reuse(self, size: int, record: LeaseRecord) -> PinnedBlock | None:
+    def _reuse(self, size: int) -> _Block | None:
         with self._lock:
             self._poll()
             blocks = self._free.get(size)
             if not blocks:
                 return None
-            happens_before.taken(blocks[-1])
-            record.block, record.nbytes = blocks[-1].block, size
+            block = blocks.pop()
+            happens_before.taken(block)
             self._free_nbytes -= size
             self._in_use += size
             self._reuses += 1
-            del blocks[-1]
-            return record.block
+            return block
 
-    def _make_room(self, size: int, record: LeaseRecord) -> bool | None:
-        """Count ``size`` as in use if the limit allows; False: stage instead, None: waited for a copy, look again."""
-        limit = self.max_bytes if self.max_bytes is not None else config.get().pinned_limit
+    def _make_room(self, size: int) -> bool:
+        """Count ``size`` as in use if the limit allows."""
+        limit = self._limit
         with self._lock:
             if limit and self._in_use + self._draining_nbytes + self._free_nbytes + size > limit:
                 self._drop_free()
-            if not limit or self._in_use + self._draining_nbytes + size <= limit:
-                self._in_use += size
-                record.nbytes = size
-                return True
-            drain = self._draining[0] if self._draining else None
-        if self.when_full == "stage":
-            return False
+            if limit and self._in_use + self._draining_nbytes + size > limit:
+                return False
+            self._in_use += size
+            return True
+
+    def _allocate(self, size: int) -> _Block:
+        try:
+            block = _Block(self._backend.pinned_alloc(size), size)  # outside the lock: it takes milliseconds
+        except BaseException:
+            with self._lock:
+                self._in_use -= size
+            raise
+        self._allocations += 1
+        return block
+
+    def _await_copy(self, size: int) -> None:
+        """Wait for the copy that will release the next block."""
+        with self._lock:
+            drain = next(iter(self._draining), None)
         if self.when_full == "raise" or drain is None:
             raise PinnedMemoryError(
-                f"{size} pinned bytes do not fit: {self._in_use} of at most {limit} are in use; release pinned "
+                f"{size} pinned bytes do not fit: {self._in_use} of at most {self._limit} are in use; release pinned "
                 "arrays, or raise XFERLIB_PINNED_LIMIT (max_bytes of the pool)"
             )
         for event in drain.events:
             self._backend.event_synchronize(event)
-        with self._lock:
-            self._poll()
-        return None
 
-    def _note(self, record: LeaseRecord, pointer: int) -> None:
+    @property
+    def _limit(self) -> int:
+        return self.max_bytes if self.max_bytes is not None else config.get().pinned_limit
+
+    def _lend(self, block: _Block) -> Lease:
+        lease = Lease(block, self)
+        pointer = block.memory.pointer
+        # The callback is a C function, which Ctrl-C strikes before or after; the simulator needs Python's.
+        died = self._dead.append if happens_before.listener is None else self._bury
         with self._lock:
-            self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
-            self._leases[pointer] = record
+            reference = weakref.ref(lease, died)
+            self._used[reference] = block
+            self._leases[pointer] = reference
             bisect.insort(self._starts, pointer)
+            self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
+        return lease
 
-    def _give_back(self, record: LeaseRecord) -> None:
-        happens_before.given(record)
-        self._returned.append(record)
-
-    def _take_back(self) -> None:
-        """Count what has been released, with the lock held."""
-        while self._returned:
-            record = self._returned[0]
-            pointer = record.block.pointer if record.block is not None else 0
-            index, key = bisect.bisect_left(self._starts, pointer), id(record)
-            del self._returned[0]  # from here on nothing is called
-            if key in self._records:
-                del self._records[key]
-            if pointer in self._leases and self._leases[pointer] is record:
-                del self._leases[pointer], self._starts[index]
-            self._in_use -= record.nbytes
-            if record.block is not None:
-                self._draining_nbytes += record.nbytes
-                self._draining += [record]
+    def _bury(self, reference: weakref.ref[Lease]) -> None:
+        happens_before.given(self._used[reference])
+        self._dead.append(reference)
 
     def _poll(self) -> None:
-        """Move released blocks whose last event is complete to the free lists, with the lock held."""
-        self._take_back()
-        # Taken out first: asking an event may run a finalizer that comes here again.
-        unseen, self._draining = self._draining[::-1], []
-        waiting: list[LeaseRecord] = []
-        try:
-            while unseen:
-                record = unseen[-1]
-                if not all(self._backend.event_done(event) for event in record.events):
-                    del unseen[-1]
-                    waiting += [record]
-                    continue
-                happens_before.given(record)
-                blocks = self._free.setdefault(record.nbytes, [])
-                del unseen[-1]  # from here on nothing is called
-                self._draining_nbytes -= record.nbytes
-                self._free_nbytes += record.nbytes
-                record.events = []
-                blocks += [record]
-        finally:
-            self._draining = waiting + unseen[::-1] + self._draining
+        """Move dead leases' blocks on, and those whose last event is complete; with the lock held, Ctrl-C put off."""
+        while self._dead:
+            block = self._used.pop(self._dead.popleft())
+            pointer = block.memory.pointer
+            del self._leases[pointer], self._starts[bisect.bisect_left(self._starts, pointer)]
+            self._in_use -= block.nbytes
+            self._draining_nbytes += block.nbytes
+            self._draining[block] = None
+        is_done = self._backend.event_done
+        for block in [each for each in tuple(self._draining) if all(map(is_done, each.events))]:
+            if block not in self._draining:  # a finalizer, run while events were asked, has been here
+                continue
+            del self._draining[block]
+            self._draining_nbytes -= block.nbytes
+            self._free_nbytes += block.nbytes
+            happens_before.given(block)
+            block.events = []
+            self._free.setdefault(block.nbytes, []).append(block)
 
     def _drop_free(self) -> None:
         self._free_nbytes, self._free = 0, {}
@@ -248,7 +281,7 @@ class PinnedPool:
 
     def stats(self) -> PinnedStats:
         """Count what the pool holds now."""
-        with self._lock:
+        with deferred, self._lock:
             self._poll()
             return PinnedStats(
                 in_use_nbytes=self._in_use,
@@ -261,29 +294,11 @@ class PinnedPool:
 
     def trim(self) -> int:
         """Give every free block back to the system; returns the bytes given up."""
-        with self._lock:
+        with deferred, self._lock:
             self._poll()
             nbytes = self._free_nbytes
             self._drop_free()
             return nbytes
 
 
-_pools: dict[str, PinnedPool] = {}
-_pools_lock = threading.RLock()  # reentrant: a finalizer may run inside
-
-
-def pool_of(backend: Backend) -> PinnedPool:
-    """The pool that a backend's family shares."""
-    pool = _pools.get(backend.pinned_domain)
-    if pool is None:
-        with _pools_lock:
-            pool = _pools.setdefault(backend.pinned_domain, PinnedPool(backend))
-    return pool
-
-
-def pools() -> tuple[PinnedPool, ...]:
-    """Every pool that exists."""
-    return tuple(_pools.values())
-
-
-reset_in_child(_pools.clear)  # the parent's blocks are not the child's to reuse
+pools = PerDomain(PinnedPool)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._runtime.fork import reset_in_child
+from xferlib._memory.domains import PerDomain
+from xferlib._runtime.interrupts import deferred
 from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Registrations:
         page = mmap.PAGESIZE
         start, stop = pointer // page * page, -(-(pointer + nbytes) // page) * page
         held: list[_PageRange] = []
-        with self._lock:
+        with deferred, self._lock:
             try:
                 for first, last, segment in self._split(start, stop):
                     if segment is None:
@@ -73,7 +74,7 @@ class Registrations:
         return parts
 
     def remove(self, held: list[_PageRange]) -> None:
-        with self._lock:
+        with deferred, self._lock:
             self._remove(held)
 
     def _remove(self, held: list[_PageRange]) -> None:
@@ -100,17 +101,7 @@ class Registrations:
             return spans
 
 
-_registrations: dict[str, Registrations] = {}
-_lock = threading.RLock()  # reentrant: a finalizer may run inside
-
-
-def registrations_of(backend: Backend) -> Registrations:
-    """The registrations that a backend's family shares."""
-    found = _registrations.get(backend.pinned_domain)
-    if found is None:
-        with _lock:
-            found = _registrations.setdefault(backend.pinned_domain, Registrations(backend))
-    return found
+registrations = PerDomain(Registrations)
 
 
 class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
@@ -143,9 +134,8 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
         self._held: list[list[_PageRange]] = []
 
     def __enter__(self) -> np.ndarray[Any, Any]:
-        registrations = registrations_of(self._backend)
         nbytes = self._array.nbytes
-        self._held.append(registrations.add(self._array.ctypes.data, nbytes) if nbytes else [])
+        self._held.append(registrations.of(self._backend).add(self._array.ctypes.data, nbytes) if nbytes else [])
         return self._array
 
     def __exit__(
@@ -154,7 +144,7 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
         held = self._held.pop()
         if held:
             self._await_copies()
-            registrations_of(self._backend).remove(held)
+            registrations.of(self._backend).remove(held)
 
     def _await_copies(self) -> None:
         """Wait for all that may still use the pages: xferlib's copies on every device, the library's on the current."""
@@ -194,11 +184,3 @@ def _maps_a_file(address: int) -> bool:
     except OSError:
         return True
     return False
-
-
-def _after_fork_in_child() -> None:
-    """The parent's registrations are not this process's to release."""
-    _registrations.clear()
-
-
-reset_in_child(_after_fork_in_child)

@@ -81,15 +81,16 @@ class Slab:
 
     def _advance(self) -> _Segment:
         full = self._segments[self._index]
-        full.events = [self._backend.event_record(stream, timing=False) for stream in full.streams.values()]
+        full.events += [self._backend.event_record(stream, timing=False) for stream in full.streams.values()]
         full.streams = {}
-        self._index = (self._index + 1) % _SEGMENTS
-        fresh = self._segments[self._index]
+        index = (self._index + 1) % _SEGMENTS
+        fresh = self._segments[index]
         for event in fresh.events:
-            self._backend.event_synchronize(event)
+            self._backend.event_synchronize(event)  # if this is interrupted, the next call begins here
         happens_before.given(self)  # the next thread may use the rest of the segment, and waits for none of these
         fresh.events = []
         fresh.used = 0
+        self._index = index
         return fresh
 
     def settle(self) -> int:

@@ -28,8 +28,8 @@ import numpy as np
 from xferlib._core.thresholds import CHUNK_NBYTES, LENT_CHUNKS, RING_CHUNKS
 from xferlib._memory import host
 from xferlib._memory.chunk_quota import PATIENCE_S, ChunkQuota
+from xferlib._memory.domains import PerDomain
 from xferlib._runtime import happens_before
-from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import PinnedMemoryError
 
@@ -58,7 +58,8 @@ class Chunk:
     def copy(self, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
         """Enqueue a copy from or to this chunk, and remember when it will be done."""
         again = self.event if self._index == stream.device.index else None  # events belong to one device
-        self.event = backend.copy_recorded(dst, src, nbytes, stream=stream, event=again)
+        backend.copy(dst, src, nbytes, stream=stream)
+        self.event = backend.event_record(stream, timing=False, event=again)
         self._index = stream.device.index
         self.is_busy = True
 
@@ -279,22 +280,9 @@ class Ring:
         return freed * CHUNK_NBYTES
 
 
-_rings: dict[str, Ring] = {}
-_rings_lock = threading.RLock()
-
-
-def ring_of(backend: Backend) -> Ring:
-    """The ring that a backend's family shares."""
-    ring = _rings.get(backend.pinned_domain)
-    if ring is None:
-        with _rings_lock:
-            ring = _rings.setdefault(backend.pinned_domain, Ring(backend))
-    return ring
+rings = PerDomain(Ring)
 
 
 def trim() -> int:
     """Free every ring's idle chunks; returns the bytes given up."""
-    return sum(ring.trim() for ring in tuple(_rings.values()))  # other threads may add to them meanwhile
-
-
-reset_in_child(_rings.clear)  # the parent's pinned memory is not the child's
+    return sum(ring.trim() for ring in rings.all())

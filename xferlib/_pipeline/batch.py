@@ -2,15 +2,15 @@
 
 The obvious way is to copy a batch when it is read and to raise what goes wrong there. But it is read ahead, in another
 thread or in the turn of an earlier batch, and an error raised there would lose the batches before it; and an iterator
-that has given up a batch because of Ctrl-C or a full device cannot give it again. So a batch keeps its item on the host
-until it has been handed out, and keeps its error until its turn comes.
+that has given up a batch because of a full device cannot give it again. So a batch keeps its item on the host until it
+has been handed out, and keeps its error until its turn comes.
 
 Guaranteed:
 
-- `try_begin`, `try_prepare` and `push` raise nothing but Ctrl-C in the main thread; any other error is kept, or met
-  again by `hand_over`.
-- `hand_over` may be called again after any error. A kept error is raised once, unless memory was short or a thread was
-  interrupted: then the copy is retried at once. A copy that can no longer succeed is cancelled and begun anew.
+- `try_begin`, `try_prepare` and `push` raise nothing but KeyboardInterrupt; any other error is kept, or met again by
+  `hand_over`.
+- `hand_over` may be called again after any error. A kept error is raised once, unless memory was short: then the copy
+  is retried at once. A copy that can no longer succeed is cancelled and begun anew.
 - What `hand_over` returns is ordered on the stream that is current in the calling thread.
 
 A batch has no lock of its own. The reading thread begins it and publishes it with `happens_before`; from then on the
@@ -32,7 +32,6 @@ from xferlib._core.stream import Stream
 from xferlib._memory import in_flight
 from xferlib._pipeline.routing import Route, Router
 from xferlib._pipeline.tree_upload import Arriving
-from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import routes
 from xferlib.errors import OutOfMemoryError, XferError
 
@@ -116,7 +115,7 @@ class Batch:
         self._router = router
         self._stream = stream
         self._arriving: Arriving | Ahead | None = None
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._value: Any = None
         self._made: list[Array] | None = None
         """Arrays that the transform made; None before it ran."""
@@ -143,9 +142,9 @@ class Batch:
             if self._route is Route.OWN and before is not None:
                 before.precede(self._stream)
             self._begin()
-        except BaseException as error:
-            return self._stall(error)
-        return True
+        except Exception as error:
+            self._error, self.is_stalled = error, True
+        return not self.is_stalled
 
     def try_prepare(self) -> None:
         """Start copying, transform, and wait until the source may be changed; an error is kept."""
@@ -154,14 +153,8 @@ class Batch:
             self._transform_ahead()
             assert self._arriving is not None
             self._arriving.release()
-        except BaseException as error:
-            self._stall(error)
-
-    def _stall(self, error: BaseException) -> bool:
-        if isinstance(error, KeyboardInterrupt) and deferred.is_mine():
-            raise error  # Ctrl-C, which is not about this batch
-        self._error, self.is_stalled = error, True
-        return False
+        except Exception as error:
+            self._error, self.is_stalled = error, True
 
     def _begin(self) -> None:
         router = self._router
@@ -212,13 +205,13 @@ class Batch:
         if self._error is not None:
             error, self._error = self._error, None
             self._restart()
-            if not isinstance(error, (OutOfMemoryError, KeyboardInterrupt)):  # their cause may be gone by now
+            if not isinstance(error, OutOfMemoryError):  # whose cause may be gone by now
                 raise error
         try:
             if self._arriving is None:
                 self._begin()
             return self._ordered()
-        except BaseException:  # Ctrl-C too: it may have struck in the middle of a copy
+        except BaseException:  # Ctrl-C ends a copy that this thread helped with
             # Only then is there something to repeat; and only then does the source still have it: see `try_prepare`.
             if self._arriving is not None and self._arriving.has_failed:
                 self._restart()

@@ -19,7 +19,6 @@ from xferlib.errors import MixedDevicesError, UnsupportedArrayError
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.stream import Stream
-    from xferlib._pipeline.progress import Progress
     from xferlib._pipeline.row_sinks import Sink
     from xferlib._pipeline.row_sources import Source
 
@@ -31,12 +30,20 @@ class Results:
         source: Where chunks come from.
         sink: Where results go.
         spans: First row and the row after the last of each chunk.
-        progress: Shows the rows that are done, in the calling thread.
+        progress: Called with the rows done and all rows.
     """
 
-    def __init__(self, source: Source, sink: Sink, spans: list[tuple[int, int]], progress: Progress) -> None:
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        spans: list[tuple[int, int]],
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> None:
         self.spans = spans
-        self.progress = progress
+        self._progress = progress
+        self._told = -1
+        """The rows done that `progress` was called with last."""
         self.error: BaseException | None = None
         self.on_stop: Callable[[], Any] = lambda: None
         self._source = source
@@ -117,8 +124,11 @@ class Results:
             self._changed.notify_all()
 
     def report(self) -> None:
-        """Show the rows that are done."""
-        self.progress.report(self.rows_done)
+        """Tell how many rows are done, in the calling thread, if that has changed."""
+        done = self.rows_done
+        if self._progress is not None and done != self._told:
+            self._told = done
+            self._progress(done, self._source.rows)
 
     def stop(self, error: BaseException) -> None:
         """Read no further chunk; results in flight will be stored."""

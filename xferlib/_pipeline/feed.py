@@ -2,8 +2,7 @@
 
 The obvious way is a queue of device arrays that a thread fills. It fails in three ways. The queue bounds the batches
 that wait, not those whose memory the consumer's enqueued work still uses, so device memory grows. An error surfaces
-where the batch was read, before batches that are good. And Ctrl-C between ``queue.get`` and the caller's assignment
-loses a batch.
+where the batch was read, before batches that are good. And a batch that could not be copied is gone.
 
 So a feed has slots. A slot is a stream and an event, its *gate*. Batch n travels on slot n modulo their number, and is
 copied only behind the consumer's work on the slot's batch before it. That work is known to be enqueued when the
@@ -13,8 +12,7 @@ Guaranteed:
 
 - No more batches than slots are in flight or in use.
 - Batches come in the source's order; an error with one is raised in its turn, and after it the same batch comes again.
-- After Ctrl-C in `next` the same thread gets the same batch: `_handing` notes what it is about to get. What belongs
-  together is changed by plain assignments, with one call at most, behind them, so that Ctrl-C cannot separate it.
+- After Ctrl-C in `next` the feed goes on with the same batch, or with the one behind it.
 
 `_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its own
 protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer may
@@ -73,8 +71,6 @@ class Feed:
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()
-        self._handing: dict[int, tuple[AnyBatch, Any] | None] = {}
-        """The batch that each thread is about to get, and its value: Ctrl-C may strike before the caller has it."""
         _feeds[id(self)] = self
 
     def next(self) -> Any:
@@ -87,25 +83,16 @@ class Feed:
         if self._is_forked:
             self._refuse_fork()
         shutdown.gate()
-        thread = threading.get_ident()
         with self._turn:
-            handing = None if self._is_closed else self._handing.get(thread)
-            if handing is None:
-                if self._returned != self._taken:
-                    self._give_back()
-                batch = self._front()
-                if batch.is_waiting:
-                    self._send_ahead()
-                value = batch.hand_over()
-                if batch.is_stalled:
-                    self._release(batch)
-                self._handing[thread] = (batch, value)
-            else:
-                batch, value = handing
-                self._router.backend.device_synchronize(self._router.device)  # another stream may be current by now
-            if handing is None or (self._ready and self._ready[0] is batch):
-                self._pop(batch)
-        self._handing[thread] = None  # from here on nothing is called
+            if self._returned != self._taken:
+                self._give_back()
+            batch = self._front()
+            if batch.is_waiting:
+                self._send_ahead()
+            value = batch.hand_over()
+            if batch.is_stalled:
+                self._release(batch)
+            self._pop(batch)
         return value
 
     def _give_back(self) -> None:
@@ -197,7 +184,6 @@ class Feed:
 
     def _drop(self) -> list[AnyBatch]:
         self._is_closed = True
-        self._handing.clear()
         batches, self._ready = list(self._ready), deque()
         return batches
 

@@ -43,7 +43,7 @@ def prefetch(
     copy, the host does not. The order is the source's. An error of the source is raised after every batch
     that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
     or because no device holds its dtype) is tried again then, so that none is lost. Ctrl-C is raised at once;
-    asked for more after it, the prefetcher goes on where it was.
+    asked for more after it, the prefetcher goes on where it was, but for the batch that it was about to hand out.
 
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
     their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the

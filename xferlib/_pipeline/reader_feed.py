@@ -187,7 +187,7 @@ class ThreadedFeed(Feed):
         """Return the batch of an item, which the source may change from now on."""
         stream = self._next_slot.stream
         if not self._is_stable:
-            with contextlib.suppress(BaseException):  # an item that cannot be copied on the host goes the other way
+            with contextlib.suppress(Exception):  # an item that cannot be copied on the host goes the other way
                 copied = self._copied(host, stream)
                 if copied is not None:
                     return copied

@@ -14,7 +14,6 @@ from xferlib._core.devices import resolve
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.device_worker import Station
-from xferlib._pipeline.progress import Progress
 from xferlib._runtime.checks import MOST_AHEAD, whole
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
@@ -33,7 +32,7 @@ def stream_map(
     reduce: Callable[[Any, Any], Any] | None = None,
     initial: Any = None,
     start: int = 0,
-    progress: bool | Callable[[int, int], Any] = False,
+    progress: Callable[[int, int], Any] | None = None,
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
 
@@ -63,8 +62,7 @@ def stream_map(
             the chunks, one call at a time, in xferlib's own threads. The first result is the first value.
         initial: The value to begin with instead.
         start: The row to begin at, where a chunk begins.
-        progress: True for a bar on standard error; or a function of the rows done and all rows, called in
-            the calling thread.
+        progress: Called with the rows done and all rows, in the calling thread, whenever they change.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
@@ -78,7 +76,7 @@ def stream_map(
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:
         raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
-    for name, function in (("fn", fn), ("reduce", reduce)):
+    for name, function in (("fn", fn), ("reduce", reduce), ("progress", progress)):
         if not callable(function) and (name == "fn" or function is not None):
             raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
     if reduce is not None and out is not None:
@@ -95,7 +93,7 @@ def stream_map(
         )
     sink = row_sinks.sink_of(out, rows.rows, source) if reduce is None else row_sinks.Reduced(reduce, initial)
     spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
-    results = Results(rows, sink, spans, Progress(progress, rows.rows, first))
+    results = Results(rows, sink, spans, progress)
     return _Map(fn, results, targets, depth).run()
 
 
@@ -146,13 +144,12 @@ class _Map:
         except BaseException as error:
             results.explain(error)
             raise
-        finally:
-            results.progress.close()
         return results.value
 
     def _work(self) -> None:
         results, count = self._results, len(self._targets)
         try:
+            results.report()
             for index, device in enumerate(self._targets):
                 numbers = range(index, len(results.spans), count)
                 self._stations.append(Station(device, numbers, results, self._depth))

@@ -1,23 +1,35 @@
-"""Ctrl-C, put off while the main thread does what must not be left half done.
+"""Ctrl-C: what the library promises, and the critical sections in which it is put off.
 
-Python runs the signal's handler, which raises KeyboardInterrupt, in the main thread after any call. The obvious way to
-undo half-done work is ``try``/``finally``. It does not help: the signal may strike between a call and the assignment of
-its result (a chunk that is borrowed and not noted, a lock that is acquired and not known to be), or inside the
-``finally``. Nor does blocking the signal in the main thread: another thread may receive it then, and Python runs the
-handler in the main thread all the same.
+The promise: after KeyboardInterrupt nothing leaks, hangs or is corrupted. The interrupted call may have to be repeated,
+and a prefetcher may lose the batch that it was about to hand out.
 
-So while `deferred` is entered, the handler is one that only notes the signal.
+Python runs the signal's handler, which raises KeyboardInterrupt, in the main thread: after a call, at the start of a
+function, where a loop jumps back. Most code needs nothing for the promise: what an interrupted call has made dies with
+its frame, and an error's ``except`` or ``finally`` waits for copies that no event marks. It is not enough where two
+changes belong together (a chunk that is borrowed and not noted, a block that is taken from the pool and not counted):
+the signal may strike between the two, or inside the ``finally``. Nor does it help to block the signal in the main
+thread: another thread may receive it then, and Python runs the handler in the main thread all the same.
+
+So these critical sections, and no others, are inside ``with deferred:``, where the handler only notes the signal:
+
+- a thread's stay in a job, with the ring of chunks and the staging that it does there (`jobs`), and its waits;
+- the hand-over of a job to the thread pool (`threads`);
+- the books of the pinned pool and of the registered pages;
+- the switch to another stream and back around a call into a library that follows the current one;
+- the note of a transfer that the simulator puts off (`handle`).
+
+The slabs and the objects in flight need none: each of their steps is whole by itself.
 
 Guaranteed:
 
-- A noted signal is passed, once, to the handler that was there before: at the end of the outermost ``with``, or by
-  `check`, which is called where nothing is half done. One that comes while the end itself runs may be passed on at the
-  end of the next ``with``.
+- A noted signal is passed to the handler that was there before, at the end of the outermost ``with``, or by `check`,
+  which is called where nothing is half done. Two that come close together may be passed on as one.
 - A handler that is set inside the ``with`` stays; where SIGINT is ignored or left to the system, nothing is exchanged.
 - In any other thread than the main one, entering and leaving do nothing, since handlers run in the main thread alone.
 
-No lock protects the state: only the main thread changes it. A signal that strikes ``__enter__`` before the exchange is
-raised there, before anything has begun.
+No lock protects the state: only the main thread changes it. `signal.signal` runs the old handler for what is pending
+before it exchanges them. So a signal that strikes ``__enter__`` before the exchange is raised there, before anything
+has begun; one that strikes ``__exit__`` is noted until the exchange, and `is_noted` is read after it.
 """
 
 from __future__ import annotations
@@ -53,7 +65,9 @@ class _Deferred:
             return
         if not self._depth:
             handler = signal.getsignal(signal.SIGINT)
-            if callable(handler):  # else Python raises nothing
+            # Else Python raises nothing; or this is a finalizer that runs inside `__exit__`.
+            if callable(handler) and handler != self._note:
+                self.is_noted = False
                 with contextlib.suppress(ValueError):  # in an interpreter beside the first one
                     signal.signal(signal.SIGINT, self._note)
                     self._previous = handler
@@ -68,10 +82,10 @@ class _Deferred:
         if self._depth or self._previous is None:
             return
         previous, self._previous = self._previous, None
-        is_noted, self.is_noted = self.is_noted, False
         if signal.getsignal(signal.SIGINT) == self._note:  # else the program has set another one meanwhile
             signal.signal(signal.SIGINT, previous)
-        if is_noted:
+        if self.is_noted:
+            self.is_noted = False
             previous(signal.SIGINT, None)
 
     def is_mine(self) -> bool:

@@ -93,7 +93,7 @@ class Job:
 
     def help_a_little(self) -> bool:
         """Do a little of a job that may have been begun by `start`; True if `help` would end it at once."""
-        return self._visit(self._do_lap, ends=False) is not False
+        return self._visit(self._do_slice, ends=False) is not False
 
     def try_start(self) -> bool:
         """Begin without a Python thread; False, and nothing done, if that is impossible now or the job is over.
@@ -129,7 +129,7 @@ class Job:
             self.error = self.error or error
         return True
 
-    def _do_lap(self) -> bool:
+    def _do_slice(self) -> bool:
         try:
             return self.run_slice is None or self.run_slice()
         except BaseException as error:

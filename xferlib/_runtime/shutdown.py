@@ -53,7 +53,7 @@ _LOCKING = _OWN | {
     f"{_PACKAGE}.{name}"
     for name in (
         "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.chunk_quota", "_memory.host",
-        "_memory.in_flight", "_memory.pinned", "_memory.pinned_lease", "_memory.registration", "_memory.slab",
+        "_memory.in_flight", "_memory.pinned", "_memory.registration", "_memory.slab",
         "_memory.staging_ring", "_pipeline.batch", "_pipeline.chunk_ledger", "_pipeline.feed", "_pipeline.routing",
         "_pipeline.sequence_feed", "_pipeline.side_stream", "_pipeline.tree_upload", "_runtime.happens_before",
         "_runtime.jobs", "_trace.notes", "_trace.recorder", "_trace.staged_copy", "_trace.trace",
@@ -62,7 +62,7 @@ _LOCKING = _OWN | {
     )
 }  # fmt: skip
 """Modules that call a backend with a lock held, or within a step that other threads wait for: no thread parks there."""
-_BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}._native")
+_BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}.testing.fake", f"{_PACKAGE}._native")
 """The backends, which use themselves: such a use is no entry into the library."""
 
 _seams: list[Callable[[], Iterable[Any]]] = []

@@ -35,7 +35,7 @@ from xferlib._core.thresholds import (
     SMALL_NBYTES,
 )
 from xferlib._memory import pinned, registration
-from xferlib._memory.pinned_lease import Lease
+from xferlib._memory.pinned import Lease
 from xferlib._runtime import config
 from xferlib.errors import SlowPathError
 
@@ -110,7 +110,7 @@ def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path 
     if array.flags.c_contiguous:
         pointer = address(array)
         # The pool first: only a lease tells which block a copy has to hold.
-        lease = pinned.pool_of(backend).find(pointer)
+        lease = pinned.pools.of(backend).find(pointer)
         if lease is not None:
             return Plan(Path.PINNED, ((pointer, array.nbytes),), lease=lease)
         spans = _registered_spans(pointer, array.nbytes, backend)
@@ -132,7 +132,7 @@ def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
     """Whether one synchronous copy by the driver is as fast as any other upload, for memory at that address."""
     if is_drivers_size(nbytes, is_upward=True):
         return True
-    return nbytes <= DRIVER_MOST_OF_ALL and pinned.pool_of(backend).find(pointer) is not None
+    return nbytes <= DRIVER_MOST_OF_ALL and pinned.pools.of(backend).find(pointer) is not None
 
 
 def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
@@ -159,14 +159,14 @@ def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any], *, is_upwa
 def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], ...]:
     """The address ranges of a C-contiguous array if all of it is page-locked, else nothing."""
     pointer, nbytes = address(array), array.nbytes
-    if pinned.pool_of(backend).find(pointer) is not None:
+    if pinned.pools.of(backend).find(pointer) is not None:
         return ((pointer, nbytes),)
     return _registered_spans(pointer, nbytes, backend)
 
 
 def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tuple[int, int], ...]:
     """`pinned_spans` for memory that is not of the pool."""
-    spans = registration.registrations_of(backend).spans(pointer, nbytes)
+    spans = registration.registrations.of(backend).spans(pointer, nbytes)
     if spans is not None:
         return tuple(spans)  # one copy each: the driver takes no range across two registrations
     # Both ends: memory that another library pinned may end within the array.

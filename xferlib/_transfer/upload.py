@@ -185,7 +185,7 @@ def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Ba
     begun = recorder.begin(backend) if recorder is not None else None
     info = backend.view(slab)
     if info.nbytes > MEDIUM_NBYTES:
-        staged = pinned.pool_of(backend).empty(info.shape, info.dtype)
+        staged = pinned.pools.of(backend).empty(info.shape, info.dtype)
         fill(staged)
         host_to_device(staged, backend, stream.device, info.dtype, stream=stream, out=slab, into=info)
     else:
@@ -206,7 +206,7 @@ def scattered_to_device(
     if nbytes < SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
         return None
     info = backend.view(slab)
-    if backend.staging_calls(info.device) is None or (parts := locate()) is None:
+    if backend.fast is None or backend.fast.staging_calls(info.device) is None or (parts := locate()) is None:
         return None
     recorder = observe.active
     begun = recorder.begin(backend) if recorder is not None else None

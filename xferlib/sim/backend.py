@@ -12,6 +12,7 @@ import numpy as np
 from xferlib._core import staging_hooks
 from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.backend import Backend
+from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
@@ -57,7 +58,7 @@ class _Thread(threading.local):
         self.streams: dict[Device, StreamHandle] = {}
 
 
-class SimBackend(Backend):
+class SimBackend(Backend, DeviceKernels):
     """Simulated devices: separate memory, real streams, and a detector that watches."""
 
     name = "sim"
@@ -69,6 +70,7 @@ class SimBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.kernels = self
         self.machine = Machine(Settings.configured())
         self._local = _Thread()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
@@ -104,9 +106,6 @@ class SimBackend(Backend):
 
     def device_synchronize(self, device: Device) -> None:
         self.machine.waits.synchronize_device(device)
-
-    def attach(self, device: Device) -> None:
-        """No-op: every thread can use a simulated device."""
 
     # --- arrays
 
@@ -231,7 +230,7 @@ class SimBackend(Backend):
     def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, **_: Any) -> None:
         copying.launch(self.machine, kernel, params, _stream(stream))
 
-    def kernel_engine(self) -> BackendEngine:
+    def engine(self) -> BackendEngine:
         from xferlib.sim.kernel_engine import ENGINE  # lazily, because it imports the kernels
 
         return ENGINE

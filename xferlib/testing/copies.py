@@ -27,7 +27,7 @@ TINY_CHUNK = 64
 _SHAPES: tuple[int | tuple[int, ...], ...] = ((), 0, 5, (3, 0, 2), (70, 41))
 
 
-class Copies(Harness):
+class Copying(Harness):
     """Layout and dtype, aliasing, `out`, and completeness of blocking copies."""
 
     def test_every_layout_survives_the_round_trip_on_every_path(self) -> None:
@@ -194,7 +194,7 @@ class Copies(Harness):
             assert_same_bits(without_payloads(self.down(self.up(source), dtype=wanted)), expected)
 
     def test_a_part_of_a_slab_lies_where_it_was_asked_for(self) -> None:
-        self.need("in_place")
+        self.need("streams")
         slab = self.up(np.zeros(4096, np.uint8))
         expected = self.down(slab)
         for offset, dtype in ((0, "int16"), (512, "complex128"), (1024, "bool"), (1536, "float32")):

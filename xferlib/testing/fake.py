@@ -13,7 +13,7 @@ import ctypes
 import re
 import threading
 import weakref
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,14 @@ from xferlib.backends.base import (
     Backend,
     Capabilities,
     Device,
+    DeviceKernels,
     DeviceProperties,
+    FastCopies,
     RawStream,
     StagingCalls,
     c_strides,
     make_device,
+    staging_failure,
 )
 from xferlib.errors import PinnedMemoryError
 from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakeQueue
@@ -93,7 +96,7 @@ def _callbacks(backend: FakeBackend) -> tuple[Any, Any, Any]:
     )
 
 
-class FakeBackend(Backend):
+class FakeBackend(Backend, FastCopies, DeviceKernels):
     """Two devices, ``fake:sim:0`` and ``fake:sim:1``, of one machine."""
 
     name = "fake"
@@ -107,6 +110,7 @@ class FakeBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.fast = self.kernels = self
         self.machine = FakeMachine()
         self._devices = tuple(make_device(self.name, "sim", index) for index in range(2))
         self._local = threading.local()
@@ -115,9 +119,6 @@ class FakeBackend(Backend):
         self._events: weakref.WeakValueDictionary[int, FakeEvent] = weakref.WeakValueDictionary()
         self._callbacks = _callbacks(self)
         self.staging_failure: BaseException | None = None
-
-    def namespace(self) -> ModuleType:
-        raise self._unsupported("namespace")
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
@@ -200,12 +201,17 @@ class FakeBackend(Backend):
         self.stream_synchronize(stream)
         return True
 
-    def staging_calls(self, device: Device) -> StagingCalls:
-        return StagingCalls(*[ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks])
+    def twin(self, array: FakeArray, host: np.ndarray[Any, Any]) -> int:
+        is_twin = (array.dtype, array.shape, array.strides) == (host.dtype, host.shape, host.strides)
+        return array.pointer if is_twin else 0
 
-    def staging_error(self, code: int, stream: RawStream) -> Any:
+    def staging_calls(self, device: Device) -> StagingCalls:
+        copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks)
+        return StagingCalls(copy, record, wait, failure=self._failure)
+
+    def _failure(self, code: int, stream: RawStream) -> BaseException:
         failure, self.staging_failure = self.staging_failure, None
-        return failure if failure is not None else super().staging_error(code, stream)
+        return failure if failure is not None else staging_failure(code, stream)
 
     # --- streams and events
 

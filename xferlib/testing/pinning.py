@@ -112,7 +112,7 @@ class Pinning(Harness):
     def test_a_block_released_under_a_copy_is_recycled_after_it(self) -> None:
         stream = self.stream()
         pool = PinnedPool(self.raw, max_bytes=_NBYTES * 3, when_full="block")
-        with self.patched(_pinned, "_pools", {self.raw.pinned_domain: pool}):
+        with self.patched(_pinned.pools, "made", {self.raw.pinned_domain: pool}):
             arrived = []
             for number in range(8):
                 source = pool.empty((_NBYTES,), np.dtype(np.uint8))

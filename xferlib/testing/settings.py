@@ -62,7 +62,7 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
 @contextmanager
 def fresh_staging() -> Iterator[None]:
     """Give transfers new staging buffers, for a block."""
-    with replaced(staging_ring, "_rings", {}):
+    with replaced(staging_ring.rings, "made", {}):
         yield
 
 

@@ -59,7 +59,7 @@ class StagingStats(NamedTuple):
 
 def staging_stats(backend: str) -> StagingStats:
     """The contents of a backend's staging buffers."""
-    return _stats(staging_ring.ring_of(registry.get(backend)))
+    return _stats(staging_ring.rings.of(registry.get(backend)))
 
 
 def _stats(ring: staging_ring.Ring) -> StagingStats:
@@ -69,12 +69,12 @@ def _stats(ring: staging_ring.Ring) -> StagingStats:
 
 def held_nbytes() -> tuple[int, ...]:
     """Bytes that the program holds of each pinned pool, in the order in which the pools were made."""
-    return tuple(pool.stats().in_use_nbytes for pool in pinned.pools())
+    return tuple(pool.stats().in_use_nbytes for pool in pinned.pools.all())
 
 
 def lent_chunks(timeout_s: float = 10.0) -> int:
     """The number of chunks that transfers hold; waits up to ``timeout_s`` until there are none."""
-    rings = tuple(staging_ring._rings.values())
+    rings = staging_ring.rings.all()
     for ring in rings:
         with ring.quota.changed:
             ring.quota.changed.wait_for(lambda lent=ring.quota.lent: not _chunks(lent), timeout_s)  # type: ignore[misc]

@@ -85,7 +85,7 @@ class _Program:
             assert_same_bits(self.suite.down(d), expected)
 
 
-class Streams(Harness):
+class Ordering(Harness):
     """Record, wait and synchronise, on our own streams, the current one, and other libraries'."""
 
     def test_random_programs_over_three_streams_give_what_one_thread_gives(self) -> None:

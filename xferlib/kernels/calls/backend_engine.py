@@ -1,6 +1,6 @@
 """The engine of a backend whose arrays are neither on a CPU nor on a CUDA device.
 
-Such a backend supplies it by `Backend.kernel_engine`, which is called when a kernel call is prepared: the backend need
+Such a backend supplies it by `DeviceKernels.engine`, which is called when a kernel call is prepared: the backend need
 not import the kernels before.
 """
 
@@ -55,5 +55,5 @@ class BackendEngine(NamedTuple):
 
 def engine_of(backend: Backend) -> BackendEngine | None:
     """The engine that a backend supplies; None for one that computes on host memory or on CUDA."""
-    engine: BackendEngine | None = backend.kernel_engine()
+    engine: BackendEngine | None = backend.kernels.engine() if backend.kernels is not None else None
     return engine

@@ -18,7 +18,6 @@ from xferlib.sim.machine import current
 from xferlib.sim.model.blocks import Span, Spans
 from xferlib.sim.model.streams import SimStream
 
-Scalar = bool | int | float | complex
 _SCALARS = (bool, int, float, complex)
 
 

@@ -7,6 +7,7 @@ number, so that a test can try them all in turn, or at random with a rate.
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -80,6 +81,8 @@ class Plan:
     def choose(self, point: Point) -> Fault | None:
         """The fault to inject at a point, or None."""
         candidates = [kind for kind in self.kinds if point in _WHERE[kind]]
+        if Fault.INTERRUPT in candidates and threading.current_thread() is not threading.main_thread():
+            candidates.remove(Fault.INTERRUPT)
         if not candidates:
             return None
         number = self.passed

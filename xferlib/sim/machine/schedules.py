@@ -169,4 +169,3 @@ def named(name: str, seed: int) -> Schedule:
 
 
 _NAMED: dict[str, type[Schedule]] = {"eager": Eager, "lazy": Lazy, "lifo": LastInFirstOut}
-SCHEDULES = (*_NAMED, "random")

@@ -1,4 +1,4 @@
-"""Reads a machine's figures from the output of ``xferlib bench``."""
+"""Reads a machine's figures from the output of the benchmarks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(transfers: Figures, kernels: Figures | None, nbytes: int | None) -> Mea
     cases = [each for each in _read(kernels).get("results", []) if each["nbytes"]]
     speeds = [each["nbytes"] / seconds for each in cases for seconds in _ours(each)]
     if not speeds:
-        raise ConfigError("the figures of `bench kernels` have no case that device memory limits; run it with a GPU")
+        raise ConfigError("the figures of kernels have no case that device memory limits; run that benchmark on a GPU")
     return found._replace(memory=max(speeds))
 
 
@@ -50,7 +50,7 @@ def _read(figures: Figures) -> Mapping[str, Any]:
     try:
         found: Mapping[str, Any] = json.loads(Path(figures).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ConfigError(f"{figures} is not what `xferlib bench --json` writes: {error}") from error
+        raise ConfigError(f"{figures} is not what a benchmark's `--json` writes: {error}") from error
     return found
 
 

@@ -76,11 +76,11 @@ class Profile:
         nbytes: int | None = None,
         like: Profile | None = None,
     ) -> Profile:
-        """The figures of a machine on which `xferlib bench` has run.
+        """The figures of a machine on which the benchmarks have run.
 
         Args:
             transfers: The output of ``xferlib bench transfer --json``: a file, or its content.
-            kernels: The output of ``xferlib bench kernels --json``, for the bandwidth of device memory.
+            kernels: The output of ``python -m benchmarks kernels --json``, for the bandwidth of device memory.
             nbytes: Size of your transfers: staging is as fast as measured for the nearest size; the
                 largest if omitted.
             like: The profile with the figures that were not measured; `H200` if omitted.

@@ -21,7 +21,7 @@ from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, stagin
 @pytest.fixture
 def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> staging_ring.Ring:
     ring = staging_ring.Ring(fake)
-    monkeypatch.setitem(staging_ring._rings, fake.pinned_domain, ring)
+    monkeypatch.setitem(staging_ring.rings.made, fake.pinned_domain, ring)
     return ring
 
 
@@ -66,7 +66,7 @@ def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging_ring.Ring, fake:
 
 
 class _Watched:
-    """A queue that tells when a thread waits for it."""
+    """A queue that says when a thread waits for it."""
 
     def __init__(self, queue: Any) -> None:
         self._queue = queue
@@ -161,7 +161,7 @@ def test_batches_that_are_not_taken_give_their_chunks_back(ring: staging_ring.Ri
 
 
 @pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
-def test_a_transfer_that_cannot_be_begun_alone_says_so_when_it_is_wanted(
+def test_a_transfer_that_cannot_start_ahead_raises_when_its_batch_is_taken(
     ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*args: Any, **options: Any) -> Any:

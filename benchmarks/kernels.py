@@ -1,4 +1,4 @@
-"""`xferlib bench kernels`: xferlib's kernels beside the other libraries' in one run, on the same data."""
+"""`python -m benchmarks kernels`: xferlib's kernels beside the other libraries' in one run, on the same data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench import kernel_peers, show
-from xferlib._cli.bench.kernel_peers import Run, Runs
+from benchmarks import kernel_peers
+from benchmarks.kernel_peers import Run, Runs
+from xferlib._cli.bench import show
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16
@@ -307,7 +308,7 @@ def _plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> N
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print a table, write JSON and a picture."""
-    parser = argparse.ArgumentParser(prog="xferlib bench kernels", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks kernels", description=__doc__)
     parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     parser.add_argument("--count", type=int, help="elements of the large cases (default: 2**28; 10**7 on a CPU)")
     parser.add_argument("--only", default="", help="a regular expression: the cases whose names it matches")

@@ -1,4 +1,4 @@
-"""The other libraries' ways to compute what `xferlib bench kernels` measures."""
+"""The other libraries' ways to compute what `python -m benchmarks kernels` measures."""
 
 from __future__ import annotations
 

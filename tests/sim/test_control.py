@@ -50,7 +50,7 @@ def test_a_report_names_both_lines_both_streams_and_the_call_that_mends_it() -> 
     assert race.first.what == "copy host to device"
     assert race.second.what == "add"
     assert race.remedy.startswith(f"b.wait(a) before {__file__}:{race.second.site.line}, where b is stream ")
-    assert f"made at test_blocks.py:{race.first.site.line - 1})" in race.remedy
+    assert f"made at test_control.py:{race.first.site.line - 1})" in race.remedy
     assert f"bytes 0 to {8 * N} of" in race.memory
     assert all(part in str(raised.value) for part in (race.missing, race.remedy, race.first.by, race.second.by))
 
@@ -173,7 +173,7 @@ def test_an_ordinary_target_read_too_early_shows_nan_and_one_written_too_early_i
     assert raised.value.race.hazard is sim.Hazard.TARGET_CHANGED
 
 
-def test_transfers_that_nobody_waits_for_do_not_pile_up() -> None:
+def test_transfers_without_a_wait_do_not_pile_up() -> None:
     with sim.check():
         for _ in range(100):
             xl.to_device_async(np.zeros(N))
@@ -379,7 +379,7 @@ def test_a_slow_stream_takes_longer_on_the_clock() -> None:
 
 
 @pytest.mark.parametrize("kind", [Job, Computation])
-def test_arithmetic_in_threads_orders_nobody_and_takes_no_time(kind: type[Job]) -> None:
+def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(kind: type[Job]) -> None:
     hosts = xl.get_backend().machine.hosts  # type: ignore[attr-defined]
     before, clock = hosts.main.time_s, dict(hosts.main.clock)
     helped = threading.Event()

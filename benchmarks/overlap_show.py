@@ -1,12 +1,12 @@
-"""The tables and the picture of `xferlib bench overlap`."""
+"""The tables and the picture of `python -m benchmarks overlap`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from xferlib._cli.bench.overlap_result import Figures, Loop
-from xferlib._cli.bench.transfer_result import size_text
+from benchmarks.overlap_result import Figures, Loop
+from xferlib._cli.bench.result import size_text
 
 _COLOURS = ("#0b6e4f", "#3fa34d", "#9bc1bc", "#d1495b", "#edae49", "#f2c879", "#c98b3a")
 

@@ -242,7 +242,7 @@ def test_a_start_that_fails_leaves_the_job_to_be_done_otherwise() -> None:
     assert (job.is_over, done) == (True, [0, 1])
 
 
-def test_an_error_in_a_lap_is_the_jobs() -> None:
+def test_an_error_in_a_slice_is_the_jobs() -> None:
     def run_slice() -> bool:
         raise OSError("gone")
 

@@ -34,6 +34,6 @@ else:
 
 
 @pytest.mark.parametrize("when", ["at once", "at the end"])
-def test_what_is_kept_is_never_destroyed(when: str) -> None:
+def test_a_kept_object_is_never_destroyed(when: str) -> None:
     done = subprocess.run([sys.executable, "-c", _SCRIPT, when], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -34,7 +34,7 @@ def copies(fake: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_ordinary_calls_take_it(copies: list[str]) -> None:
+def test_ordinary_calls_take_the_fast_path(copies: list[str]) -> None:
     x = bits_of(12_000, np.float32, seed=1).reshape(3, 1000)
     d = xl.to_device(x, device=HERE)
     assert xl.to_device(x[::-1].copy(), out=d) is d
@@ -62,14 +62,14 @@ def test_ordinary_calls_take_it(copies: list[str]) -> None:
         (lambda x: x, lambda: object()),
     ],
 )
-def test_what_is_more_than_one_copy_is_left_to_others(fake: Any, source: Any, target: Any) -> None:
+def test_an_upload_of_more_than_one_copy_takes_another_path(fake: Any, source: Any, target: Any) -> None:
     x = bits_of(128, np.float32, seed=2).reshape(4, 8)
     out = target()
     assert not driver_copy.upload(source(x), out)
     assert not np.any(xl.to_host(out) if type(out) is not object else 0)
 
 
-def test_what_is_more_than_one_copy_back_is_left_to_others(fake: Any) -> None:
+def test_a_download_of_more_than_one_copy_takes_another_path(fake: Any) -> None:
     d = xl.to_device(bits_of(128, np.float32, seed=2).reshape(4, 8), device=HERE)
     for array, out in [
         (d[:, ::2], None),

@@ -1,4 +1,4 @@
-"""The figures of `xferlib bench overlap`."""
+"""The figures of `python -m benchmarks overlap`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Map:
 
 @dataclass(slots=True)
 class Figures:
-    """All that `xferlib bench overlap` measures."""
+    """All that `python -m benchmarks overlap` measures."""
 
     loops: list[Loop] = field(default_factory=list)
     maps: list[Map] = field(default_factory=list)

@@ -66,7 +66,7 @@ def test_a_wrong_number_of_arguments_is_refused(way: str, wrong: tuple[int, ...]
 
 @compiled
 @pytest.mark.parametrize("given", [-1, LARGEST + 1, 1.0, None, "1"])
-def test_what_is_no_64_bit_integer_is_refused(given: Any) -> None:
+def test_an_argument_that_is_no_64_bit_integer_is_refused(given: Any) -> None:
     never = ctypes.CFUNCTYPE(ctypes.c_int, WORD)(lambda _: 1)
     with pytest.raises((TypeError, OverflowError)):
         driver_calls.bind(address_of(never), 1, keeps_lock=True)(given)
@@ -74,7 +74,7 @@ def test_what_is_no_64_bit_integer_is_refused(given: Any) -> None:
 
 @compiled
 @pytest.mark.parametrize(("address", "count"), [(0, 1), (1, 5), (1, -1)])
-def test_what_cannot_be_bound_is_refused(address: int, count: int) -> None:
+def test_a_function_that_cannot_be_bound_is_refused(address: int, count: int) -> None:
     with pytest.raises(ValueError, match="needs an address and 0 to 4"):
         driver_calls.bind(address, count, keeps_lock=True)
 
@@ -193,7 +193,7 @@ def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
 
 
 @compiled
-def test_an_array_can_be_let_go_of_after_its_copy() -> None:
+def test_an_array_can_be_dropped_after_its_copy() -> None:
     driver, device = Driver(), np.zeros(8, np.uint8)
     host = bytearray(8)
     assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
@@ -201,7 +201,7 @@ def test_an_array_can_be_let_go_of_after_its_copy() -> None:
     assert len(host) == 14
 
 
-def test_where_it_is_not_wanted_there_are_no_whole_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
 
@@ -213,7 +213,7 @@ def _name(path: str | Path) -> str:
     return Path(path).name
 
 
-def test_where_it_can_be_compiled_it_is() -> None:
+def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
     """Otherwise all tests of compiled code would be skipped unnoticed."""
     assert {
         _name(_native.SOURCE): _name(_native.LIBRARY),
@@ -223,7 +223,7 @@ def test_where_it_can_be_compiled_it_is() -> None:
         pytest.skip("no C compiler")
     assert not _native.why_absent()
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        pytest.skip("no headers of Python's")
+        pytest.skip("no CPython headers")
     assert not driver_calls.why_absent()
 
 
@@ -243,7 +243,7 @@ def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkey
     assert not list(tmp_path.iterdir())
 
 
-def test_where_it_is_not_compiled_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
     monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
     assert "python -m xferlib._native.build" in driver_calls.why_absent()
@@ -282,7 +282,7 @@ def test_the_address_of_any_array_is_that_of_its_first_element(
 
 
 @compiled
-def test_what_has_no_memory_has_no_address() -> None:
+def test_a_strided_array_has_no_single_address() -> None:
     find = driver_calls.addresser()
     assert find is not None
     assert find(np.arange(6).reshape(2, 3).T) == find(np.arange(6)[::2]) == 0
@@ -290,7 +290,7 @@ def test_what_has_no_memory_has_no_address() -> None:
         find(3)
 
 
-def test_nothing_is_located_where_that_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_are_not_located_without_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.locator() is None
 
@@ -353,7 +353,7 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
         driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1)
 
 
-def test_without_the_module_nothing_is_bound_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy_behind(1, 1, 1) is None
     assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None

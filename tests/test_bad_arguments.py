@@ -97,7 +97,7 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
 
 
 def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: bool = False) -> str:
-    """The fault in the refusal of an argument; empty if the refusal is good, or the argument accepted."""
+    """The fault in how an argument is refused; empty where there is none, or where it is accepted."""
     before = xl.configure()
     try:
         call(given)
@@ -115,7 +115,7 @@ def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: boo
 
 
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
-def test_rubbish_is_refused_by_name(backend: str) -> None:
+def test_a_nonsense_argument_is_refused_by_name(backend: str) -> None:
     with xl.use_backend(backend):
         wrong = {
             f"{name} <- {kind}": said
@@ -128,7 +128,7 @@ def test_rubbish_is_refused_by_name(backend: str) -> None:
 
 @pytest.mark.parametrize("given", STREAMS, ids=lambda given: type(given).__name__)
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
-def test_rubbish_from_the_stream_protocol_is_no_stream(backend: str, given: Any) -> None:
+def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str, given: Any) -> None:
     with xl.use_backend(backend), pytest.raises(xl.errors.StreamError, match="is no stream"):
         xl.Stream.from_any(Pretender(given))
 

@@ -1,4 +1,4 @@
-"""`xferlib bench overlap`: loops with and without `prefetch`, beside CuPy and PyTorch, and `stream_map`."""
+"""`python -m benchmarks overlap`: loops with and without `prefetch`, beside CuPy and PyTorch, and `stream_map`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
-from xferlib._cli.bench.overlap_result import Figures, Loop, Map
+from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
+from benchmarks.overlap_result import Figures, Loop, Map
+from xferlib._cli.bench.result import size_text
 from xferlib._cli.bench.transfer import machine
-from xferlib._cli.bench.transfer_result import size_text
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -233,7 +233,7 @@ def measure(
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print tables, write JSON and a picture."""
-    parser = argparse.ArgumentParser(prog="xferlib bench overlap", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks overlap", description=__doc__)
     parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     parser.add_argument("--devices", type=int, default=1, help="devices that stream_map uses (default: 1)")
     parser.add_argument("--largest", default=None, help="memory that batches are cut from (1GiB; 64MiB on a CPU)")
@@ -244,7 +244,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--plot", type=Path, help="draw the loops to this file (needs matplotlib)")
     parser.add_argument("--out", type=Path, help="a folder for overlap.json and overlap.png")
     options = parser.parse_args(argv)
-    from xferlib._cli.bench import show, show_overlap
+    from benchmarks import overlap_show
+    from xferlib._cli.bench import show
     from xferlib._core import registry
     from xferlib._runtime import config
 
@@ -260,9 +261,9 @@ def main(argv: list[str] | None = None) -> int:
     with show.progress("measuring overlap") as report:
         figures = measure(places, largest, mapped, options.folder, report, is_quick=options.quick)
     found = machine(backend)
-    show_overlap.table(figures, found)
+    overlap_show.table(figures, found)
     if options.json is not None:
         options.json.write_text(json.dumps({"machine": found, **asdict(figures)}, indent=1), encoding="utf-8")
     if options.plot is not None:
-        show_overlap.plot(figures, found, options.plot)
+        overlap_show.plot(figures, found, options.plot)
     return 0
