@@ -44,7 +44,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell -D - -D tools/words/dictionary.txt *.md Makefile changes docs examples tests tools xferlib
+	$(BIN)/codespell -D - -D tools/words/dictionary.txt *.md Makefile benchmarks changes docs examples tests tools xferlib
 	$(BIN)/python tools/check_words.py
 
 types: $(VENV)/.lint

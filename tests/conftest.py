@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import itertools
 import sys
 from collections.abc import Iterator
@@ -22,13 +23,19 @@ settings.load_profile("any-machine")
 
 TESTS = Path(__file__).parent
 QUICK = frozenset((TESTS / "quick.txt").read_text(encoding="utf-8").split())
-"""What `make quick` runs: files, and classes of files. `-m quick` chooses the same tests, after collecting all."""
+"""Files, and classes of files, that `make quick` runs. `-m quick` chooses the same tests, after collecting all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if QUICK.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format)):
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_collection_finish() -> None:
+    """Freeze what collecting made: many tests collect garbage, and would look through all of it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

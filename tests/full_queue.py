@@ -38,7 +38,7 @@ def twice(x: Any) -> Any:
 
 
 def works(stream: xl.Stream) -> dict[str, Callable[[], object]]:
-    """What is done again and again, by name; every one is ordered on ``stream``."""
+    """The operations to repeat, by name; each is ordered on ``stream``."""
     other = xl.Stream(stream.device)
     pinned = xl.pinned_array(np.arange(64, dtype=np.float32))
     small = np.arange(64, dtype=np.float32)

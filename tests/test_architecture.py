@@ -1,8 +1,9 @@
-"""What import-linter's contracts in pyproject.toml cannot say of the packages, and that they can fail."""
+"""Rules for the packages that the contracts of import-linter cannot express, and proof that those can fail."""
 
 from __future__ import annotations
 
 import ast
+import collections
 import re
 from pathlib import Path
 
@@ -92,3 +93,17 @@ def test_the_modules_in_which_no_thread_parks_at_exit_exist() -> None:
     named = re.findall(r'"(_\w+\.\w+)"', MODULES["xferlib._runtime.shutdown"].read_text(encoding="utf-8"))
     assert len(named) > 20
     assert {f"xferlib.{each}" for each in named} <= set(MODULES)
+
+
+SHARED_NAMES = {"Chunk", "Plan", "RawKernel"}
+"""Classes that two modules name alike: a C structure and its Python counterpart, and two public names."""
+
+
+def test_a_class_name_means_one_class() -> None:
+    names = collections.Counter(
+        node.name
+        for path in MODULES.values()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} <= SHARED_NAMES

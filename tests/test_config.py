@@ -30,7 +30,7 @@ def test_sizes_are_read_in_powers_of_1024(text: str, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "lots", "-1", "1e9", "1 XiB", "1..5k", "MiB"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_a_malformed_size_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="256MiB"), configured(host_cache=text):
         pass
 

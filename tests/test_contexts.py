@@ -141,7 +141,7 @@ xl.synchronize()
 
 
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda", "sim"])
-def test_a_process_that_has_used_every_device_ends_quietly_whatever_is_alive(name: str) -> None:
+def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
     status = xl.available_backends()[name]
     if not status.is_available:
         pytest.skip(f"{name}: {status.reason}")

@@ -87,7 +87,7 @@ def test_streams_of_a_block_belong_to_its_device() -> None:
 
 
 @pytest.mark.parametrize("spec", ["", "gpu:", ":0", "fake:sim:", "fake:sim:0:0", "cuda:99999", "cuda:-1", "0x1", "é:0"])
-def test_what_cannot_be_read_is_refused(spec: str) -> None:
+def test_an_unreadable_device_is_refused(spec: str) -> None:
     with pytest.raises(DeviceNotFoundError, match="cannot be read|does not exist"), xl.use_backend("fake"):
         xl.Device(spec)
 

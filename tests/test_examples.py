@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import runpy
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,3 +52,25 @@ def test_example(name: str, backend: str, monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_every_example_is_run() -> None:
     assert {path.name for path in FOLDER.glob("*.py")} == set(RESULTS)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> None:
+    """In a process of its own: one that has used JAX must not fork, as other tests do."""
+    package = FOLDER / "jax_backend"
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    installed = tmp_path / f"xferlib_jax-{project['version']}.dist-info"  # what pip would write
+    installed.mkdir()
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: xferlib-jax\nVersion: {project['version']}\n")
+    ((group, entries),) = project["entry-points"].items()
+    lines = [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    (installed / "entry_points.txt").write_text("\n".join(lines))
+    paths = [str(FOLDER.parent), str(package), str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={package}", str(package)]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [*command, "--import-mode=importlib", "-p", "no:cacheprovider"],
+        env=environ, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert " passed" in done.stdout

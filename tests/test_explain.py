@@ -1,4 +1,4 @@
-"""What `explain` says, and the calibration that it reads."""
+"""`explain` predicts what a transfer does, and reads the calibration."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_broken_calibration_file_is_as_good_as_none(tmp_path: Path) -> None:
     assert xl.explain(np.zeros(1 << 20)).expected_ms is None
 
 
-def test_a_cpu_is_said_to_be_one() -> None:
+def test_a_cpu_is_named_as_one() -> None:
     assert "CPU" in xl.explain(np.zeros(4), backend="numpy").reason
 
 

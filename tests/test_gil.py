@@ -53,13 +53,13 @@ assert calling.bind_copy(ZERO, ZERO, holds_gil, is_upward=True)(np.zeros(4), her
 
 
 def finishes(*command: str) -> str:
-    """What a program printed."""
+    """The output of a program."""
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_only_what_cannot_block_keeps_the_gil() -> None:
+def test_only_calls_that_cannot_block_keep_the_gil() -> None:
     source = (Path(xl.__file__).parent / "backends" / "cuda" / "driver.py").read_text()
     assert re.findall(r'\(_address\("(\w+)"\), \d, keeps_lock=True\)', source) == ["cuGetErrorName"]
     assert source.count("keeps_lock=True") == 1
@@ -68,7 +68,7 @@ def test_only_what_cannot_block_keeps_the_gil() -> None:
 
 @compiled
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_what_blocks_lets_another_thread_end_it(call: str) -> None:
+def test_a_blocking_call_lets_another_thread_end_it(call: str) -> None:
     assert finishes("-c", f"{BLOCKED}\n{call}\nprint('passed')") == "passed\n"
 
 

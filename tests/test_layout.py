@@ -108,7 +108,7 @@ def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
     assert 0 < partition.chunk_nbytes(nbytes) <= partition.PYTHON_PIECE_MOST <= THRESHOLDS.chunk_nbytes
 
 
-def test_nothing_is_planned_for_nothing() -> None:
+def test_no_chunks_are_planned_for_an_empty_array() -> None:
     for columns in (0, 1):
         transfer = xl.to_device_async(np.zeros((3, columns)), backend="sim")
         transfer.result()  # or it would be left to the next test

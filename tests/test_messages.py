@@ -18,7 +18,7 @@ X = np.arange(6, dtype=np.float32)
 
 
 class _Here:
-    """What the cases use: an array on the fake device, its other device, and a stream there."""
+    """Objects that the cases use: an array on the fake device, its other device, and a stream there."""
 
     def __init__(self) -> None:
         self.d = xl.to_device(X, device="fake:sim:0")

@@ -28,6 +28,7 @@ from xferlib._native import build
 from xferlib._transfer import cutting, partition, staged
 from xferlib._transfer.compiled_staging import _steps
 from xferlib._transfer.filling import Filling
+from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
 from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced
 from xferlib.testing.strategies import bits_of
@@ -108,7 +109,7 @@ def _run(
     shared: int = 0,
     parts: Any = None,
 ) -> int:
-    """One transfer by several threads of Python's, and some of the library's; the driver's error.
+    """One transfer by several Python threads, and some of the library's; the driver's error.
 
     ``shared``: chunks that it may use beside a transfer the other way, which is open meanwhile; 0: there is none.
     ``parts``: what ``host`` is put together of.
@@ -178,7 +179,7 @@ def test_every_byte_arrives_however_many_threads_and_chunks(
     chunks=st.integers(1, 4),
     helpers=st.integers(0, 3),
 )
-def test_memory_that_lies_anywhere_is_collected(
+def test_memory_at_any_address_is_collected(
     sizes: list[tuple[int, int]], limit: int, chunks: int, helpers: int
 ) -> None:
     owners = [bits_of(nbytes, np.uint8, seed=number) for number, (nbytes, _) in enumerate(sizes)]
@@ -462,7 +463,7 @@ def test_the_link_starts_early_and_little_is_left_at_the_end(nbytes: int) -> Non
 
 
 @compiled
-def test_transfers_of_plain_bytes_take_it(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transfers_of_plain_bytes_are_staged_in_c(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
     library = _native.library()
 
@@ -627,10 +628,9 @@ def test_the_setting_is_read_from_the_environment(native: str) -> None:
 
 
 def test_an_error_without_words_of_its_own_names_the_code() -> None:
-    numpy = backend_named("numpy")
-    stream = numpy.stream_current(xl.get_device("cpu"))
-    assert isinstance(numpy.staging_error(5, stream), TransferError)
-    assert "code 5" in str(numpy.staging_error(5, stream))
+    stream = backend_named("numpy").stream_current(xl.get_device("cpu"))
+    assert isinstance(staging_failure(5, stream), TransferError)
+    assert "code 5" in str(staging_failure(5, stream))
 
 
 @compiled

@@ -45,7 +45,7 @@ def test_bins_are_few_and_grow_with_the_size() -> None:
 
 
 class _Driver:
-    """What a driver does: refuses to register a page twice, and to release what it does not hold."""
+    """A driver's rules: refuses to register a page twice, and to release what it does not hold."""
 
     pinned_domain = "model"
 

@@ -48,7 +48,7 @@ SOURCES: dict[str, Callable[[list[Any]], Any]] = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_batches_come_in_order_whatever_the_source_and_the_depth(kind: str, depth: int) -> None:
+def test_batches_of_every_source_and_depth_come_in_order(kind: str, depth: int) -> None:
     items = [{"x": array(n, (n + 1, 300)), "t": array(n, (n,), "int32"), "n": n, "no": None} for n in range(9)]
     for item, found in zip(items, listed(SOURCES[kind](items), depth=depth), strict=True):
         assert found["n"] == item["n"]
@@ -409,7 +409,7 @@ def test_the_source_sees_the_defaults_of_the_thread_that_made_the_prefetcher(bac
 
 
 @pytest.mark.parametrize("kind", ["list", "iterator"])
-def test_a_transform_sees_batches_on_the_device_and_gives_what_is_handed_out(kind: str) -> None:
+def test_a_transform_sees_batches_on_the_device_and_its_results_are_handed_out(kind: str) -> None:
     def copied(batch: Any) -> Any:
         assert xl.device_of(batch["x"]) is xl.get_device()
         return xl.to_device(batch["x"]), "beside", batch["x"]
@@ -428,7 +428,7 @@ def test_the_copies_go_on_the_stream_that_is_given() -> None:
         assert_same_bits(xl.to_host(batch), item)
 
 
-def test_batches_are_ordered_on_whatever_stream_is_current() -> None:
+def test_batches_are_ordered_on_the_current_stream() -> None:
     streams = [xl.Stream(), xl.Stream()]
     items = [array(n, (40, 1000)) for n in range(8)]
     prefetcher = xl.prefetch(items)
@@ -457,7 +457,7 @@ def test_a_depth_that_is_no_count_is_refused_before_the_source_is_touched(depth:
 
 
 @pytest.mark.parametrize("batches", [{"x": array(0)}, "x.npy", 5, None, np.array(1.0)])
-def test_what_is_no_iterable_of_batches_is_refused(batches: Any) -> None:
+def test_a_source_that_is_no_iterable_of_batches_is_refused(batches: Any) -> None:
     with pytest.raises(e.UnsupportedArrayError, match="batches is"):
         xl.prefetch(batches)
 
@@ -599,7 +599,7 @@ def test_a_thread_reads_ahead_only_where_the_host_is_kept_busy() -> None:
     name = xl.get_backend().name
     backend, place = xl.get_backend(), xl.get_device()
     is_host = place.kind == "cpu"
-    stages_alone = native().is_on and backend.staging_calls(place) is not None
+    stages_alone = native().is_on and backend.fast is not None and backend.fast.staging_calls(place) is not None
     large = [np.arange(1 << 20, dtype="float32") + number for number in range(4)]
     pinned = [xl.pinned_array(each, backend=name) for each in large]
     gaps = [each.repeat(2)[::2] for each in large]

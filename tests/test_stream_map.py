@@ -144,7 +144,7 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
     assert all(0 < high - low <= 512 << 10 and (start + low) % page == 0 for low, high in asked)
 
 
-def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_ordinary_memory_are_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = rows()
     stray = data.view(np.memmap)
     stray._mmap, stray.mode = mapped(tmp_path / "rows", data, "r")._mmap, "r"  # type: ignore[attr-defined]
@@ -152,7 +152,7 @@ def test_pages_of_ordinary_memory_are_never_let_go_of(tmp_path: Path, monkeypatc
     assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
 
 
-def test_nothing_is_said_of_rows_that_do_not_lie_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_not_contiguous_are_not_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = mapped(tmp_path / "rows", rows(), "r+")[:, ::2]
     monkeypatch.setattr(mmap_advice, "_advise", lambda *advice: pytest.fail(f"{advice}"))
     assert_same_bits(xl.stream_map(same, columns, chunk_rows=7), rows()[:, ::2])
@@ -353,7 +353,7 @@ class Broken(Sliced):
 
 @pytest.mark.parametrize("row", [0, 8, 50, 99])
 @pytest.mark.parametrize("where", ["source", "out", "function", "reduce"])
-def test_whatever_fails_says_how_far_it_came_and_can_be_resumed(where: str, row: int) -> None:
+def test_a_failed_map_says_how_far_it_came_and_can_be_resumed(where: str, row: int) -> None:
     data = rows(100, 40)
     source: Any = Broken(data, row) if where == "source" else data
     out: Any = Broken(np.zeros_like(data), row) if where == "out" else None

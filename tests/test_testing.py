@@ -50,7 +50,7 @@ def _nan(bits: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
         (np.array([[1, 2], [3, 4]]), np.array([[1, 2], [3, 5]]), r"the first at \(1, 1\)"),
     ],
 )
-def test_what_differs_in_a_bit_is_told_apart(one: object, two: object, message: str) -> None:
+def test_a_difference_of_one_bit_is_found(one: object, two: object, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         assert_same_bits(one, two)
 

@@ -1,4 +1,4 @@
-"""What threads share is read while others change it."""
+"""Shared state is read while other threads change it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hasty() -> Iterator[None]:
 
 
 def together(*works: Callable[[int], Any]) -> list[BaseException]:
-    """What went wrong in threads that each do their work some times."""
+    """Errors of threads that each do their work several times."""
     errors: list[BaseException] = []
     begin = threading.Barrier(len(works))
 

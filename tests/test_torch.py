@@ -1,4 +1,4 @@
-"""What is torch's own: views that count their changes."""
+"""Torch's views count their changes."""
 
 from __future__ import annotations
 

@@ -517,7 +517,7 @@ class _Asked:
         return event in self.done
 
 
-def test_what_is_in_flight_is_let_go_at_a_cost_that_does_not_grow() -> None:
+def test_releasing_objects_in_flight_costs_the_same_however_many_there_are() -> None:
     held, backend = in_flight._InFlight(), _Asked()
     backend.done = set(range(1, 500))  # the first one, 0, takes for ever
     for number in range(500):

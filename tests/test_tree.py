@@ -118,7 +118,7 @@ def test_a_registered_class_is_a_node() -> None:
 
 def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
     kinds = [
-        packing.Kind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
+        packing.LeafKind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
         for shape in ((3,), (4,), (5, 7))
         for name in ("int8", "float32", "complex128")
     ]
@@ -149,7 +149,7 @@ def test_flat_trees_of_arrays_keep_type_order_and_shapes(make: Any, count: int) 
         assert_same_bits(found, expected)
 
 
-def test_a_subclass_of_a_container_is_not_taken_for_it() -> None:
+def test_a_subclass_of_a_container_is_a_leaf() -> None:
     class Bag(list[Any]):
         pass
 

@@ -54,7 +54,7 @@ def test_a_copy_to_another_device_has_the_same_values(places: list[xl.Device], v
             assert_same_bits(xl.to_host(arrived), expected)
 
 
-def test_no_time_lies_between_events_of_two_devices(places: list[xl.Device]) -> None:
+def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:
     one, two = (xl.Stream(place).record() for place in places)
     with pytest.raises(StreamError, match="on one device"):
         two.elapsed_ms(one)

@@ -50,15 +50,10 @@ run_demo() {
 }
 
 run_bench() {
-    local name
-    for name in transfer kernels; do
-        if has "xferlib._cli.bench.$name"; then
-            name_files "bench-$name"
-            section "bench-$name" "$bench_limit" "$PYTHON" -m xferlib bench "$name" "${files[@]}"
-        else
-            echo "no xferlib._cli.bench.$name: skipped"
-        fi
-    done
+    name_files bench-transfer
+    section bench-transfer "$bench_limit" "$PYTHON" -m xferlib bench transfer "${files[@]}"
+    name_files bench-kernels
+    section bench-kernels "$bench_limit" "$PYTHON" -m benchmarks kernels "${files[@]}"
 }
 
 tests_limit=480 bench_limit=240 # seconds, of a part by itself; together they share nine minutes

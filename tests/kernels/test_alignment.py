@@ -17,7 +17,7 @@ from xferlib.kernels import elementwise, reductions
 from xferlib.kernels.engines.cuda import engine
 from xferlib.kernels.engines.cuda.engine import CudaPlan
 from xferlib.kernels.engines.cuda.reduction import CudaReduction
-from xferlib.kernels.ir.layout import Layout, broadcast_strides
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
 from xferlib.testing import configured
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
@@ -68,7 +68,7 @@ def test_element_by_element(pair):
     emulator = Emulator()
     program = elementwise("T x", "T z", "z = x").definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
     plan = CudaPlan(emulator, None, program, source.shape, {0: _info(source), 1: _info(target)}, is_aliased=False)
-    plan.place([source.ctypes.data, target.ctypes.data])
+    plan.bind([source.ctypes.data, target.ctypes.data])
     target[...] = 0
     plan.launch(0)
     assert not emulator.misaligned
@@ -84,14 +84,14 @@ def test_indexed(dtype, data):
     kernel = elementwise("raw T x", "raw T z", "z[i] = x[3 - i]")
     program = kernel.definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
     plan = CudaPlan(emulator, None, program, (4,), {0: _info(source), 1: _info(target)}, is_aliased=False)
-    plan.place([source.ctypes.data, target.ctypes.data])
+    plan.bind([source.ctypes.data, target.ctypes.data])
     plan.launch(0)
     assert not emulator.misaligned
     assert same_bits(np.array(target), np.array(source)[::-1])
 
 
-def _placed(shape, dtype, unit):
-    """A view like those of `views`, with gaps, of a certain alignment."""
+def _aligned(shape, dtype, unit):
+    """A view like those of `views`, with gaps, of one alignment."""
     itemsize = np.dtype(dtype).itemsize
     row = shape[1] * itemsize + unit
     memory = np.zeros(shape[0] * row + 64, np.uint8)
@@ -105,13 +105,13 @@ def _placed(shape, dtype, unit):
     ("kernel", "shape", "axis"), [("few", (3, 5), 1), ("rows", (2, 5000), 1), ("columns", (40, 34), 0)]
 )
 def test_reductions(kernel, shape, axis, dtype, unit):
-    source, target = _placed(shape, dtype, unit), _placed((shape[1 - axis], 1), dtype, unit)[:, 0]
+    source, target = _aligned(shape, dtype, unit), _aligned((shape[1 - axis], 1), dtype, unit)[:, 0]
     emulator = Emulator()
     emulator.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
     emulator.operands = lambda arrays: [each.ctypes.data for each in arrays]
     spec = reductions.sum.definition.specialize((np.dtype(dtype),), frozenset())
-    kept = Layout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
-    reduced = Layout((shape[axis],), ((source.strides[axis],), (0,)))
+    kept = CallLayout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
+    reduced = CallLayout((shape[axis],), ((source.strides[axis],), (0,)))
     plan = CudaReduction(emulator, None, spec, kept, reduced, [_info(source), _info(target)])
     plan.run([source.ctypes.data, target.ctypes.data], [], RawStream(0, None))
     assert f"xf_{kernel}(" in plan.source
@@ -156,7 +156,7 @@ def test_broadcast_strides_are_no_reason_to_split():
 @pytest.mark.parametrize("dtype", ["float16", "int16", "float32", "complex128"])
 @pytest.mark.parametrize("count", [1, 5, 300])
 def test_elements_at_odd_addresses_on_a_gpu(dtype, count):
-    """What the emulator has not: the machine code. An assembler once stored a half's low byte wrongly."""
+    """The machine code, which the emulator has not. An assembler once stored a half's low byte wrongly."""
     target = targets.target("cupy")
     cupy = pytest.importorskip("cupy")
     values = (np.arange(count) % 7 + 3).astype(dtype)

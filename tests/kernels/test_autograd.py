@@ -1,4 +1,4 @@
-"""Gradients in torch: checked numerically, against torch's own, and absent where nobody asks."""
+"""Gradients in torch: checked numerically, against torch's own, and absent where no input requires them."""
 
 import numpy as np
 import pytest

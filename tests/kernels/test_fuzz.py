@@ -133,7 +133,7 @@ def expressions(draw, depth=3):
 
 
 BUILTIN = (ZeroDivisionError, OverflowError, TypeError, ValueError, AttributeError)
-"""What Python itself raises for an expression of its own numbers."""
+"""The error that Python itself raises for an expression of its own numbers."""
 
 
 @pytest.mark.filterwarnings("ignore")

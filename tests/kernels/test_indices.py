@@ -90,7 +90,7 @@ def test_values_that_replace_one_another_are_an_error_where_they_can_be_seen():
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(-3, 3), st.integers(-2, 2), st.integers(-3, 3), st.integers(-2, 2), st.integers(1, 5))
-def test_what_is_accepted_writes_each_element_once(factor, shift, other, further, size):
+def test_an_accepted_kernel_writes_each_element_once(factor, shift, other, further, size):
     """The rule against every element's own index."""
     source = f"y[{factor} * i + {shift + 20}] = 1; y[{other} * i + {further + 20}] = i + 2"
     y = np.zeros(41, np.int32)

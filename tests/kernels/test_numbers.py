@@ -87,7 +87,7 @@ def test_numbers_are_what_they_are_beside_numpy_arrays(name):
                 np.testing.assert_allclose(actual, expected, rtol=2e-3 if dtype == "float16" else 1e-6, atol=0)
 
 
-def test_what_was_wrong():
+def test_negative_powers_and_overflow_of_numbers():
     x = np.array([8.0, 3.0])
     assert elementwise(lambda x, n: x * 2**n)(x, -3).tolist() == [1.0, 0.375]
     assert elementwise(lambda x, n: x + n * n)(x, 2**40).tolist() == (x + 2.0**80).tolist()

@@ -6,7 +6,7 @@ import pytest
 from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools.kernel_ulp import kernel_of
-from xferlib.kernels.engines.cuda.source import Access, Shape, elementwise_source
+from xferlib.kernels.engines.cuda.source import OperandAccess, Shape, elementwise_source
 from xferlib.kernels.ir.formulas.own_functions import IDENTICAL, expanded
 from xferlib.kernels.ir.functions import guarantee
 from xferlib.kernels.ir.nodes import FLOAT64, Builder, Param, Store
@@ -46,7 +46,7 @@ def test_no_engine_calls_the_platform(name):
         width=1,
         unroll=1,
         is_wide=False,
-        accesses=(Access("unit", True, 8),) * 2,
+        accesses=(OperandAccess("unit", True, 8),) * 2,
         tile=0,
         raw_ranks=(),
         raw_words=(),

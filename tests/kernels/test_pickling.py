@@ -49,7 +49,7 @@ KERNELS = [softplus, named, Holder.cube, snippet, pycuda_like, dot, reductions.s
 
 
 def results():
-    """What the kernels give."""
+    """Results of the kernels."""
     x = np.linspace(-3, 3, 11, dtype=np.float32)
     z, counted = np.empty_like(x), x.copy()
     pycuda_like(x, z)
@@ -94,7 +94,7 @@ def test_a_kernel_and_its_module_stay_together():
 
 
 def test_a_new_process_gives_the_same_bits():
-    """What ``spawn`` does: the worker imports the module and unpickles."""
+    """As with ``spawn``, the worker imports the module and unpickles."""
     kernels = pickle.dumps(KERNELS)
     script = (
         f"import pickle, sys; import {__name__} as t; kernels = pickle.loads(sys.stdin.buffer.read()); "

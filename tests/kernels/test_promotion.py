@@ -200,6 +200,6 @@ def test_random_expressions(tree, dtypes):
     assert np.array_equal(actual, expected, equal_nan=expected.dtype.kind == "f")
 
 
-def test_the_table_names_what_is_compared():
+def test_the_table_names_every_comparison():
     assert {name for name in TABLE if name not in NUMPY} == {"fma", "rsqrt"}
     assert guarantee("real", "bool").bound_ulp == 0

@@ -177,7 +177,7 @@ extern "C" __global__ void fill(float *x, const double *y, int n, float a, doubl
 
 
 class _Library:
-    """What a checked call needs of a backend, on the host: arrays are NumPy's, and a launch reads the parameters."""
+    """A backend on the host for checked calls: its arrays are NumPy's, and a launch reads the parameters."""
 
     follows_writes = False
 
@@ -273,7 +273,7 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
 
 @pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
 def put(request):
-    """What makes a float32 array of a backend, on its default device."""
+    """A function that makes a float32 array of a backend, on its default device."""
     status = xl.available_backends()[request.param]
     if not status.is_available:
         pytest.skip(status.reason)
@@ -374,7 +374,7 @@ def test_a_stream_of_another_device_is_refused(doubling):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
-def test_the_cpu_function_cannot_write_what_is_const(backend):
+def test_the_cpu_function_cannot_write_a_const_argument(backend):
     if not xl.available_backends()[backend].is_available:
         pytest.skip("not installed")
     seen = []

@@ -1,4 +1,4 @@
-"""Which arrays share memory, from pointers and strides, against the sets of their bytes; empty arrays share none."""
+"""Arrays that share memory, found from pointers and strides, against the sets of their bytes; empty ones share none."""
 
 import itertools
 

@@ -93,7 +93,7 @@ def test_each_return_is_converted_to_what_the_function_returns():
                               if n else "T f0(T v) { return v; }" for n in range(5)), "more than 60000 expressions"),
     ],
 )  # fmt: skip
-def test_what_is_written_out_has_a_limit(source, preamble, words, monkeypatch):
+def test_unrolling_has_a_limit(source, preamble, words, monkeypatch):
     monkeypatch.setattr(cloops, "MOST_STEPS", 60_000)
     with pytest.raises(KernelSyntaxError, match=words):
         elementwise("T x", "T z", source, preamble=preamble)(np.ones(2))
@@ -128,7 +128,7 @@ def test_a_number(text):
 
 
 @pytest.mark.parametrize("text", ["1.0L", "1.0df", "9" * 40, "9" * 5000, "1.5.2", "'a'", "0x", "08", "1.f.", "0b2"])
-def test_what_is_no_number(text):
+def test_malformed_numbers(text):
     with pytest.raises(KernelSyntaxError, match="line 1, column"):
         elementwise("T x", "T z", f"z = {text}")(np.ones(1))
 

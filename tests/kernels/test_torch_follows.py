@@ -1,4 +1,4 @@
-"""What torch follows of tensors: changes are counted, gradients are right or refused, transforms and tracers too."""
+"""Torch follows its tensors: changes are counted, gradients are right or refused, transforms and tracers too."""
 
 import numpy as np
 import pytest
@@ -166,7 +166,7 @@ def test_gradients_of_no_elements():
     assert x.grad.shape == (0, 3)
 
 
-def test_what_counts_or_tells_where_has_no_gradient():
+def test_counts_and_positions_have_no_gradient():
     x = torch.ones(3, requires_grad=True)
     assert not reductions.argmax(x).requires_grad
     assert not reductions.any(x).requires_grad
@@ -184,7 +184,7 @@ _halving = reduction("T x", "T z", map_expr="x", reduce_expr="a + b / 2", post_m
         (lambda x: triple(1, 32, (x, 3)), r"x\.detach\(\)"),
     ],
 )
-def test_what_has_no_gradient_is_refused(call, words):
+def test_a_function_without_a_gradient_is_refused(call, words):
     with pytest.raises(KernelTypeError, match=words):
         call(torch.ones(3, requires_grad=True))
 
@@ -277,7 +277,7 @@ def test_examples_cannot_share_the_number_of_an_element():
         lambda x: reductions.sum(torch.ones(3), axis=(), out=x),
     ],
 )
-def test_what_has_no_memory_inside_a_transform_is_refused(call):
+def test_a_tensor_without_memory_inside_a_transform_is_refused(call):
     with pytest.raises(XferError), xl.use_backend("torch"):
         torch.func.vmap(call)(torch.zeros(2, 3))
 

@@ -1,13 +1,12 @@
-"""A third party's backend in forty lines: arrays that are a name for a NumPy array."""
+"""A third party's backend in thirty lines: arrays that are a name for a NumPy array."""
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream, make_device
+from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream
 from xferlib.errors import BackendUnavailableError
 
 
@@ -30,39 +29,18 @@ class TinyBackend(HostBackend):
     name = "tiny"
     array_class: type = TinyArray
     array_types = ("xferlib_tiny.TinyArray",)
-    capabilities = Capabilities(
-        strided=True, why={**WHY_HOST, "namespace": "TinyArray cannot compute", "peer_copy": "there is one CPU device"}
-    )
-
-    def __init__(self) -> None:
-        self._device = make_device(self.name, "cpu")
-        self._stream = RawStream(0, self._device)
-
-    def namespace(self) -> ModuleType:
-        raise self._unsupported("namespace")
-
-    def devices(self) -> tuple[Device, ...]:
-        return (self._device,)
-
-    def device_current(self) -> Device:
-        return self._device
-
-    def device_use(self, device: Device) -> None:
-        """There is one device."""
+    capabilities = Capabilities(strided=True, why={**WHY_HOST, "namespace": "TinyArray cannot compute"})
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Any:
         return self.array_class(np.empty(shape, dtype))
 
     def view(self, array: TinyArray) -> ArrayInfo:
         a = array.data
-        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
 
     def host_view(self, array: TinyArray) -> np.ndarray[Any, Any]:
         view: np.ndarray[Any, Any] = array.data
         return view
-
-    def subarray(self, slab: TinyArray, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        return self.array_class(np.ndarray(shape, dtype, slab.data, offset))
 
 
 def BrokenBackend() -> TinyBackend:

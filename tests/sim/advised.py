@@ -72,7 +72,7 @@ def _statement(chance: random.Random, transfers: list[str], number: int) -> str:
 
 @dataclass
 class Outcome:
-    """What a run has found and computed."""
+    """Races that a run found, and values that it computed."""
 
     races: list[sim.Race]
     values: list[Any]
@@ -100,7 +100,7 @@ def run(lines: list[str], n: int, mode: str, schedule: str, seed: int = 0) -> Ou
 
 
 def synchronous(lines: list[str], n: int) -> list[Any]:
-    """What it computes when every call is complete on return."""
+    """Its values when every call is complete on return."""
     return run(lines, n, "off", "eager").values
 
 
@@ -143,7 +143,7 @@ def _named(lines: list[str], what: str) -> str:
 
 @dataclass
 class Study:
-    """What has become of one program."""
+    """The study of one program."""
 
     lines: list[str]
     fixes: int = 0

@@ -130,7 +130,7 @@ class Run:
         owner = old.stream
         assert owner is not None
         data = old.data
-        self.machine.settle()
+        self.machine.raise_found()
         fresh = self._allocations[index] = self.machine.allocate(8 * WORDS, owner)
         fresh.block.data = data
         self._blocks[index] = fresh.block
@@ -172,5 +172,5 @@ def outcomes(steps: list[Step], most: int) -> set[object] | None:
 
 
 def races(steps: list[Step]) -> list[object]:
-    """What the detector says of one run, in program order."""
+    """The detector's reports of one run, in program order."""
     return list(Run(steps, schedules.Eager(), Mode.LOG).machine.detector.races)

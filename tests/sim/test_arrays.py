@@ -1,4 +1,4 @@
-"""What arrays of the simulated devices compute, and what they refuse."""
+"""Arrays of the simulated devices compute as NumPy's do, and refuse what a GPU's would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator keeps does not grow with what a program has done."""
+"""The simulator's memory does not grow with what a program has done."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_after_the_wait_everything_may_be_touched() -> None:
     assert checked.races == []
 
 
-def test_a_fault_of_somebody_else_still_ends_the_process() -> None:
+def test_a_foreign_fault_still_ends_the_process() -> None:
     import subprocess
 
     code = """

@@ -116,7 +116,7 @@ def test_the_study_notices_a_detector_that_forgets_views(make_machine: Make, mon
     assert any(disagreement(make_machine(devices=1), seed, 60) for seed in range(60))
 
 
-def test_what_is_kept_of_index_arrays_does_not_outgrow_the_elements(make_machine: Make) -> None:
+def test_the_record_of_index_arrays_does_not_outgrow_the_elements(make_machine: Make) -> None:
     machine = make_machine()
     stream = machine.stream(machine.devices[0])
     allocation = machine.allocate(8 * 1000, machine.streams[machine.devices[0]].legacy)

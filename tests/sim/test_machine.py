@@ -300,7 +300,7 @@ def test_a_record_on_the_legacy_stream_orders_blocking_streams(program: Program)
 
 
 @pytest.mark.parametrize("then", ["work", "record", "synchronize", "poll", "free"])
-def test_what_follows_on_the_legacy_stream_comes_after_what_it_waits_for(program: Program, then: str) -> None:
+def test_work_of_the_legacy_stream_comes_after_its_waits(program: Program, then: str) -> None:
     apart, machine = program.stream(), program.machine
     program.write(apart)
     machine.wait(program.legacy, machine.record(apart))
@@ -321,7 +321,7 @@ def test_what_follows_on_the_legacy_stream_comes_after_what_it_waits_for(program
         program.write(program.stream())
     else:
         program.memory = None  # type: ignore[assignment]
-        machine.settle()
+        machine.raise_found()
     assert program.hazards == []
 
 
@@ -366,7 +366,7 @@ def test_memory_freed_while_another_stream_reads_it_is_reported(program: Program
     program.machine.wait(reader, program.machine.record(owner))
     program.read(reader)
     program.memory = program.machine.allocate(8, owner)
-    program.machine.settle()
+    program.machine.raise_found()
     assert program.hazards == [Hazard.USE_AFTER_FREE]
 
 
@@ -377,7 +377,7 @@ def test_a_declared_user_may_still_read_freed_memory(program: Program) -> None:
     program.memory.users[reader.key] = reader
     program.read(reader)
     program.memory = program.machine.allocate(8, owner)
-    program.machine.settle()
+    program.machine.raise_found()
     assert program.hazards == []
 
 
@@ -385,7 +385,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
     stream = program.stream()
     pointer = program.memory.block.pointer
     program.memory = program.machine.allocate(8, stream)
-    program.machine.settle()
+    program.machine.raise_found()
     with pytest.raises(SimError):
         addresses.span(program.machine.memory, program.machine.detector, pointer, 8, "copy", stream)
     (race,) = program.machine.detector.races
@@ -444,7 +444,7 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
             machine.lifetimes.ended.append(stream)
 
     work(3000)
-    machine.settle()
+    machine.raise_found()
     assert machine.engine.pending <= 512
     assert len(block.shadow) <= 2048
     assert len(machine.streams[device].every) < 200

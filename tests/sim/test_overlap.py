@@ -451,7 +451,7 @@ def in_use() -> int:
     for _ in range(2):
         xl.to_host(xl.to_device_async(SMALL[0]).result())  # looks at what has ended
     xl.trim()
-    current.machine().settle()
+    current.machine().raise_found()
     return current.machine().memory.used.get(0, 0)
 
 

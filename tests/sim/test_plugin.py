@@ -61,7 +61,7 @@ def test_a_missing_synchronisation_fails_the_test_that_lacks_it_and_no_other(tmp
     assert "test_program.py:11 in sum_of" in output  # the line of the addition
 
 
-def test_what_is_found_when_the_test_is_over_fails_it_too(tmp_path: Path) -> None:
+def test_a_fault_found_after_the_test_fails_it_too(tmp_path: Path) -> None:
     assert "ERROR test_program.py::test_found_at_the_end" in run(tmp_path)
 
 

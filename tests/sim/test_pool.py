@@ -71,14 +71,14 @@ def used_elsewhere_and_dropped(use: Callable[[Any, xl.Stream], Any]) -> None:
 
 
 @pytest.mark.parametrize("use", OURS.values(), ids=OURS)
-def test_what_xferlib_runs_keeps_the_memory_of_its_arrays(checked: sim.check, use: Callable[..., Any]) -> None:
+def test_an_operation_of_xferlib_keeps_the_memory_of_its_arrays(checked: sim.check, use: Callable[..., Any]) -> None:
     """Dropping any handle at any time is safe."""
     used_elsewhere_and_dropped(use)
     assert hazards(checked) == []
 
 
 @pytest.mark.parametrize("use", FOREIGN.values(), ids=FOREIGN)
-def test_what_an_array_library_runs_does_not(checked: sim.check, use: Callable[..., Any]) -> None:
+def test_an_operation_of_an_array_library_keeps_no_memory(checked: sim.check, use: Callable[..., Any]) -> None:
     """In torch it takes `record_stream`, in CuPy an array kept until the other stream is done."""
     used_elsewhere_and_dropped(use)
     assert hazards(checked) == [Hazard.USE_AFTER_FREE]
@@ -207,7 +207,7 @@ def test_columns_of_what_was_freed_count_too(checked: sim.check) -> None:
     assert hazards(checked) == [Hazard.MEMORY_REUSED]
 
 
-def test_what_is_kept_of_freed_memory_is_bounded() -> None:
+def test_the_record_of_freed_memory_is_bounded() -> None:
     from xferlib.sim.machine import current
     from xferlib.sim.model import pool
 

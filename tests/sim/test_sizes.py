@@ -153,7 +153,7 @@ def reported(program: Callable[[Array], None], host: Array, **options: Any) -> l
 
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("program", BREAKING)
-def test_what_breaks_the_contract_is_reported_alike_at_every_size(
+def test_a_program_that_breaks_the_contract_is_reported_alike_at_every_size(
     program: Callable[[Array], None], memory: Make
 ) -> None:
     found = {nbytes: reported(program, memory(nbytes)) for nbytes in SIZES}
@@ -293,7 +293,7 @@ KEEPING = [
 @pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("program", KEEPING)
-def test_what_keeps_the_contract_is_quiet_at_every_size(
+def test_a_program_that_keeps_the_contract_is_quiet_at_every_size(
     program: Callable[[Array], None], memory: Make, schedule: str
 ) -> None:
     for nbytes in SIZES if schedule == "lazy" else SIZES[:-1]:

@@ -145,7 +145,7 @@ QUIET = [
 
 
 @pytest.mark.parametrize("program", QUIET)
-def test_what_was_written_is_used_without_a_report(program: Callable[[], Any]) -> None:
+def test_written_memory_is_used_without_a_report(program: Callable[[], Any]) -> None:
     assert reported(program) == []
 
 
@@ -218,7 +218,7 @@ def a_copy_on_the_device_of_what_columns_have_filled() -> None:
         a_copy_on_the_device_of_what_columns_have_filled,
     ],
 )
-def test_what_separate_runs_have_written_has_a_value(program: Callable[[], None]) -> None:
+def test_bytes_of_separate_writes_have_a_value(program: Callable[[], None]) -> None:
     assert reported(program) == []
 
 
@@ -250,7 +250,7 @@ def memory_handed_out_again() -> None:
 @pytest.mark.parametrize(
     "program", [another_column, the_whole_of_it, elements_that_an_index_array_selects, memory_handed_out_again]
 )
-def test_what_separate_runs_have_left_out_has_none(program: Callable[[], None]) -> None:
+def test_bytes_between_separate_writes_have_no_value(program: Callable[[], None]) -> None:
     assert [race.hazard for race in reported(program)] == [sim.Hazard.UNINITIALISED]
 
 

@@ -25,13 +25,10 @@ _COMMANDS: dict[str, _Command] = {
     "demo": _Command("xferlib._cli.demo.command:main", "train on handwritten digits on every backend"),
     "trace": _Command("xferlib._cli.trace:main", "run a script and draw what it copies and computes, and when"),
     "bench transfer": _Command("xferlib._cli.bench.transfer:main", "GB/s of transfers, beside the other libraries"),
-    "bench overlap": _Command(
-        "xferlib._cli.bench.overlap:main", "loops with prefetch, and stream_map, beside the others"
-    ),
-    "bench kernels": _Command("xferlib._cli.bench.kernels:main", "speed of kernels, beside the other libraries"),
     "cache info": _Command("xferlib._cli.cache:info", "where compiled kernels are kept, and how many"),
     "cache clear": _Command("xferlib._cli.cache:clear", "delete the compiled kernels"),
 }
+_ONLY_IN_CHECKOUTS = {f"bench {name}": f"python -m benchmarks {name}" for name in ("kernels", "overlap")}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,9 +58,13 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
             return name, arguments[words:]
     parser = _parser()
     parser.parse_args(arguments[:1])  # answers --help and --version
-    word = arguments[0]
-    choices = [name for name in _COMMANDS if name.startswith(f"{word} ")] or list(_COMMANDS)
-    return parser.error(f"there is no command {' '.join(arguments[:2])!r}; the commands are {', '.join(choices)}")
+    name = " ".join(arguments[:2])
+    if name in _ONLY_IN_CHECKOUTS:
+        parser.error(
+            f"{name!r} is not in the installed package; run `{_ONLY_IN_CHECKOUTS[name]}` in a checkout of xferlib"
+        )
+    choices = [each for each in _COMMANDS if each.startswith(f"{arguments[0]} ")] or list(_COMMANDS)
+    return parser.error(f"there is no command {name!r}; the commands are {', '.join(choices)}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,6 +30,10 @@ class Capabilities:
     """The library has an Array-API namespace."""
     strided: bool = False
     """The library's own operations take views of any stride."""
+    in_place: bool = True
+    """Arrays can be written after they were made; False: ``out=`` and kernels that write an argument are refused."""
+    fork: bool = True
+    """A process that has used the library may fork; False: the library itself warns of it."""
     small_at_once: bool = True
     """A small transfer may be complete when an asynchronous call returns; False: each takes as long as the contract
     allows, at every size."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xferlib.errors import TransferError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._core.device import Device
     from xferlib._runtime.callsite import CodeLocation
 
@@ -44,6 +49,11 @@ class RawKernel(Protocol):
     """A compiled kernel, loaded on one device. Opaque to shared code."""
 
 
+def staging_failure(code: int, stream: RawStream) -> Exception:
+    """The error for a result of `StagingCalls` that is not 0, where the backend knows no more than the number."""
+    return TransferError(f"a copy on {stream.device} failed with code {code}; `xferlib info` shows the devices")
+
+
 @dataclass(frozen=True, slots=True)
 class StagingCalls:
     """Addresses of C functions that return 0 for success, for staging without the GIL."""
@@ -58,6 +68,10 @@ class StagingCalls:
     """``int enter(void *context)``: each thread calls it before the others; 0 where none is needed."""
     context: int = 0
     """The argument of `enter`."""
+    inside: Callable[[], AbstractContextManager[None]] = nullcontext
+    """A context manager in which a Python thread may make these calls for the device."""
+    failure: Callable[[int, RawStream], BaseException] = staging_failure
+    """The error for a result that is not 0."""
 
 
 class OperationListener(Protocol):

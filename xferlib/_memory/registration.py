@@ -23,7 +23,7 @@ _MEMORY_FILES = ("/dev/zero", "/dev/shm/", "/memfd:", "/SYSV")  # noqa: S108 - n
 
 
 @dataclass(slots=True)
-class _Segment:
+class _PageRange:
     """Whole pages registered with the driver, and how many `pin` blocks hold them."""
 
     start: int
@@ -37,19 +37,19 @@ class Registrations:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._lock = threading.RLock()
-        self._segments: list[_Segment] = []
+        self._segments: list[_PageRange] = []
 
-    def add(self, pointer: int, nbytes: int) -> list[_Segment]:
+    def add(self, pointer: int, nbytes: int) -> list[_PageRange]:
         """Pin the pages of a range; returns the segments to give to `remove`."""
         page = mmap.PAGESIZE
         start, stop = pointer // page * page, -(-(pointer + nbytes) // page) * page
-        held: list[_Segment] = []
+        held: list[_PageRange] = []
         with deferred, self._lock:
             try:
                 for first, last, segment in self._split(start, stop):
                     if segment is None:
                         self._backend.pinned_register(first, last - first)
-                        segment = _Segment(first, last, 0)
+                        segment = _PageRange(first, last, 0)
                         bisect.insort(self._segments, segment, key=lambda each: each.start)
                     segment.holders += 1
                     held.append(segment)
@@ -58,9 +58,9 @@ class Registrations:
                 raise
         return held
 
-    def _split(self, start: int, stop: int) -> list[tuple[int, int, _Segment | None]]:
+    def _split(self, start: int, stop: int) -> list[tuple[int, int, _PageRange | None]]:
         """The range as segments that exist and gaps that do not."""
-        parts: list[tuple[int, int, _Segment | None]] = []
+        parts: list[tuple[int, int, _PageRange | None]] = []
         position = start
         for segment in self._segments:
             if segment.stop <= start or segment.start >= stop:
@@ -73,11 +73,11 @@ class Registrations:
             parts.append((position, stop, None))
         return parts
 
-    def remove(self, held: list[_Segment]) -> None:
+    def remove(self, held: list[_PageRange]) -> None:
         with deferred, self._lock:
             self._remove(held)
 
-    def _remove(self, held: list[_Segment]) -> None:
+    def _remove(self, held: list[_PageRange]) -> None:
         for segment in held:
             segment.holders -= 1
             if not segment.holders:
@@ -131,7 +131,7 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
             )
         self._array = array
         self._backend = backend
-        self._held: list[list[_Segment]] = []
+        self._held: list[list[_PageRange]] = []
 
     def __enter__(self) -> np.ndarray[Any, Any]:
         nbytes = self._array.nbytes

@@ -57,7 +57,8 @@ class Chunk(Handed):
     def copy(self, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
         """Enqueue a copy from or to this chunk, and remember when it will be done."""
         again = self.event if self._index == stream.device.index else None  # events belong to one device
-        self.event = backend.copy_recorded(dst, src, nbytes, stream=stream, event=again)
+        backend.copy(dst, src, nbytes, stream=stream)
+        self.event = backend.event_record(stream, timing=False, event=again)
         self._index = stream.device.index
         self.is_busy = True
 

@@ -42,6 +42,7 @@ from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._runtime.handoff import Handed
 from xferlib._transfer import arguments, plan
 from xferlib._transfer import staged as _staged
+from xferlib._transfer.copy_streams import copy_behind
 from xferlib._transfer.filling import Filling, fill
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError
@@ -133,8 +134,8 @@ class Conveyor:
             backend.attach(self._device)
             ahead.owner = owner = backend.stream_current(self._device)
             ahead.array = backend.empty(last.shape, last.dtype, device=self._device, stream=owner)
-            self._free, ahead.copied = backend.copy_behind(
-                backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
+            self._free, ahead.copied = copy_behind(
+                backend, backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
                 event=self._free, copied=spare.popleft() if spare else None,
             )  # fmt: skip
             lease.hold(ahead.copied)
@@ -241,8 +242,8 @@ class Conveyor:
             observe.copy(Kind.H2D, target, source, nbytes, backend, carrier)
             copied = backend.event_record(carrier, timing=False)
         else:
-            self._free, copied = backend.copy_behind(
-                target, source, nbytes, behind=owner, stream=carrier, event=self._free
+            self._free, copied = copy_behind(
+                backend, target, source, nbytes, behind=owner, stream=carrier, event=self._free
             )
         ahead.copied = copied
         return copied

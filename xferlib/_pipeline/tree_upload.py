@@ -63,7 +63,7 @@ class Arriving:
             self.cancel()
             raise
 
-    def _begin(self, leaves: list[Any], packed: list[packing.Kind], alone: list[int], device: Device) -> None:
+    def _begin(self, leaves: list[Any], packed: list[packing.LeafKind], alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
         for number in alone:
             leaf = leaves[number]

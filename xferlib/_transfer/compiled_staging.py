@@ -88,6 +88,7 @@ class Lending:
         self._is_upward = is_upward
         self._backend = backend
         self._stream = stream
+        self._calls = calls
         self._ring = ring
         self._lock = threading.Lock()
         self._job: Job | None = None
@@ -154,7 +155,7 @@ class Lending:
     def _run_slice(self) -> bool:
         """Do a few pieces in this thread; returns whether none is left to take."""
         self._backend.attach(self._stream.device)
-        with self._backend.inside(self._stream.device):
+        with self._calls.inside():
             return not _native.library().xf_run(self._staging, _POLL_SLICE, self._number())
 
     def _number(self) -> int:
@@ -181,12 +182,12 @@ class Lending:
                 self._call(library, self._helpers)
         number = self._number()
         # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
-        with self._backend.inside(self._stream.device):
+        with self._calls.inside():
             while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
                 pass
         error = library.xf_error(self._staging)
         if error:
-            raise self._backend.staging_error(error, self._stream)
+            raise self._calls.failure(error, self._stream)
 
     def _open(self, library: Any, *, waits: bool) -> bool:
         """Borrow chunks and begin; False, without ``waits``, if none is free."""
@@ -242,7 +243,7 @@ class Lending:
             return
         # A copy may be in flight that no event marks.
         self._ring.abandon(self._chunks, self._stream, is_upward=self._is_upward)
-        raise self._backend.staging_error(error, self._stream)  # which a helper may have met last
+        raise self._calls.failure(error, self._stream)  # which a helper may have met last
 
 
 def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:

@@ -35,11 +35,11 @@ def upload(x: Any, out: Array) -> bool:
     if type(x) is not np.ndarray:
         return False
     owner = registry.backend_of(out)
-    if owner is None or not owner.capabilities.streams or not (pointer := owner.twin(out, x)) or not _is_open():
+    if owner is None or (fast := owner.fast) is None or not (pointer := fast.twin(out, x)) or not _is_open():
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    if owner.send_whole(x, out, pointer, DRIVER_MOST_UP):
+    if fast.send_whole(x, out, pointer, DRIVER_MOST_UP):
         return True
     into = owner.view(out)
     backend = owner.at(into.device)
@@ -49,32 +49,33 @@ def upload(x: Any, out: Array) -> bool:
 
 def fill(src: HostArray, out: Array, backend: Backend) -> bool:
     """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, a no-op, otherwise."""
-    return _is_open() and backend.send_whole(src, out, backend.operands((out,))[0], DRIVER_MOST_UP)
+    fast = backend.fast
+    return fast is not None and _is_open() and fast.send_whole(src, out, backend.operands((out,))[0], DRIVER_MOST_UP)
 
 
 def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
     """Fill a C-contiguous destination of the shape of ``src``; False, a no-op, in every other case."""
-    nbytes = src.nbytes
-    if not nbytes or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
+    nbytes, fast = src.nbytes, backend.fast
+    if not nbytes or fast is None or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
         return False
     pointer = address(src)
     return (
         plan.is_direct(pointer, nbytes, backend)
-        and backend.takes_pageable(stream, idle=True)
-        and backend.copy_to_device(into.pointer, pointer, nbytes, stream=stream)
+        and fast.takes_pageable(stream, idle=True)
+        and fast.copy_to_device(into.pointer, pointer, nbytes, stream=stream)
     )
 
 
 def download(d: Any, out: Any) -> HostArray | None:
     """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
     owner = registry.backend_of(d)
-    if owner is None or not owner.capabilities.streams or not _is_open():
+    if owner is None or (fast := owner.fast) is None or not _is_open():
         return None
     most = DRIVER_MOST_DOWN
     if out is not None:
-        if type(out) is not np.ndarray or not (pointer := owner.twin(d, out)):
+        if type(out) is not np.ndarray or not (pointer := fast.twin(d, out)):
             return None
-        if owner.fetch_whole(out, d, pointer, most):
+        if fast.fetch_whole(out, d, pointer, most):
             return out
     info = owner.view(d)
     nbytes = info.nbytes
@@ -86,10 +87,10 @@ def download(d: Any, out: Any) -> HostArray | None:
     if backend.resolved(d) is not d:
         return None
     dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
-    if out is None and backend.fetch_whole(dst, d, info.pointer, most):
+    if out is None and fast.fetch_whole(dst, d, info.pointer, most):
         return dst
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
-    if not backend.takes_pageable(stream, idle=False):
+    if not fast.takes_pageable(stream, idle=False):
         return None
-    return dst if backend.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
+    return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None

@@ -42,7 +42,7 @@ def check_leaf(dtype_given: Any, dtype: Any) -> np.dtype[Any]:
 # --- host to device
 
 
-class Kind(NamedTuple):
+class LeafKind(NamedTuple):
     """Leaves of one shape and dtype."""
 
     shape: tuple[int, ...]
@@ -55,11 +55,11 @@ class _Group(NamedTuple):
     """Leaves that are contiguous in the slab, one after the other."""
 
     offset: int
-    kind: Kind
+    kind: LeafKind
     members: list[int]
 
 
-def _layout_of(kinds: list[Kind]) -> tuple[list[_Group], int]:
+def _layout_of(kinds: list[LeafKind]) -> tuple[list[_Group], int]:
     """Lay the leaves out in a slab; returns the groups and the slab's size in bytes.
 
     Every leaf is aligned for 16-byte loads: one whose size is no multiple of that is a group of its own.
@@ -75,7 +75,7 @@ def _layout_of(kinds: list[Kind]) -> tuple[list[_Group], int]:
     return groups, offset
 
 
-def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind], list[int]]:
+def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: those that travel together by kind, and the numbers of those copied alone; skip other leaves.
 
     Raises:
@@ -93,11 +93,11 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
         elif registry.backend_of(leaf) is not None:
             check_leaf(leaf.dtype, dtype)
             alone.append(number)
-    packed: list[Kind] = []
+    packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
         wanted = check_leaf(arrives, dtype)
         if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
-            packed.append(Kind(extents, arrives, wanted, members))
+            packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
     if sum(len(kind.members) for kind in packed) > 1:
@@ -105,7 +105,9 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[Kind]
     return [], alone + [member for kind in packed for member in kind.members]
 
 
-def send(leaves: Sequence[Any], results: list[Any], kinds: list[Kind], backend: Backend, stream: RawStream) -> Array:
+def send(
+    leaves: Sequence[Any], results: list[Any], kinds: list[LeafKind], backend: Backend, stream: RawStream
+) -> Array:
     """Copy leaves as one slab, and put views of it into ``results``; returns the slab."""
     return _send(leaves, results, *_layout_of(kinds), backend, stream)
 
@@ -144,7 +146,7 @@ class Alike:
                 return None
         layout = self._layouts.get(count)
         if layout is None:
-            layout = self._layouts[count] = _layout_of([Kind(shape, dtype, dtype, list(range(count)))])
+            layout = self._layouts[count] = _layout_of([LeafKind(shape, dtype, dtype, list(range(count)))])
         backend.attach(stream.device)
         results: list[Any] = [None] * count
         _send(arrays, results, *layout, backend, stream)
@@ -217,7 +219,7 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list
     by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, info in enumerate(infos):
         by_kind.setdefault((info.shape, info.dtype), []).append(number)
-    groups, nbytes = _layout_of([Kind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
+    groups, nbytes = _layout_of([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
     backend.attach(stream.device)
     slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
     pieces = [

@@ -18,6 +18,7 @@ from xferlib.errors import LayoutError
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
+    from xferlib._core.backend_options import DeviceKernels
     from xferlib._core.device import Device
     from xferlib._core.raw import RawKernel, RawStream
 
@@ -99,13 +100,19 @@ def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[
 _kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
 
 
+def _kernels_of(backend: Backend) -> DeviceKernels:
+    assert backend.kernels is not None, f"{backend.name} promises kernels in its capabilities"
+    return backend.kernels
+
+
 def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
     """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
     found = _kernels.get(place)
     if found is None:
-        compiled = backend.compile(source, device=device)
-        found = _kernels.setdefault(place, backend.load(compiled.cubin, name=name, device=device))
+        kernels = _kernels_of(backend)
+        compiled = kernels.compile(source, device=device)
+        found = _kernels.setdefault(place, kernels.load(compiled.cubin, name=name, device=device))
     return found
 
 
@@ -128,10 +135,11 @@ def launch(
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
     grid = (min(blocks, _MOST_BLOCKS), 1, 1)
+    kernels = _kernels_of(backend)
     if (recorder := observe.active) is None:
-        backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+        kernels.launch(code, grid, block, ctypes.addressof(params), stream=stream)
     else:
-        run = lambda: backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+        run = lambda: kernels.launch(code, grid, block, ctypes.addressof(params), stream=stream)
         recorder.enqueue(Kind.KERNEL, name, nbytes, backend, stream, run)
 
 

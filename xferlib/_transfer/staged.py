@@ -63,9 +63,9 @@ def upload(
     """
     # The driver waits for the stream first: so only where that is idle.
     is_drivers = is_blocking and plan.suits_driver(found, src, dst.dtype, is_upward=True)
-    if is_drivers and backend.takes_pageable(stream, idle=True):
-        copy = backend.copy_to_device
-        if observe.driver_copy(Kind.H2D, copy, dst.pointer, address(src), dst.nbytes, backend, stream):
+    fast = backend.fast
+    if is_drivers and fast is not None and fast.takes_pageable(stream, idle=True):
+        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, address(src), dst.nbytes, backend, stream):
             return
     if (pointer := readable(src, dst.dtype, backend, stream, found)) is not None:
         observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
@@ -149,7 +149,7 @@ def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawSt
 
 def stages_alone(src: HostArray, dtype: np.dtype[Any], backend: Backend, device: Device) -> bool:
     """Whether C threads, which need no GIL, can stage this array, to arrive in ``dtype``."""
-    can_stage = _native.is_on() and backend.staging_calls(device) is not None
+    can_stage = _native.is_on() and backend.fast is not None and backend.fast.staging_calls(device) is not None
     return can_stage and partition.pieces(src, dtype).rows() is not None
 
 
@@ -164,7 +164,7 @@ def _lending(
     is_upward: bool,
 ) -> Lending | None:
     """Staging in C, for bytes that stay as they are; None where Python does it."""
-    calls = backend.staging_calls(stream.device) if _native.is_on() else None
+    calls = backend.fast.staging_calls(stream.device) if _native.is_on() and backend.fast is not None else None
     rows = pieces.rows() if calls is not None else None
     if calls is None or rows is None:
         return None
@@ -186,9 +186,9 @@ def _lending(
 
 def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
     """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
-    if plan.suits_driver(found, dst, src.dtype, is_upward=False) and backend.takes_pageable(stream, idle=False):
-        copy = backend.copy_to_host
-        if observe.driver_copy(Kind.D2H, copy, address(dst), src.pointer, src.nbytes, backend, stream):
+    fast = backend.fast if plan.suits_driver(found, dst, src.dtype, is_upward=False) else None
+    if fast is not None and fast.takes_pageable(stream, idle=False):
+        if observe.driver_copy(Kind.D2H, fast.copy_to_host, address(dst), src.pointer, src.nbytes, backend, stream):
             return
     if found.path is Path.SMALL:
         _download_small(src, dst, backend, stream)

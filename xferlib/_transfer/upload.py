@@ -206,7 +206,7 @@ def scattered_to_device(
     if nbytes < SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
         return None
     info = backend.view(slab)
-    if backend.staging_calls(info.device) is None or (parts := locate()) is None:
+    if backend.fast is None or backend.fast.staging_calls(info.device) is None or (parts := locate()) is None:
         return None
     recorder = observe.active
     begun = recorder.begin(backend) if recorder is not None else None

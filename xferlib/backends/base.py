@@ -8,10 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core.array import Array, ArrayInfo, c_strides, matching
-from xferlib._core.backend import Backend
+from xferlib._core.backend import Arrays, Backend, Copies, Streams
+from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties, make_device
-from xferlib._core.raw import OperationListener, PinnedBlock, RawEvent, RawKernel, RawStream, StagingCalls
+from xferlib._core.raw import (
+    OperationListener,
+    PinnedBlock,
+    RawEvent,
+    RawKernel,
+    RawStream,
+    StagingCalls,
+    staging_failure,
+)
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -21,21 +30,28 @@ __all__ = [
     "WHY_HOST",
     "Array",
     "ArrayInfo",
+    "Arrays",
     "Backend",
     "Capabilities",
+    "Copies",
     "CudaBackend",
     "Device",
+    "DeviceKernels",
     "DeviceProperties",
+    "FastCopies",
     "HostBackend",
+    "LibraryHooks",
     "OperationListener",
     "PinnedBlock",
     "RawEvent",
     "RawKernel",
     "RawStream",
     "StagingCalls",
+    "Streams",
     "c_strides",
     "make_device",
     "matching",
+    "staging_failure",
 ]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
+from xferlib._core.array import Array
 from xferlib._core.backend import Backend
-from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.raw import PinnedBlock, RawStream
 
 _DONE = "a CPU works in host memory: every operation is complete when it returns"
@@ -20,6 +22,7 @@ WHY_HOST = {
     "foreign_streams": _DONE,
     "native_current_stream": _DONE,
     "pinned_memory": "host memory is the device's own memory; there is nothing to pin",
+    "peer_copy": "there is one CPU device",
     "kernels": "CUDA source runs on GPUs only; give the kernel a cpu= function",
 }
 
@@ -46,16 +49,37 @@ class HostBackend(Backend):
     """Streams, events and pinned memory of a CPU: everything is done when the call returns."""
 
     pinned_domain = "host"
-    _stream: RawStream
 
-    def attach(self, device: Device) -> None:
-        """A no-op: a CPU is available in every thread."""
+    def __init__(self) -> None:
+        self.device = make_device(self.name, "cpu")
+        """The only one."""
+        self._stream = RawStream(0, self.device)
+
+    def devices(self) -> tuple[Device, ...]:
+        return (self.device,)
+
+    def device_current(self) -> Device:
+        return self.device
+
+    def device_use(self, device: Device) -> None:
+        """A no-op: there is one device."""
+
+    @abstractmethod
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        """A writable NumPy array over the memory of ``array``."""
+
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Shared code packs arrays for the sake of a link alone."""
+        raise self._unsupported("streams")
 
     def device_properties(self, device: Device) -> DeviceProperties:
         return DeviceProperties(name="CPU", total_nbytes=host_memory_nbytes())
 
     def device_synchronize(self, device: Device) -> None:
         """A no-op: nothing is ever pending on a CPU."""
+
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        raise self._unsupported("streams")
 
     def pinned_alloc(self, nbytes: int) -> PinnedBlock:
         return HostBlock(nbytes)

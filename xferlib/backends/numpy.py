@@ -11,7 +11,7 @@ import numpy as np
 
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, make_device
+from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.raw import RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend
@@ -22,24 +22,10 @@ class NumpyBackend(HostBackend):
 
     name = "numpy"
     array_types = ("numpy.ndarray", "numpy.generic")
-    pinned_domain = "host"
-    capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
-
-    def __init__(self) -> None:
-        self._device = make_device("numpy", "cpu")
-        self._stream = RawStream(0, self._device)
+    capabilities = Capabilities(namespace=True, strided=True, why=WHY_HOST)
 
     def namespace(self) -> ModuleType:
         return np
-
-    def devices(self) -> tuple[Device, ...]:
-        return (self._device,)
-
-    def device_current(self) -> Device:
-        return self._device
-
-    def device_use(self, device: Device) -> None:
-        """There is one CPU device."""
 
     def empty(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
@@ -48,7 +34,7 @@ class NumpyBackend(HostBackend):
 
     def view(self, array: Array) -> ArrayInfo:
         a = np.asarray(array)
-        return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self._device, a.flags.writeable)
+        return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array)
@@ -57,8 +43,3 @@ class NumpyBackend(HostBackend):
 
     def operands(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
         return [each.view(np.ndarray) for each in arrays]  # a memory map is an array like any other here
-
-    def subarray(
-        self, slab: np.ndarray[Any, Any], offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> np.ndarray[Any, Any]:
-        return np.ndarray(shape, dtype, slab, offset)

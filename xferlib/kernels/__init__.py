@@ -1,4 +1,4 @@
-"""Kernels written once: `elementwise`, `reduction`, and raw CUDA.
+"""Kernels written once for every backend: `elementwise`, `reduction`, and raw CUDA.
 
 Two front ends (`traced`, `csnippet`) build one representation (`ir`), which two engines run with one meaning:
 `numpy_engine` on every CPU, and generated CUDA on GPUs.

@@ -1,8 +1,14 @@
-"""Derivatives in PyTorch: a kernel called on tensors that torch follows becomes a node of torch's graph.
+"""Derivatives in PyTorch: a kernel called on tensors that autograd tracks becomes a node of torch's graph.
 
-The gradient is a kernel too, made from the derivative of the program: the same on every device, and
-differentiable again. So is the tangent of forward mode. The transforms of ``torch.func`` find both, and a rule for
-``vmap``. Tensors that torch does not follow never come here.
+A derivative written in torch's operations would have other bits on other devices. Here the gradient and the tangent
+are kernels too, made from the derivative of the program: the same on every device, and differentiable again. The
+transforms of ``torch.func`` find both, and a rule for ``vmap``.
+
+A tensor inside a transform is a wrapper without memory, so nothing here may look at a pointer. ``vmap`` runs the
+kernel once for all examples, which is right only if no element's value depends on its index (`ORDERED`). torch may
+ask for some gradients only, and later calls for others: each combination is a kernel of its own, made when asked
+for. The other direction costs nothing: `needs_gradient` is one question, and tensors that torch does not track never
+come here.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.definitions import Definition, Kind, Specialization
+from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
 from xferlib.kernels.ir import gradients
 
 if TYPE_CHECKING:
@@ -20,18 +26,18 @@ if TYPE_CHECKING:
 
 Run = Callable[..., Any]
 Make = Callable[[Definition], Callable[..., Any]]
-"""Makes a kernel: the class of element-wise ones, which stands above this module and is handed in."""
+"""Makes a kernel from its definition. It is `ElementwiseKernel`, passed in because that module imports this one."""
 
 _function: Any = None
 _sum: Run
-"""`xferlib.kernels.reductions.sum`, which hands itself in when the package is imported."""
+"""`xferlib.kernels.reductions.sum`, set by `sum_by` when the package is imported."""
 
 ORDERED = frozenset({"index", "size", "length", "gather"})
-"""Operations whose value depends on where an element stands, so that a call for each example is no call for all."""
+"""Operations whose value depends on an element's index: a batch of examples cannot be one call of these."""
 
 
 def _tracking() -> Any:
-    """What torch follows; None where torch is not loaded."""
+    """The module that asks torch which tensors it tracks; None where torch is not loaded."""
     if "torch" not in sys.modules:
         return None
     from xferlib.backends.torch import autograd as tracking
@@ -40,7 +46,7 @@ def _tracking() -> Any:
 
 
 def needs_gradient(arguments: Sequence[Any]) -> bool:
-    """Whether torch wants to know what is computed with ``arguments``."""
+    """Whether torch must record what is computed from ``arguments``."""
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
         return False
@@ -54,13 +60,13 @@ def requires_gradient(arguments: Sequence[Any]) -> bool:
 
 
 def unwrapped(arguments: Sequence[Any]) -> list[Any]:
-    """The arguments with tensors that have memory, of the same dtypes and devices, to choose a program by."""
+    """The arguments with each tensor of a transform replaced by one that has memory, to choose a program by."""
     torch, tracking = sys.modules["torch"], _tracking()
     return [tracking.unwrapped(each) if isinstance(each, torch.Tensor) else each for each in arguments]
 
 
 def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse tensors that torch follows, for what has no derivative.
+    """Refuse tensors that torch tracks, for a kernel that has no derivative.
 
     Raises:
         KernelTypeError: One of them requires gradients, has a tangent, or is inside a transform.
@@ -76,7 +82,7 @@ def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
 
 
 class Derivative:
-    """The definition of a kernel that computes derivatives: one program, dtypes settled."""
+    """The definition of a kernel that computes derivatives: one program, whose dtypes are fixed."""
 
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
     keywords: list[str] = []  # noqa: RUF012 - never written
@@ -91,16 +97,16 @@ class Derivative:
         self._scalars = scalars
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
-        """The program, for the dtypes that it was made for."""
+        """The program, whatever is asked for: it was made for these dtypes."""
         if scalars != self._scalars:
             raise KernelTypeError(f"{self.name}: made for other arguments")
         return self._special
 
 
 class Pullback:
-    """The derivatives of one element-wise program, whose kernels are made when they come to be needed.
+    """The derivatives of one element-wise program, whose kernels are made at their first use.
 
     Args:
         name: Of the kernels, for messages.
@@ -123,7 +129,7 @@ class Pullback:
         self._forward: dict[tuple[int, ...], Any] = {}
 
     def gradients(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the ``wanted`` inputs, in the shape of the results, from those of the outputs."""
+        """The gradients of the ``wanted`` inputs, in the shape of the results, from the outputs' gradients."""
         return _tuple(self._gradient(wanted)[0](*arguments, *given))
 
     def reads(self, wanted: tuple[int, ...]) -> frozenset[int]:
@@ -139,7 +145,7 @@ class Pullback:
         return found
 
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
-        """The tangents of the outputs, from those of the ``varying`` inputs."""
+        """The tangents of the outputs, from the ``varying`` inputs' tangents."""
         kernel = self._forward.get(varying)
         if kernel is None:
             program = gradients.forward(self._program, self._inputs, varying)
@@ -148,13 +154,13 @@ class Pullback:
         return _tuple(kernel(*arguments, *given))
 
 
-class Operation(Protocol):
-    """What torch's graph calls: a kernel for certain dtypes."""
+class GraphOperation(Protocol):
+    """A node's operation in torch's graph: a kernel for certain dtypes."""
 
     name: str
 
     def run(self, *arguments: Any) -> Any:
-        """The results, of tensors outside torch's graph."""
+        """The results for tensors outside torch's graph."""
 
     def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The gradients of the ``wanted`` arguments, in their shapes."""
@@ -172,7 +178,7 @@ class Operation(Protocol):
 
 
 class Differentiable:
-    """One specialization of an element-wise kernel, as an `Operation`."""
+    """One specialization of an element-wise kernel, as a `GraphOperation`."""
 
     def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run, make: Make) -> None:
         program = special.program
@@ -208,7 +214,7 @@ class Differentiable:
 
 
 def summed_to(gradient: Any, like: Any) -> Any:
-    """A gradient of the broadcast shape, for an operand of shape ``like``: summed in xferlib's order."""
+    """Sum a gradient of the broadcast shape to that of the operand ``like``, in the order of `sum`."""
     extra = gradient.dim() - like.dim()
     axes = tuple(range(extra)) + tuple(
         axis + extra for axis, extent in enumerate(like.shape) if extent == 1 and gradient.shape[axis + extra] != 1
@@ -217,17 +223,17 @@ def summed_to(gradient: Any, like: Any) -> Any:
 
 
 def summed(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
-    """The sum along ``axes`` in xferlib's order; it has a derivative."""
+    """The sum along ``axes`` in the order of `sum`; torch can differentiate it."""
     return _sum(tensor, axis=axes, keepdims=keepdims)
 
 
 def sum_by(kernel: Run) -> None:
-    """Let derivatives be summed by this reduction, which stands above this module."""
+    """Sum derivatives with this reduction, whose module imports this one."""
     global _sum
     _sum = kernel
 
 
-def apply(operation: Operation, arguments: Sequence[Any]) -> Any:
+def apply(operation: GraphOperation, arguments: Sequence[Any]) -> Any:
     """Run the operation and record it in torch's graph."""
     return _torch_function().apply(operation, *arguments)
 
@@ -252,7 +258,7 @@ def _make_function() -> Any:
 
     class KernelFunction(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
         @staticmethod
-        def forward(operation: Operation, *arguments: Any) -> Any:
+        def forward(operation: GraphOperation, *arguments: Any) -> Any:
             return operation.run(*(each.detach() if isinstance(each, torch.Tensor) else each for each in arguments))
 
         @staticmethod
@@ -290,7 +296,7 @@ def _make_function() -> Any:
             return results if len(results) > 1 else results[0]
 
         @staticmethod
-        def vmap(info: Any, in_dims: tuple[Any, ...], operation: Operation, *arguments: Any) -> Any:
+        def vmap(info: Any, in_dims: tuple[Any, ...], operation: GraphOperation, *arguments: Any) -> Any:
             dims = in_dims[1:]
             ranks = [
                 each.dim() - (dim is not None) if isinstance(each, torch.Tensor) else 0
@@ -308,6 +314,6 @@ def _make_function() -> Any:
 
 
 def _aligned(tensor: Any, dim: int | None, missing: int) -> Any:
-    """The tensor with the examples in front, and extents of 1 for dimensions that it lacks."""
+    """The tensor with the examples' axis first, then axes of extent 1 for the ``missing`` dimensions."""
     moved = tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)
     return moved.reshape(moved.shape[0], *[1] * missing, *moved.shape[1:])

@@ -1,4 +1,4 @@
-"""Conversion of whole arrays on their device, with the meaning that the table of guarantees gives it."""
+"""Conversion of whole arrays on their device, as the table of guarantees defines it."""
 
 from __future__ import annotations
 

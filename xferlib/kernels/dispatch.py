@@ -1,4 +1,4 @@
-"""The calls of an element-wise kernel: from the arguments to a prepared run, as fast as Python can."""
+"""The call of an element-wise kernel: finds the prepared run for its arguments with as little Python as possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.calls import calls
+from xferlib.kernels.calls.caller import MOST_PLANS, Caller
 from xferlib.kernels.frontends.definitions import Definition, Specialization
 from xferlib.kernels.frontends.host_numbers import OtherNumbersError, Variants
 
@@ -17,7 +17,7 @@ Run = Callable[[Any, list[Any]], Any]
 
 
 class _Last(NamedTuple):
-    """The last call, if its arrays were of one type: to compare is faster than to look up."""
+    """The last call, kept where its arrays had one type: comparing with it is faster than a look-up."""
 
     positional: int
     matches: Callable[..., bool]
@@ -26,7 +26,7 @@ class _Last(NamedTuple):
 
 
 class Dispatch:
-    """Runs the calls of one kernel: each kind is checked and prepared once, the last kind is found at once.
+    """Runs the calls of one kernel: each kind of call is checked and prepared once.
 
     Args:
         definition: What the kernel computes.
@@ -37,7 +37,7 @@ class Dispatch:
         self.name = definition.name
         self._make = make
         self._names = definition.names
-        self._caller = calls.Caller(definition)
+        self._caller = Caller(definition)
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
         self._runs: dict[tuple[Any, ...], Run] = {}
@@ -54,7 +54,7 @@ class Dispatch:
             _, matches, operands, run = last
             try:
                 is_like = matches(*given)
-            except Exception:  # an argument of another type; what it is comes out below
+            except Exception:  # an argument of another type: the look-up finds out which
                 is_like = False
             if is_like:
                 try:
@@ -66,7 +66,7 @@ class Dispatch:
     def _look_up(
         self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], given: Sequence[Any]
     ) -> Any:
-        """A call unlike the last one."""
+        """Run a call unlike the last one."""
         try:
             readers = [*map(checks.reader, given)]
             signatures = [each.signature(value) for each, value in zip(readers, given, strict=True)]
@@ -86,7 +86,7 @@ class Dispatch:
             return self._first_call(args, out, size, keywords, key)
 
     def _remember(self, positional: int, readers: Sequence[checks.Reader], given: Sequence[Any], run: Run) -> None:
-        """Let calls like this one be recognised at once: of arrays of one type, and scalars."""
+        """Recognise calls like this one by comparison from now on, if its arrays have one type."""
         arrays = [number for number, each in enumerate(readers) if each.matcher is not None]
         if len({type(given[number]) for number in arrays}) != 1:
             return
@@ -101,13 +101,13 @@ class Dispatch:
     def _first_call(
         self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], key: tuple[Any, ...] | None
     ) -> Any:
-        """A call of a kind not seen before: check it, remember it under ``key``, run it."""
+        """Check a call of a new kind, remember it under ``key`` and run it."""
         arguments = self._caller.arrange(args, out, keywords)
         if autograd.needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
         _, run, values = self._caller.prepare(arguments, size)
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
-            if len(self._runs) >= calls.MOST_PLANS:
+            if len(self._runs) >= MOST_PLANS:
                 self._runs.clear()
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)
@@ -115,28 +115,28 @@ class Dispatch:
         return run([each for each in arguments if each is not None], values)
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
-        """A call on torch tensors that require gradients."""
+        """Run a call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key, settled = self._caller.settle(given, autograd.unwrapped(given))
-        if out is not None or size is not None or len(settled) > len(special.program.params) - len(special.outputs):
+        special, scalars, key, values = self._caller.specialize_for(given, autograd.unwrapped(given))
+        if out is not None or size is not None or len(values) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
                 f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "
                 "leave them out, call under torch.no_grad(), or on x.detach()"
             )
         found = self._differentiables.get(key)
         if found is None:
-            run = functools.partial(self._run_settled, special)
+            run = functools.partial(self._run_specialized, special)
             found = autograd.Differentiable(self.name, special, scalars, run, self._make)
             self._differentiables[key] = found
-        return autograd.apply(found, settled)
+        return autograd.apply(found, values)
 
-    def _run_settled(self, special: Specialization, *values: Any) -> Any:
-        """Run on the values of a specialization's parameters, without recording."""
-        return self._caller.prepare_settled(special, values)()
+    def _run_specialized(self, special: Specialization, *values: Any) -> Any:
+        """Run on the values of a specialization's parameters, outside torch's graph."""
+        return self._caller.prepare_specialized(special, values)()
 
 
 def _with_scalars(matches: Callable[..., bool], arrays: Sequence[int], given: Sequence[Any]) -> Callable[..., bool]:
-    """A function that says of other arguments whether the arrays match, and the scalars are of the same types."""
+    """Make a function that tells whether other arguments match: the arrays, and the types of the scalars."""
     count = len(given)
     kinds = [(number, type(each)) for number, each in enumerate(given) if number not in arrays]
 
@@ -152,7 +152,7 @@ def _with_scalars(matches: Callable[..., bool], arrays: Sequence[int], given: Se
 
 
 def _beside_scalars(operands: Callable[[Sequence[Any]], list[Any]], arrays: Sequence[int]) -> Callable[..., list[Any]]:
-    """The operands of the arrays, and the scalars as they are."""
+    """Make a function that gives the operands of a call: those of its arrays, and its scalars unchanged."""
 
     def all_operands(given: Sequence[Any]) -> list[Any]:
         result = list(given)

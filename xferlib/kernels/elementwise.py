@@ -64,13 +64,13 @@ class ElementwiseKernel(functools.partial[Any]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ElementwiseKernel:
-        return self  # nothing of it changes but what it remembers
+        return self  # only its caches change
 
     def __repr__(self) -> str:
         return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
 
     def ir(self, *kinds: Any) -> str:
-        """The program for these dtypes or Python types, as text: for reading and for tests."""
+        """The program for these dtypes or Python types, as text, for reading and for tests."""
         resolved = tuple(each if isinstance(each, type) and each in SCALARS else np.dtype(each) for each in kinds)
         scalars = frozenset(number for number, each in enumerate(resolved) if isinstance(each, type))
         return self.definition.specialize(resolved, scalars).program.text

@@ -1,4 +1,4 @@
-"""Pickling of kernels: by what they were made from; a Python function by its name, as pickle does it."""
+"""Pickling of kernels: as the arguments they were made from; a Python function is pickled by its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY_VALUE = frozenset({"cloudpickle", "dill"})
 
 
 def named(module: Any, name: Any) -> Any:
-    """What a module has under a name, dotted for what is in a class; None where there is nothing."""
+    """The object of a name in a module, dotted for a class's attribute; None if there is none."""
     try:
         return reduce(getattr, str(name).split("."), sys.modules[module])
     except (AttributeError, KeyError):
@@ -22,7 +22,7 @@ def named(module: Any, name: Any) -> Any:
 def check_function(function: Callable[..., Any], what: str) -> None:
     """Refuse a function that pickle could not find again by its name.
 
-    Nothing is refused where a library is loaded that pickles functions by value: it may be at work.
+    Where a library that pickles functions by value is loaded, nothing is refused: it may be the caller.
 
     Raises:
         pickle.PicklingError: It is a lambda, or defined in another function.

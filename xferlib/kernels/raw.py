@@ -1,4 +1,4 @@
-"""Raw CUDA kernels: the user's own source, launched on the arrays of any CUDA backend, arguments checked."""
+"""Raw CUDA kernels: the user's own source, launched with checked arguments on arrays of any CUDA backend."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RawModule:
         return _module_of, (self.source, self._options, self._names)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RawModule:
-        return self  # nothing of it changes but what it remembers
+        return self  # only its caches change
 
     def __copy__(self) -> RawModule:
         return self
@@ -62,7 +62,7 @@ class RawModule:
         Args:
             name: An ``extern "C"`` function, or one of the ``names`` of the module.
             signature: Its parameters in C; read from the source if omitted.
-            cpu: What takes its place on a CPU: called with the arguments, arrays as NumPy arrays.
+            cpu: The function to run on a CPU instead: called with the arguments, arrays as NumPy arrays.
 
         Raises:
             KernelSyntaxError: The signature cannot be read, or is not plain enough to be found.
@@ -104,7 +104,7 @@ class RawModule:
 
 
 def _include_options(source: str) -> tuple[str, ...]:
-    """Where CUDA's own headers are, for sources that include any."""
+    """The option that names CUDA's header folder, for a source that includes a header."""
     if "#include" not in source:
         return ()
     from cuda import pathfinder
@@ -130,7 +130,7 @@ class RawKernel:
         self._lock = threading.Lock()
         self._block: ParameterBlock | None = None
         self._calls: dict[tuple[Extents, Extents, int], RawCall] = {}
-        """Those checked before, by extents and shared memory."""
+        """Checked launches, by extents and shared memory."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._cpu is not None:
@@ -202,7 +202,7 @@ class RawKernel:
             owner.consumed(args[number], target)
 
     def _run_again(self, grid: Extents, block: Extents, args: Sequence[Any], shared_nbytes: int) -> bool:
-        """Launch as before, if the call is like one before; False, and nothing done, if it must be checked."""
+        """Repeat an earlier launch with these arguments; False, and nothing done, if they must be checked."""
         try:
             call = self._calls.get((grid, block, shared_nbytes))
         except TypeError:  # extents that no launch can have
@@ -210,7 +210,7 @@ class RawKernel:
         return call is not None and call.run(args)
 
     def _keep(self, extents: tuple[Extents, Extents, int], call: RawCall) -> None:
-        """Remember the call for these extents."""
+        """Remember a checked launch for these extents."""
         if len(self._calls) >= _MOST_CALLS:
             self._calls.clear()
         self._calls[extents] = call
@@ -270,7 +270,7 @@ class RawKernel:
         stream: RawStream,
         shared_nbytes: int,
     ) -> Any:
-        """The loaded kernel, enqueued; None where there are no blocks."""
+        """Load and enqueue the kernel, and return it; None where the grid has no blocks."""
         grid, block = extents
         kernel = self._module.load(owner, device, self.name)
         if shared_nbytes > 48 << 10:
@@ -294,12 +294,12 @@ class RawKernel:
 
 
 def _module_of(source: str, options: tuple[str, ...], names: tuple[str, ...]) -> RawModule:
-    """A module as it was pickled."""
+    """Restore a pickled module."""
     return RawModule(source, options=options, names=names)
 
 
 def raw_module(source: str, *, options: Sequence[str] = (), names: Sequence[str] = ()) -> RawModule:
-    """CUDA C++ source whose kernels are launched by hand.
+    """Make a module of CUDA C++ source, whose kernels the program launches with explicit extents.
 
     Args:
         source: The source; it may include CUDA's own headers where they are installed.

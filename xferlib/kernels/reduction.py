@@ -14,7 +14,7 @@ from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
 from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.frontends.reduction_definition import ReductionDefinition, SnippetReduction
 from xferlib.kernels.ir.layout import broadcast_shape
 from xferlib.kernels.ir.reduction import ReductionSpec
@@ -46,7 +46,7 @@ class ReductionKernel:
         return ReductionKernel, (self.definition,)
 
     def __copy__(self) -> ReductionKernel:
-        return self  # nothing of it changes but what it remembers
+        return self  # only its caches change
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ReductionKernel:
         return self
@@ -84,7 +84,7 @@ class ReductionKernel:
         return call.run(args) if out is None else call.run_into(args, out)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
-        """What a prepared call depends on; None where the checks must say what is wrong."""
+        """The key of a prepared call; None for arguments that the checks must refuse."""
         if axis is None or type(axis) is int:
             kinds: Any = None
         else:  # True is no axis, but equal to 1
@@ -97,7 +97,7 @@ class ReductionKernel:
             return None
 
     def _prepare(self, args: Sequence[Any], axis: Axis, *, keepdims: bool) -> _Call:
-        """A call of a kind not seen before: check all but its output."""
+        """Check a call of a new kind, all but its output."""
         names = self.definition.names
         if len(args) > len(names):
             raise KernelTypeError(
@@ -123,7 +123,7 @@ class ReductionKernel:
         return HostReductionCall(call, infos)
 
     def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
-        """A call on torch tensors that torch follows."""
+        """Run a call on tensors that torch tracks."""
         if out is not None:
             raise KernelTypeError(
                 f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
@@ -155,7 +155,7 @@ class ReductionKernel:
         return autograd.apply(found, args)
 
     def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
-        kinds: list[Kind] = []
+        kinds: list[ArgumentKind] = []
         for number, each in enumerate(args):
             if number in infos:
                 kinds.append(checks.native_dtype(infos[number].dtype, self.definition.names[number]))
@@ -171,7 +171,7 @@ class ReductionKernel:
         return spec
 
     def _indexed(self, spec: ReductionSpec) -> IndexedReduction:
-        """The two kernels of a reduction whose map reads arrays at computed indices."""
+        """The reduction in two kernels, for a map that reads arrays at computed indices."""
         from xferlib.kernels.reduction_indexed import IndexedReduction
 
         found = self._two_kernels.get(id(spec))
@@ -180,7 +180,7 @@ class ReductionKernel:
         return found
 
     def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:
-        """The plan for ``arrays`` inputs and then outputs that are laid out like these."""
+        """The plan for arrays of these layouts: ``arrays`` inputs, then the outputs."""
         from xferlib.kernels.engines.cuda.reduction import CudaReduction
 
         layouts = tuple((info.dtype, info.shape, info.strides, info.pointer % 16) for info in infos)
@@ -213,8 +213,8 @@ def reduction(
     Args:
         in_params: The inputs, in either notation: ``"T x"`` or ``"float *x"``.
         out_params: The outputs; omitted, the result is the accumulator.
-        map_expr: What is reduced, an expression in the inputs (``x * x``, or ``x[i] * x[i]``).
-        reduce_expr: One accumulator from ``a`` and ``b``: associative and commutative up to rounding.
+        map_expr: The mapped element, an expression in the inputs (``x * x``, or ``x[i] * x[i]``).
+        reduce_expr: The combination of two accumulators ``a`` and ``b``; associative and commutative up to rounding.
         post_map_expr: Statements that assign the outputs from ``a``.
         identity: The accumulator of no elements; without it an empty reduction is an error.
         dtype: The accumulator's dtype, C type or generic letter; the first output's if omitted.

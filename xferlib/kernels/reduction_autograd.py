@@ -1,7 +1,8 @@
-"""Derivatives of reductions in PyTorch: the map and what follows have those of their programs, the middle its own.
+"""Derivatives of reductions in PyTorch.
 
-A reduction whose accumulators are added, multiplied, or the least or greatest of all has a derivative; any other
-is refused. The middle is written in torch's operations, so that it is differentiable again.
+A reduction maps its elements, combines them, and computes the results from the accumulators. The first and the last
+are programs, differentiated as such. The combination has a derivative if it adds, multiplies, or takes the minimum or
+maximum; any other is refused. It is written in torch's operations, so that it is differentiable again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _COMBINING = frozenset({"add", "mul", "min", "max"})
 
 
 class DifferentiableReduction:
-    """A reduction of certain dtypes along certain axes, as an `xferlib.kernels.autograd.Operation`.
+    """A reduction of certain dtypes along certain axes, as an `xferlib.kernels.autograd.GraphOperation`.
 
     Args:
         name: For messages.
@@ -118,7 +119,7 @@ class DifferentiableReduction:
         return tuple(each.reshape(shape) for each in found)
 
     def elements(self, arguments: Sequence[Any]) -> list[Any]:
-        """What is accumulated, of the common shape."""
+        """The mapped elements, one array an accumulator, in the common shape."""
         if self._mapped is None:
             count = len(self._spec.accumulators)
             self._mapped = self._make(Derivative(f"{self.name}_map", self._spec.map_program, count, self._scalars))
@@ -126,12 +127,12 @@ class DifferentiableReduction:
         return [each.expand(self.shape) for each in (found if isinstance(found, tuple) else (found,))]
 
     def _sizes(self) -> tuple[int, int]:
-        """What the program behind the reduction knows as in_size and out_size."""
+        """``in_size`` and ``out_size`` of the program that follows the reduction."""
         return math.prod(self.shape), math.prod(self.kept_shape)
 
 
 class _Middle:
-    """The accumulators of one call, computed when they come to be needed, and the derivative of combining them."""
+    """The accumulators of one call, computed at their first use, and the derivative of combining them."""
 
     def __init__(self, operation: DifferentiableReduction, arguments: Sequence[Any]) -> None:
         self._operation = operation
@@ -144,7 +145,7 @@ class _Middle:
         return self._found[k]
 
     def nothing(self, k: int) -> Any:
-        """A zero in place of an accumulator."""
+        """A zero of the shape and dtype of accumulator ``k``."""
         import torch
 
         dtype = getattr(torch, self._operation.accumulators[k].name)
@@ -171,7 +172,7 @@ class _Middle:
         return summed(elements, axes, keepdims=True) if axes else elements
 
     def scaled(self, k: int, value: Any) -> Any:
-        """``value`` times the derivative of the total by each element; the least or greatest ones share."""
+        """``value`` times the derivative of the total by each element; equal extrema share it."""
         operation, axes = self._operation, self._operation.axes
         how = operation.combining[k]
         if how == "add" or not axes:
@@ -184,7 +185,7 @@ class _Middle:
         return value * (chosen / chosen.sum(axes, keepdim=True))
 
     def _others(self, elements: Any) -> Any:
-        """For each element the product of the others: right for zeros, too, and in any derivative."""
+        """For each element the product of the others, without division: correct beside zeros, and differentiable."""
         import torch
 
         rows = self._rows(elements)
@@ -200,14 +201,14 @@ class _Middle:
         return [*self._operation.kept, *self._operation.axes]
 
     def _rows(self, elements: Any) -> Any:
-        """The elements of a result in one dimension, the last."""
+        """The elements with the reduced axes joined into one, the last."""
         shape = self._operation.shape
         kept = [shape[axis] for axis in self._operation.kept]
         return elements.permute(self._order()).reshape(*kept, math.prod(shape[axis] for axis in self._operation.axes))
 
 
 def _combining(spec: ReductionSpec, k: int) -> str | None:
-    """How accumulator ``k`` of two is made of theirs; None where that has no derivative here."""
+    """The operation that combines accumulator ``k``; None for one without a derivative here."""
     count = len(spec.accumulators)
     if spec.accumulators[k].kind != "f":
         return "add"  # a whole number, which has none at all

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.calls.reduction_calls import Axis, check_axes
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.frontends.definitions import Kind, Specialization
+from xferlib.kernels.frontends.definitions import ArgumentKind, Specialization
 from xferlib.kernels.frontends.reduction_definition import ReductionDefinition
 from xferlib.kernels.ir.layout import broadcast_shape
 from xferlib.kernels.ir.reduction import Premap, ReductionSpec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Mapping:
-    """The definition of the kernel that computes the map; its dtypes are settled."""
+    """The definition of the kernel that computes the map; its dtypes are fixed."""
 
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
     keywords: list[str] = []  # noqa: RUF012 - never written
@@ -33,13 +33,13 @@ class _Mapping:
         self._special = Specialization(program=premap.program, outputs=(premap.inputs,))
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         return self._special
 
 
 class _Rest:
-    """The definition of the reduction of what was mapped."""
+    """The definition of the reduction of the mapped elements."""
 
     names: tuple[str, ...] = ("mapped",)
 
@@ -47,12 +47,12 @@ class _Rest:
         self.name = name
         self._spec = dataclasses.replace(spec, premap=None)
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         return self._spec
 
 
 class IndexedReduction:
-    """A reduction in two kernels, for one set of dtypes; between them stands an array of accumulators."""
+    """A reduction in two kernels, for one set of dtypes; the first writes an array of accumulators for the second."""
 
     def __init__(
         self, name: str, spec: ReductionSpec, make: Callable[[ReductionDefinition], Callable[..., Any]]
@@ -83,7 +83,7 @@ class IndexedReduction:
         return IndexedCall(run)
 
     def _shape(self, shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-        """That of the arrays indexed by i alone; where there are none, of the first one."""
+        """The shape of the arrays indexed by ``i`` alone or, where there are none, of the first array."""
         named = [(self._params[n].name, shape) for n, shape in shapes.items() if not self._params[n].is_raw]
         return broadcast_shape(named) if named else next(iter(shapes.values()))
 

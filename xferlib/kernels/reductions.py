@@ -15,7 +15,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls.reduction_calls import Axis
-from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.ir.formulas import lower, lower_complex
 from xferlib.kernels.ir.nodes import (
     BOOL,
@@ -50,7 +50,7 @@ class BuiltIn:
         self._make = make
         self._kinds = kinds
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         dtypes = tuple(each for each in kinds if isinstance(each, np.dtype))
         if scalars or len(dtypes) != len(self.names):
             raise KernelTypeError(f"{self.name}() takes {len(self.names)} array(s); pass numbers as arrays")
@@ -72,7 +72,7 @@ def _sum_dtype(dtype: DType) -> DType:
 
 
 def _parts(b: Builder, value: Node) -> Nodes:
-    """A real value, or the two parts of a complex one: what is accumulated."""
+    """The accumulators of a value: a real one, or the two parts of a complex one."""
     return [b.real(value), b.imag(value)] if is_complex(value.dtype) else [value]
 
 
@@ -153,7 +153,7 @@ def _make_arg(op: str) -> Maker:
         dtype = dtypes[0]
 
         def first(b: Builder, x: Nodes, y: Nodes) -> Nodes:
-            """The better value; of equal ones, and of NaNs, the one with the lower number."""
+            """The better value and its index; of equal values, and of NaNs, the one with the lower index."""
             better = b.op("lt" if op == "min" else "gt", x[0], y[0])
             same = b.op("eq", x[0], y[0])
             if is_float(dtype):

@@ -9,8 +9,8 @@ from xferlib.sim.control import check, faults, reads, timeline, writes
 from xferlib.sim.detect.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.machine.injection import Fault, Plan, Point
 from xferlib.sim.machine.schedules import explore
-from xferlib.sim.timing.lanes import Slice, Timeline
 from xferlib.sim.timing.profile import H200, LAPTOP, Lane, Profile
+from xferlib.sim.timing.timeline import Slice, Timeline
 
 __all__ = [
     "H200",

@@ -1,4 +1,4 @@
-"""The backend ``sim``: the simulated machine behind the seam that CuPy, torch and PyCUDA are behind."""
+"""The backend ``sim``: the simulated machine behind the same seam as CuPy, torch and PyCUDA."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from xferlib._core import staging_hooks
 from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.backend import Backend
+from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
@@ -19,7 +20,7 @@ from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib.errors import StreamError
 from xferlib.sim import copying
-from xferlib.sim.arrays import kernels, operators
+from xferlib.sim.arrays import launching, operators
 from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.machine.injection import Point
@@ -45,19 +46,19 @@ class SimPinned:
     def __del__(self) -> None:
         try:
             self._backend.machine.lifetimes.release_host(self.pointer)
-        except Exception:  # the interpreter is going away
+        except Exception:  # the interpreter is shutting down
             return
 
 
 class _Thread(threading.local):
-    """What is current for a thread."""
+    """A thread's current device and streams."""
 
     def __init__(self) -> None:
         self.device: Device | None = None
         self.streams: dict[Device, StreamHandle] = {}
 
 
-class SimBackend(Backend):
+class SimBackend(Backend, DeviceKernels):
     """Simulated devices: separate memory, real streams, and a detector that watches."""
 
     name = "sim"
@@ -69,6 +70,7 @@ class SimBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.kernels = self
         self.machine = Machine(Settings.configured())
         self._local = _Thread()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
@@ -105,13 +107,10 @@ class SimBackend(Backend):
     def device_synchronize(self, device: Device) -> None:
         self.machine.waits.synchronize_device(device)
 
-    def attach(self, device: Device) -> None:
-        """A simulated device is there from every thread."""
-
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
-        return kernels.new(shape, dtype, device, _stream(stream))
+        return launching.new(shape, dtype, device, _stream(stream))
 
     def view(self, array: Array) -> ArrayInfo:
         info: ArrayInfo = array.info
@@ -131,7 +130,7 @@ class SimBackend(Backend):
         array.allocation.users[_stream(stream).key] = _stream(stream)
 
     def kept(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
-        # Holding an array would move its death to whenever somebody polls, and with it the report of its user.
+        # Holding an array would postpone its death to the next poll, and with it the report of a missing wait.
         held: list[Any] = []
         for each in objects:
             if isinstance(each, SimArray):
@@ -152,7 +151,7 @@ class SimBackend(Backend):
 
     def pinned_unregister(self, pointer: int) -> None:
         self.machine.lifetimes.release_host(pointer)
-        self.machine.settle()
+        self.machine.raise_found()
 
     def is_pinned(self, pointer: int) -> bool:
         with self.machine.lock:
@@ -222,8 +221,8 @@ class SimBackend(Backend):
 
     # --- kernels
 
-    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.Compiled:
-        return copying.Compiled(source.encode(), dict(zip(names, names, strict=True)))
+    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.UncompiledSource:
+        return copying.UncompiledSource(source.encode(), dict(zip(names, names, strict=True)))
 
     def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
         return copying.load(cubin, name)
@@ -231,8 +230,8 @@ class SimBackend(Backend):
     def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, **_: Any) -> None:
         copying.launch(self.machine, kernel, params, _stream(stream))
 
-    def kernel_engine(self) -> BackendEngine:
-        from xferlib.sim.calls import ENGINE  # and with it the kernels, which only their callers wait for
+    def engine(self) -> BackendEngine:
+        from xferlib.sim.kernel_engine import ENGINE  # lazily, because it imports the kernels
 
         return ENGINE
 

@@ -1,4 +1,4 @@
-"""The blocks that a program or a test puts around code: check it, strike it with faults, time it."""
+"""The ``with`` blocks of programs and tests: check code, inject faults into it, time it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from xferlib._core import pending
 from xferlib.sim.detect.detector import Detector, Mode
 from xferlib.sim.machine import schedules
 from xferlib.sim.machine.current import machine
-from xferlib.sim.machine.guard import PageGuard
 from xferlib.sim.machine.injection import Fault, Plan
-from xferlib.sim.timing.lanes import Timeline
+from xferlib.sim.machine.page_guard import PageGuard
 from xferlib.sim.timing.profile import PROFILES, Profile
+from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib.sim.detect.reports import Race
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
-    """Watch a block of code; what was in flight before it is finished first.
+    """Check a block of code; operations in flight before it are finished first.
 
     Args:
-        mode: ``"raise"`` at the second access of a fault, ``"log"`` it, or ``"off"``; what ``XFERLIB_SIM``
-            says if omitted. Faults are in ``races`` in both of the first two.
+        mode: ``"raise"`` at the second access of a fault, ``"log"`` it, or ``"off"``; the setting of
+            ``XFERLIB_SIM`` if omitted. Both of the first two put faults into ``races``.
         schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted.
-        seed: Of a random schedule; one is drawn if omitted, and added to whatever error leaves the block.
+        seed: Seed of a random schedule; one is drawn if omitted, and added to any error that leaves the block.
         guard: Guard the pages of pinned memory that copies in flight use, so that NumPy is caught at the
             line that touches them; 64-bit Linux only.
     """
@@ -46,13 +46,13 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
 
     @property
     def races(self) -> list[Race]:
-        """What was found so far, each fault once."""
-        machine().settle()
+        """The faults found so far, each once."""
+        machine().raise_found()
         return list(self.detector.races)
 
     def __enter__(self) -> Self:
         simulated = machine()
-        pending.settle_all()  # a block is about its own operations
+        pending.settle_all()  # earlier operations are not the block's
         simulated.waits.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
         name = self._name if self._name is not None else simulated.settings.schedule
@@ -72,7 +72,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         try:
             pending.settle_all()
             if error is None:
-                simulated.settle()
+                simulated.raise_found()
                 simulated.waits.quiesce()
         except Exception as found:
             error = found
@@ -89,17 +89,17 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
 
 
 class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memory"):`
-    """Strike calls into the simulated machine with faults.
+    """Inject faults into calls of the simulated machine.
 
     Args:
         *kinds: `Fault` values or their names: ``"out of memory"``, ``"out of pinned memory"``,
             ``"lost device"``, ``"interrupt"``, ``"slow stream"``; all of them but the interrupt if omitted.
-        at: Strike once, at the point of this number; omitted: at random.
-        rate: At random: the chance that a point is struck.
-        seed: Of the random choice: the same seed strikes the same points.
+        at: Inject one fault, at the point of this number; at random points if omitted.
+        rate: The probability of a fault at a point, where points are random.
+        seed: Seed of the random choice: the same seed gives the same faults.
 
-    The block's value is the `Plan`: ``passed`` points, and what ``struck`` where. A device that was
-    lost comes back at the end of the block.
+    The block's value is the `Plan`, with the number of points ``passed`` and the faults that ``struck``. A lost device
+    comes back at the end of the block.
     """
 
     def __init__(self, *kinds: Fault | str, at: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
@@ -142,13 +142,13 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
 
 
 def reads(array: Any) -> None:
-    """Say that the host reads a NumPy array here: reported if a device may still be writing it.
+    """Declare that the host reads a NumPy array here, which is reported if a device may still be writing it.
 
-    NumPy reads memory without asking anybody. Where an early read shows NaN, this finds the line.
+    The simulator cannot see NumPy's reads. Where an early read shows NaN, this finds the line.
     """
     machine().host_access(array, is_write=False)
 
 
 def writes(array: Any) -> None:
-    """Say that the host writes a NumPy array here: reported if a device may still be using it."""
+    """Declare that the host writes a NumPy array here, which is reported if a device may still be using it."""
     machine().host_access(array, is_write=True)

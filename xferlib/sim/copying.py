@@ -57,8 +57,8 @@ def _kind(into: Span, source: Span) -> tuple[str, Lane]:
 # --- by kernels
 
 
-class Compiled(NamedTuple):
-    """CUDA source as it is: the simulator does what its name says."""
+class UncompiledSource(NamedTuple):
+    """CUDA source in place of machine code: the simulator finds the kernel by its name."""
 
     cubin: bytes
     names: dict[str, str]
@@ -92,7 +92,7 @@ def load(cubin: bytes, name: str) -> CopyKernel:
 
 
 def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream) -> None:
-    """Enqueue what a kernel would do with the arguments at an address."""
+    """Enqueue the copy that a kernel would make with the arguments at the address ``params``."""
     fixed = 3 if kernel.name == "copy_elements" else 9
     pointers = (ctypes.POINTER(ctypes.c_int64) * (fixed + 3 * kernel.axes)).from_address(params)
     dst, src, *numbers = (int(pointer[0]) for pointer in pointers)

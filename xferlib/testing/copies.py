@@ -136,6 +136,8 @@ class Copies(Harness):
         self.forall(check, st.data(), views, strategies.dtypes(), st.sampled_from(PATHS))
 
     def test_copies_between_device_arrays_keep_bits_and_share_nothing(self) -> None:
+        self.need("in_place")
+
         def check(source: HostArray) -> None:
             one = self.up(source)
             two = self.up(one)
@@ -192,6 +194,7 @@ class Copies(Harness):
             assert_same_bits(without_payloads(self.down(self.up(source), dtype=wanted)), expected)
 
     def test_a_part_of_a_slab_lies_where_it_was_asked_for(self) -> None:
+        self.need("streams")
         slab = self.up(np.zeros(4096, np.uint8))
         expected = self.down(slab)
         for offset, dtype in ((0, "int16"), (512, "complex128"), (1024, "bool"), (1536, "float32")):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.frontends.definitions import Kind
+from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.ir.formulas.lower import plain_bits
 from xferlib.kernels.ir.functions import TABLE
 from xferlib.kernels.ir.nodes import FLOAT32, UINT32, UINT64, Builder, DType, Node, Param, is_float
@@ -33,7 +33,7 @@ class _Definition:
         self._dtype = dtype
         self._is_complete = is_complete
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         params = [Param(name="counter", dtype=UINT32), Param(name="offset", dtype=UINT32, is_scalar=True)]
         return build(
             params,

@@ -13,7 +13,7 @@ import ctypes
 import re
 import threading
 import weakref
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,17 @@ from xferlib.backends.base import (
     Backend,
     Capabilities,
     Device,
+    DeviceKernels,
     DeviceProperties,
+    FastCopies,
     RawStream,
     StagingCalls,
     c_strides,
     make_device,
+    staging_failure,
 )
 from xferlib.errors import PinnedMemoryError
-from xferlib.testing.fake_machine import Block, Event, Machine, Queue
+from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakeQueue
 
 _WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
@@ -93,7 +96,7 @@ def _callbacks(backend: FakeBackend) -> tuple[Any, Any, Any]:
     )
 
 
-class FakeBackend(Backend):
+class FakeBackend(Backend, FastCopies, DeviceKernels):
     """Two devices, ``fake:sim:0`` and ``fake:sim:1``, of one machine."""
 
     name = "fake"
@@ -107,17 +110,15 @@ class FakeBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.machine = Machine()
+        self.fast = self.kernels = self
+        self.machine = FakeMachine()
         self._devices = tuple(make_device(self.name, "sim", index) for index in range(2))
         self._local = threading.local()
         self._handles = 0
         self._default = {device: self.stream_create(device, non_blocking=False, priority=0) for device in self._devices}
-        self._events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
+        self._events: weakref.WeakValueDictionary[int, FakeEvent] = weakref.WeakValueDictionary()
         self._callbacks = _callbacks(self)
         self.staging_failure: BaseException | None = None
-
-    def namespace(self) -> ModuleType:
-        raise self._unsupported("namespace")
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
@@ -163,7 +164,7 @@ class FakeBackend(Backend):
 
     # --- memory and copies
 
-    def pinned_alloc(self, nbytes: int) -> Block:
+    def pinned_alloc(self, nbytes: int) -> FakeBlock:
         return self.machine.allocate(nbytes, "pinned")
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
@@ -200,12 +201,17 @@ class FakeBackend(Backend):
         self.stream_synchronize(stream)
         return True
 
-    def staging_calls(self, device: Device) -> StagingCalls:
-        return StagingCalls(*[ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks])
+    def twin(self, array: FakeArray, host: np.ndarray[Any, Any]) -> int:
+        is_twin = (array.dtype, array.shape, array.strides) == (host.dtype, host.shape, host.strides)
+        return array.pointer if is_twin else 0
 
-    def staging_error(self, code: int, stream: RawStream) -> Any:
+    def staging_calls(self, device: Device) -> StagingCalls:
+        copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks)
+        return StagingCalls(copy, record, wait, failure=self._failure)
+
+    def _failure(self, code: int, stream: RawStream) -> BaseException:
         failure, self.staging_failure = self.staging_failure, None
-        return failure if failure is not None else super().staging_error(code, stream)
+        return failure if failure is not None else staging_failure(code, stream)
 
     # --- streams and events
 
@@ -214,7 +220,7 @@ class FakeBackend(Backend):
             self.machine.enter()
             handle = 0x1000 * self._handles
             self._handles += 1
-            self.machine.queues[handle] = Queue(device)
+            self.machine.queues[handle] = FakeQueue(device)
         return RawStream(handle, device)
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
@@ -240,10 +246,10 @@ class FakeBackend(Backend):
                 self.machine.step_any()
             return not queue.work
 
-    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> Event:
+    def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> FakeEvent:
         with self.machine.lock:
             self.machine.enter()
-            recorded = event if event is not None else Event(stream.device)
+            recorded = event if event is not None else FakeEvent(stream.device)
             self._events[recorded.handle] = recorded
             if recorded.device is not stream.device:
                 self.machine.violations.append(f"an event of {recorded.device} was recorded on {stream.device}")

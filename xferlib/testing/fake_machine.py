@@ -22,27 +22,27 @@ POISON = 0xA5
 """What fresh and freed memory is filled with."""
 
 
-class Point:
+class FakePoint:
     """A position in a queue; an event is the last point recorded with it."""
 
-    def __init__(self, queue: Queue | None = None) -> None:
+    def __init__(self, queue: FakeQueue | None = None) -> None:
         self.queue = queue
         self.is_done = queue is None
         self.time_s = 0.0
 
 
-class Event:
+class FakeEvent:
     """Made by the backend; recording it again moves its point."""
 
     numbers = itertools.count(1)
 
     def __init__(self, device: Device) -> None:
-        self.point = Point()
+        self.point = FakePoint()
         self.device = device
         self.handle = next(self.numbers)
 
 
-class Work:
+class FakeWork:
     """A copy or kernel, and the address ranges that it touches."""
 
     def __init__(self, run: Callable[[], Any], ranges: tuple[tuple[int, int], ...]) -> None:
@@ -50,7 +50,7 @@ class Work:
         self.ranges = ranges
 
 
-class Queue:
+class FakeQueue:
     """What a stream has been given and not yet run, in order."""
 
     def __init__(self, device: Device) -> None:
@@ -58,10 +58,10 @@ class Queue:
         self.work: deque[Any] = deque()  # Work, ("record", Point), ("wait", Point)
 
 
-class Block:
+class FakeBlock:
     """Memory of the device or pinned memory; the machine hears of its end when it next does something."""
 
-    def __init__(self, machine: Machine, memory: Any, nbytes: int, kind: str, stream: RawStream | None) -> None:
+    def __init__(self, machine: FakeMachine, memory: Any, nbytes: int, kind: str, stream: RawStream | None) -> None:
         self.machine = machine
         self.memory = memory
         self.pointer = -(-memory.ctypes.data // 512) * 512
@@ -74,7 +74,7 @@ class Block:
         self.machine.dead.append((self.pointer, self.memory, self.nbytes, self.kind, self.stream, self.users))
 
 
-class Machine:
+class FakeMachine:
     """Queues, memory and the schedule of the fake device.
 
     Attributes:
@@ -88,7 +88,7 @@ class Machine:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.pid = os.getpid()
-        self.queues: dict[int, Queue] = {}
+        self.queues: dict[int, FakeQueue] = {}
         self.live: dict[int, tuple[int, str]] = {}
         self.dead: deque[Any] = deque()
         self.free: dict[tuple[int, int], list[Any]] = {}
@@ -112,18 +112,18 @@ class Machine:
 
     # --- memory
 
-    def allocate(self, nbytes: int, kind: str, stream: RawStream | None = None) -> Block:
+    def allocate(self, nbytes: int, kind: str, stream: RawStream | None = None) -> FakeBlock:
         with self.lock:
             self.enter()
             recycled = self.free.get((stream.handle, nbytes)) if stream is not None else None
             if recycled:
-                return Block(self, recycled.pop(), nbytes, kind, stream)
+                return FakeBlock(self, recycled.pop(), nbytes, kind, stream)
             if kind in self.limits and self.held(kind) + nbytes > self.limits[kind]:
                 wrong = DeviceMemoryError if kind == "device" else PinnedMemoryError
                 raise wrong(f"{nbytes} bytes do not fit in the fake's {self.limits[kind]}; free arrays")
             pages = np.frombuffer(mmap.mmap(-1, nbytes + 1024), np.uint8)  # shared with nothing that may be pinned
             pages.fill(POISON)
-            block = Block(self, pages, nbytes, kind, stream)
+            block = FakeBlock(self, pages, nbytes, kind, stream)
             self.live[block.pointer] = (max(nbytes, 1), kind)
             return block
 
@@ -132,7 +132,7 @@ class Machine:
             for user in users.values():
                 if user.handle != stream.handle:
                     self.wait(stream.handle, self.record(user.handle))
-            poison = Work(lambda: ctypes.memset(pointer, POISON, nbytes), ((pointer, pointer + nbytes),))
+            poison = FakeWork(lambda: ctypes.memset(pointer, POISON, nbytes), ((pointer, pointer + nbytes),))
             self.queues[stream.handle].work.append(poison)
             self.free.setdefault((stream.handle, nbytes), []).append(memory)
             return
@@ -144,7 +144,7 @@ class Machine:
     def refuse_pending(self, pointer: int, nbytes: int, what: str) -> None:
         for queue in self.queues.values():
             for item in queue.work:
-                if isinstance(item, Work) and any(lo < pointer + nbytes and pointer < hi for lo, hi in item.ranges):
+                if isinstance(item, FakeWork) and any(lo < pointer + nbytes and pointer < hi for lo, hi in item.ranges):
                     self.violations.append(f"{what} under a pending copy")
 
     def check(self, low: int, high: int) -> None:
@@ -155,12 +155,12 @@ class Machine:
 
     # --- queues
 
-    def record(self, handle: int) -> Point:
-        point = Point(self.queues[handle])
+    def record(self, handle: int) -> FakePoint:
+        point = FakePoint(self.queues[handle])
         self.queues[handle].work.append(("record", point))
         return point
 
-    def wait(self, handle: int, point: Point) -> None:
+    def wait(self, handle: int, point: FakePoint) -> None:
         self.queues[handle].work.append(("wait", point))
 
     def enqueue(self, stream: RawStream, run: Callable[[], Any], ranges: tuple[tuple[int, int], ...]) -> None:
@@ -170,12 +170,12 @@ class Machine:
                 raise self.failing
             for low, high in ranges:
                 self.check(low, high)
-            self.queues[stream.handle].work.append(Work(run, ranges))
+            self.queues[stream.handle].work.append(FakeWork(run, ranges))
 
-    def step(self, queue: Queue) -> bool:
+    def step(self, queue: FakeQueue) -> bool:
         """Run the first item of a queue, if it may run."""
         item = queue.work[0]
-        if isinstance(item, Work):
+        if isinstance(item, FakeWork):
             queue.work.popleft()
             item.run()
             return True
@@ -193,7 +193,7 @@ class Machine:
         self.random.shuffle(queues)
         return any(self.step(queue) for queue in queues)
 
-    def reach(self, point: Point) -> None:
+    def reach(self, point: FakePoint) -> None:
         """Run until a point has passed: at random, or as little as it needs, whichever the seed says."""
         with self.lock:
             self.enter()
@@ -202,15 +202,15 @@ class Machine:
                 if not (self._toward(point) if is_lazy else self.step_any()):
                     raise AssertionError("the fake device is deadlocked")
 
-    def _toward(self, point: Point) -> bool:
+    def _toward(self, point: FakePoint) -> bool:
         while point.queue is not None and point.queue.work:
             head = point.queue.work[0]
-            if isinstance(head, Work) or head[0] == "record" or head[1].is_done:
+            if isinstance(head, FakeWork) or head[0] == "record" or head[1].is_done:
                 return self.step(point.queue)
             point = head[1]
         return False
 
-    def has_passed(self, point: Point) -> bool:
+    def has_passed(self, point: FakePoint) -> bool:
         with self.lock:
             self.enter()
             if self.progresses_on_query and not point.is_done:

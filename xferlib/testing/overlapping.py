@@ -212,6 +212,7 @@ class Overlapping(Processes):
         assert said == "ends"
 
     def test_a_forked_child_is_told_that_its_prefetcher_is_its_parents(self) -> None:
+        self.need("fork")
         self.passes(
             """
             if not hasattr(os, "fork"):

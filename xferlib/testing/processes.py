@@ -78,6 +78,7 @@ class Processes(Harness):
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
     def test_a_forked_child_gets_an_error_or_works_and_never_crashes(self) -> None:
+        self.need("fork")
         self.passes(
             """
             xl.Device(PLACE).use()  # a call that names no device means this one, in the child as well
@@ -123,6 +124,7 @@ class Processes(Harness):
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
     def test_a_forked_child_destroys_nothing_of_its_parent(self) -> None:
+        self.need("fork")
         self.passes(
             """
             xl.Device(PLACE).use()

@@ -7,7 +7,6 @@ views, 0-d and empty arrays, filled with raw bytes and with the awkward values o
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,8 +189,3 @@ def bits_of(nbytes: int, dtype: Any, *, seed: int) -> HostArray:
     if wanted.kind == "b":
         data &= 1
     return data.view(wanted)
-
-
-def size_of(shape: tuple[int, ...]) -> int:
-    """Elements of a shape."""
-    return math.prod(shape)

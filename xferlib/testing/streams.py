@@ -89,6 +89,8 @@ class Streams(Harness):
     """Record, wait and synchronise, on our own streams, the current one, and other libraries'."""
 
     def test_random_programs_over_three_streams_give_what_one_thread_gives(self) -> None:
+        self.need("in_place")
+
         def check(operations: list[Any]) -> None:
             program = _Program(self)
             for operation in operations:
@@ -118,6 +120,7 @@ class Streams(Harness):
             assert_same_bits(self.down(d), expected)
 
     def test_to_host_follows_the_work_on_the_stream_that_it_is_given(self) -> None:
+        self.need("in_place")
         stream = self.stream()
         for nbytes in (100, 200 << 10, 3 << 20):
             d = self.up(np.zeros(nbytes, np.uint8))

@@ -184,6 +184,7 @@ class Tracing(Harness):
 
     def test_more_operations_than_there_are_events(self) -> None:
         """Events are recycled; the times that they gave are not lost."""
+        self.need("in_place")
         d = self.up(np.zeros(16, np.uint8))
         x: Any = np.zeros(16, np.uint8)
         with self.traced() as t:

@@ -1,1 +1,1 @@
-"""Benchmarks beside the other libraries: `xferlib bench transfer`, `xferlib bench kernels`."""
+"""`xferlib bench transfer`; the other benchmarks are in the repository's `benchmarks/`."""

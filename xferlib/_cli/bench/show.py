@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from xferlib._cli.bench.transfer_result import TransferResult, size_text
+from xferlib._cli.bench.result import TransferResult, size_text
 
 _COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda": "#5b6c9d", "numpy": "#777777"}
 

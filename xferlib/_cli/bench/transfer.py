@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench.transfer_peers import HostArray, Peer, Run, Xferlib, present
-from xferlib._cli.bench.transfer_result import TransferResult, size_text
+from xferlib._cli.bench.peers import HostArray, Peer, Run, Xferlib, present
+from xferlib._cli.bench.result import TransferResult, size_text
 
 _GIB = 1 << 30
 _SEED = 20260501

@@ -25,10 +25,14 @@ from xferlib.backends.cuda.memory import CudaPinned
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 
 
-class CudaBackend(CudaKernels, CudaCopies):
+class CudaBackend(CudaCopies, CudaKernels):
     """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
 
     pinned_domain = "cuda"
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.kernels = self
 
     # --- arrays
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from cuda.bindings import driver, nvrtc
 
+from xferlib._core.backend_options import DeviceKernels
 from xferlib.errors import KernelCompileError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Library:
             driver.cuLibraryUnload(self.handle)
 
 
-class CudaKernels:
+class CudaKernels(DeviceKernels):
     """Compilation and launch, for `CudaBackend` to inherit beside its devices."""
 
     _devices: tuple[Device, ...]

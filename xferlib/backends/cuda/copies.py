@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver
 
 from xferlib._core.array import Array
+from xferlib._core.backend_options import FastCopies
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream, StagingCalls
 from xferlib.backends.cuda import driver as calls
@@ -18,11 +20,12 @@ from xferlib.backends.cuda.streams import CudaStreams
 _LEGACY = (0, 1)
 
 
-class CudaCopies(CudaStreams):
+class CudaCopies(CudaStreams, FastCopies):
     """Copies by the driver's own functions."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
+        self.fast = self
         self._staging: dict[int, StagingCalls] = {}
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
@@ -42,35 +45,30 @@ class CudaCopies(CudaStreams):
         (result,) = driver.cuMemcpyPeerAsync(dst, to, src, come, nbytes, stream.handle)
         return int(result)
 
-    def copy_recorded(self, dst: int, src: int, nbytes: int, *, stream: RawStream, event: Any = None) -> CudaEvent:
-        result = self._inside(stream.device, calls.copy, dst, src, nbytes, stream.handle)
-        if result:
-            raise failure(result, f"copying {nbytes} bytes on {stream.device}")
-        return self.event_record(stream, timing=False, event=event)
-
     def copy_behind(
-        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream,
-        event: Any = None, copied: Any = None,
-    ) -> tuple[CudaEvent, CudaEvent]:  # fmt: skip
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any, copied: Any = None
+    ) -> CudaEvent | None:  # fmt: skip
         enqueue = calls.copy_behind
-        if event is None or enqueue is None or len(self._devices) > 1:
-            return super().copy_behind(dst, src, nbytes, behind=behind, stream=stream, event=event, copied=copied)  # type: ignore[return-value]
+        if enqueue is None or len(self._devices) > 1:
+            return None
         refuse_fork("copying")
         if copied is None:
             copied = self._event(stream.device, timing=False)
         result = enqueue(dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle)
         if result:
             raise failure(result, f"copying {nbytes} bytes behind another stream's work on {stream.device}")
-        return event, copied
+        return copied  # type: ignore[no-any-return]
 
     def staging_calls(self, device: Device) -> StagingCalls:
         found = self._staging.get(device.index)
         if found is None:
-            found = self._staging[device.index] = StagingCalls(**calls.STAGING, context=self._context(device.index))
+            found = self._staging[device.index] = StagingCalls(
+                **calls.STAGING,
+                context=self._context(device.index),
+                inside=functools.partial(self.inside, device),
+                failure=lambda code, stream: failure(code, f"a copy on {stream.device}"),
+            )
         return found
-
-    def staging_error(self, code: int, stream: RawStream) -> Exception:
-        return failure(code, f"a copy on {stream.device}")
 
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         # The synchronous copies run on the current device's legacy default stream and are ordered on that one alone.

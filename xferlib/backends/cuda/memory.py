@@ -14,8 +14,8 @@ from xferlib.backends.cuda import driver as calls
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
     from xferlib._core.raw import RawStream
+    from xferlib.backends.cuda.devices import CudaDevices
 
 
 class CudaPinned:
@@ -49,7 +49,7 @@ class Guard:
 
     __slots__ = ("allocation", "backend", "pid", "stream", "users")
 
-    def __init__(self, backend: Backend, allocation: Any, stream: RawStream) -> None:
+    def __init__(self, backend: CudaDevices, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream

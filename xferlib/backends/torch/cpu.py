@@ -11,7 +11,7 @@ import torch
 
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, make_device
+from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend
 from xferlib.backends.torch import autograd
@@ -24,7 +24,6 @@ from xferlib.backends.torch.tensors import (
     numpy_dtype,
     resolved,
     signature,
-    subarray,
     view,
 )
 
@@ -34,29 +33,16 @@ class TorchCpu(HostBackend):
 
     name = "torch"
     array_types = ("torch.Tensor",)
-    capabilities = Capabilities(namespace=True, strided=True, why={**WHY_HOST, "peer_copy": "there is one CPU device"})
-
-    def __init__(self) -> None:
-        self._device = make_device("torch", "cpu")
-        self._stream = RawStream(0, self._device)
+    capabilities = Capabilities(namespace=True, strided=True, why=WHY_HOST)
 
     def namespace(self) -> ModuleType:
         return namespace()
-
-    def devices(self) -> tuple[Device, ...]:
-        return (self._device,)
-
-    def device_current(self) -> Device:
-        return self._device
-
-    def device_use(self, device: Device) -> None:
-        """There is one CPU device."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
         return torch.empty(shape, dtype=TO_TORCH[dtype])
 
     def view(self, array: Array) -> ArrayInfo:
-        return view(array, self._device)
+        return view(array, self.device)
 
     signature = staticmethod(signature)  # type: ignore[assignment]
 
@@ -80,6 +66,3 @@ class TorchCpu(HostBackend):
     detached = staticmethod(detached)  # type: ignore[assignment]
     note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
     follows_writes = True
-
-    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        return subarray(slab, offset, shape, dtype)

@@ -1,4 +1,4 @@
-"""The arguments of one kernel call: which are arrays and where, which are scalars, and what they convert to."""
+"""Checks the arguments of a kernel call: arrays and their device, scalars and their conversion."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SCALARS = (bool, int, float, complex)
 
 
 class Reader(NamedTuple):
-    """How to read an argument of one type at each call, by `Backend.signature`, `operands` and `matcher`.
+    """Reads the arguments of one type at each call, by `Backend.signature`, `operands` and `matcher`.
 
-    Where ``operands`` is None, the argument itself is what the call takes; a scalar has no ``matcher``.
+    Where ``operands`` is None, the call takes the argument itself; a scalar has no ``matcher``.
     """
 
     signature: Callable[[Any], Hashable]
@@ -126,11 +126,11 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
 
 
 def scalar_converter(kind: type, dtype: DType, name: str) -> Callable[[Any], np.ndarray[Any, Any]]:
-    """A function from scalars of one type to zero-dimensional arrays of ``dtype``, which checks as the others do.
+    """Make a function that converts scalars of one type to zero-dimensional arrays of ``dtype``, with all checks.
 
     Args:
         kind: The type of the scalars.
-        dtype: What they become.
+        dtype: The dtype of the result.
         name: The parameter's.
     """
 
@@ -147,7 +147,7 @@ def scalar_converter(kind: type, dtype: DType, name: str) -> Callable[[Any], np.
 
 
 def _plain_bounds(kind: type, dtype: DType) -> tuple[float, float] | None:
-    """Between which values NumPy converts without an error, a warning or a rounding in two steps."""
+    """The range in which NumPy converts without an error, a warning or double rounding; None if there is none."""
     if kind is int and dtype.kind in "iu":
         info = np.iinfo(dtype)
         return int(info.min), int(info.max)

@@ -1,7 +1,7 @@
-"""The engine that a backend brings along: how kernels run on arrays that are neither on a CPU nor on a CUDA device.
+"""The engine of a backend whose arrays are neither on a CPU nor on a CUDA device.
 
-CPUs and CUDA devices have the engines of this package. Any other backend supplies its own by `Backend.kernel_engine`,
-which is called when a kernel call is prepared: the backend need not import the kernels before.
+Such a backend supplies it by `DeviceKernels.engine`, which is called when a kernel call is prepared: the backend need
+not import the kernels before.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class StandIn(Protocol):
 
 
 class BackendEngine(NamedTuple):
-    """What a backend supplies to run kernels itself."""
+    """The functions with which a backend runs kernels itself."""
 
     call: type[Prepared]
-    """An element-wise call, checked and ready to be repeated."""
+    """The class of checked element-wise calls."""
     reduce: Reduce
     stand_in: StandIn
 
 
 def engine_of(backend: Backend) -> BackendEngine | None:
-    """The engine that a backend supplies; None: it computes on host memory, or on CUDA."""
-    engine: BackendEngine | None = backend.kernel_engine()
+    """The engine that a backend supplies; None for one that computes on host memory or on CUDA."""
+    engine: BackendEngine | None = backend.kernels.engine() if backend.kernels is not None else None
     return engine

@@ -1,7 +1,14 @@
-"""Checked calls, ready to be repeated: on host memory through the NumPy engine, and on CUDA devices.
+"""Checked calls that can be repeated: on host memory through the NumPy engine, and on CUDA devices.
 
-What dtypes, shapes and strides decide has been checked once. What remains for each call is what they do
-not tell: pointers (overlap, alignment), writability, and the values of scalars.
+Checking the arguments of a call in Python takes longer than a kernel on a small array. So a call is checked once for
+each combination of dtypes, shapes and strides, and a `Prepared` repeats it. A repeated call must still check all that
+those do not tell: pointers (overlap, alignment), writability, and the values of scalars.
+
+Overlap is the expensive one. Two arrays of known layouts can only share memory if the distance of their addresses
+lies in a known interval, so most calls need one comparison for each pair; the exact test runs for the others.
+
+The block of arguments belongs to the plan. The driver reads it during the launch, so a lock is held from writing the
+arguments until the launch returns; a second thread would otherwise launch with the first one's pointers.
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ Converter = Callable[[Any], A]
 
 
 class Prepared:
-    """What both kinds of call share: the checks that happen once, and the scalars.
+    """The checks that happen once, and the conversion of scalars, for both kinds of call.
 
     Args:
         name: The kernel's, for messages.
@@ -68,7 +75,7 @@ class Prepared:
         self._arrays = sorted(infos)
         self._written = sorted(self.program.writes & infos.keys())
         self.written = [(number, f"{name}(): output {self._names[number]!r}") for number in self._written]
-        """The arrays given that are written, and what to call them."""
+        """The given arrays that are written, with their names for messages."""
         self._pairs = [
             (written, other)
             for written in self._written
@@ -129,7 +136,7 @@ class HostCall(Prepared):
         self._is_numpy = self.backend.name == "numpy"
         self._plans: dict[bool, NumpyPlan] = {}
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
-        self._converters: list[tuple[int, Converter]] = []  # made at the first call: its scalars have the same types
+        self._converters: list[tuple[int, Converter]] = []  # made at the first call; later scalars have the same types
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
         self._apart = [
             (number, [(two, self._may_be_one(infos, number, two)) for one, two in self._pairs if one == number])
@@ -137,7 +144,7 @@ class HostCall(Prepared):
         ]
 
     def _may_be_one(self, infos: dict[int, ArrayInfo], written: int, other: int) -> bool:
-        """Whether these arrays may be the same memory, which is so if they start at one address."""
+        """Whether these arrays are the same memory if they start at one address."""
         is_free = not self._raw & {written, other} and other not in self.program.writes
         return is_free and checks.is_same_memory(infos[written], infos[other]._replace(pointer=infos[written].pointer))
 
@@ -155,7 +162,7 @@ class HostCall(Prepared):
         return self._returned(given) if self._only is None else given[self._only]
 
     def _is_aliased(self, values: Sequence[A]) -> bool:
-        """Whether an output is an input; an error if it overlaps one in part, or cannot be written."""
+        """Whether an output is an input; refuses one that overlaps an input in part, or is read-only."""
         is_aliased = False
         for number, others in self._apart:
             one = values[number]
@@ -242,7 +249,7 @@ class CudaCall(Prepared):
         self._everything = sorted((*self._arrays, *self._omitted))
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
-        self._placed: list[Any] | None = None
+        self._bound: list[Any] | None = None
         self._launch: Callable[[int], None]
 
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
@@ -252,15 +259,15 @@ class CudaCall(Prepared):
         if self._scalars:
             scalars = [self._scalar(number, given[number]) for number in self._scalars]
         results = given
-        if self._new:  # the outputs follow all that is given
+        if self._new:  # new outputs follow the given arguments
             stream = self.backend.stream_current(self.device)
             new = [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in self._new]
             results = [*given, *new]
             pointers = [*pointers, *self.backend.operands(new)]
         self._acquire()  # the driver copies the arguments during the launch
         try:
-            if scalars or pointers != self._placed:
-                self._place(pointers, scalars, results)
+            if scalars or pointers != self._bound:
+                self._bind(pointers, scalars, results)
             if (recorder := observe.active) is None:
                 self._launch(handle)
             else:
@@ -276,32 +283,32 @@ class CudaCall(Prepared):
         run = lambda: self._launch(stream.handle)
         recorder.enqueue(Kind.KERNEL, self.name, nbytes, self.backend, stream, run)
 
-    def _place(self, pointers: list[Any], scalars: Sequence[np.generic], results: Sequence[Any]) -> None:
-        """Check these addresses, and make them those of `_launch`."""
+    def _bind(self, pointers: list[Any], scalars: Sequence[np.generic], results: Sequence[Any]) -> None:
+        """Check these addresses, and make `_launch` use them."""
         for number in self._omitted:
             if number not in self._infos:
                 self._infos[number] = self.backend.view(results[number])
         plan = self._plan({number: pointers[number] for number in self._everything})
-        plan.place([pointers[number] for number in plan.array_order], scalars)
-        self._launch, self._placed = plan.launch, pointers
+        plan.bind([pointers[number] for number in plan.array_order], scalars)
+        self._launch, self._bound = plan.launch, pointers
 
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
-        """Arrays may be of another stream, which must not reuse their memory before this one has passed."""
+        """Tell the backend of the use: another stream's pool must not recycle the arrays before this one is done."""
         for number in self._arrays:
             self.backend.consumed(given[number], stream)
 
-    def _plan(self, places: dict[int, int]) -> CudaPlan:
-        """The plan for these addresses: their alignment, and whether outputs are inputs."""
+    def _plan(self, addresses: dict[int, int]) -> CudaPlan:
+        """The plan for the alignment of these addresses, and for whether outputs are inputs."""
         is_aliased = self._is_in_place
-        if any(low < places[other] - places[written] < high for written, other, low, high in self._distances):
-            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
+        if any(low < addresses[other] - addresses[written] < high for written, other, low, high in self._distances):
+            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
             is_aliased |= self._check_overlap(infos)
-        key = (is_aliased, *(pointer % 16 for pointer in places.values()))
+        key = (is_aliased, *(pointer % 16 for pointer in addresses.values()))
         plan = self._plans.get(key)
         if plan is None:
             from xferlib.kernels.engines.cuda.engine import CudaPlan
 
-            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in places.items()}
+            infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
             plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased)
             self._plans[key] = plan
         return plan

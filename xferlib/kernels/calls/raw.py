@@ -1,4 +1,4 @@
-"""A raw kernel's launch, checked once and ready to be repeated: only addresses and numbers change."""
+"""A raw kernel's launch, checked once and then repeated with other addresses and numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CODES = {
 
 
 def _code(parameter: RawParameter, value: Any) -> str | None:
-    """How `struct` writes such an argument with the bits that a conversion by NumPy gives; None where it does not."""
+    """The `struct` code that writes such an argument with NumPy's bits; None if there is none."""
     if parameter.is_pointer:
         return _POINTER
     dtype = parameter.dtype
@@ -40,7 +40,7 @@ def _code(parameter: RawParameter, value: Any) -> str | None:
 
 
 def codes_of(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:
-    """How `struct` writes arguments like these, which have been checked; None where each call must convert them."""
+    """The `struct` codes for checked arguments like these; None where each call must convert them."""
     codes = [_code(parameter, value) for parameter, value in zip(parameters, args, strict=True)]
     known = [code for code in codes if code is not None]
     return known if len(known) == len(codes) else None
@@ -54,10 +54,10 @@ class RawCall:
         owner: The CUDA backend of the arrays.
         device: Where they are.
         parameters: Of the kernel.
-        args: What has been checked against them.
+        args: The arguments that were checked against them.
         arrays: The numbers of those that are arrays; at least one.
-        prepare: Gives what launches on a stream, from the address of the parameters.
-        codes: How the arguments are written: see `codes_of`.
+        prepare: Makes the function that launches on a stream, from the address of the parameters.
+        codes: The `struct` codes of the arguments: see `codes_of`.
     """
 
     __slots__ = (

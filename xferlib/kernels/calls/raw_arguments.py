@@ -1,4 +1,4 @@
-"""The arguments of a raw kernel's launch, checked: extents, shared memory, and what is passed for each parameter."""
+"""Checks the arguments of a raw kernel's launch: extents, shared memory, and the value of each parameter."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _MOST_THREADS = 1024
 _MOST_THREADS_Z = 64
 _MOST_SHARED_NBYTES = 227 << 10
-"""Dynamic shared memory of a block on the GPUs that have most; where there is a GPU, its driver decides."""
+"""The most dynamic shared memory of a block on any GPU; on a GPU, its driver checks the exact limit."""
 
 
 def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | None) -> np.generic:
-    """The argument as it is passed: an address of 64 bits, or a number of the declared type.
+    """The value passed to the kernel: an address of 64 bits, or a number of the declared type.
 
     Raises:
         KernelTypeError: It is of another type than the parameter.

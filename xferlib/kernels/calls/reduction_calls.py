@@ -1,4 +1,4 @@
-"""One call of a reduction: what its arguments decide, its results, and its run on a CUDA device."""
+"""One call of a reduction: its checks, its results, and its run on a CUDA device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xferlib._core.array import ArrayInfo
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.ir.layout import Layout, broadcast_strides
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
 from xferlib.kernels.ir.reduction import ReductionSpec
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Axis = int | tuple[int, ...] | None
 
 
 class ReductionCall:
-    """One checked call: shapes and axes settled."""
+    """One checked call, with its shapes and axes."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ReductionCall:
         )
 
     def outputs(self, out: Any) -> list[Any]:
-        """The arrays for the results: those given, checked, or new ones."""
+        """The arrays for the results: those given, after their checks, or new ones."""
         dtypes = self.spec.output_dtypes
         if out is None:
             return self.new_outputs()
@@ -74,7 +74,7 @@ class ReductionCall:
         return given
 
     def note_writes(self, results: Sequence[Any]) -> None:
-        """Tell the library that given arrays are about to be written, or raise its refusal."""
+        """Tell the arrays' library that given arrays are about to be written; it may refuse."""
         for number, each in enumerate(results):
             self._owner.note_write(each, f"{self.name}(): out{number}")
 
@@ -97,7 +97,7 @@ class ReductionCall:
         if checks.check_overlap(self.name, labels, infos, written, written):
             raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
 
-    def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[Layout, Layout]:
+    def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[CallLayout, CallLayout]:
         """The kept and the reduced axes, with the strides of the inputs and then of the outputs."""
         kept: list[tuple[int, ...]] = []
         reduced: list[tuple[int, ...]] = []
@@ -110,7 +110,7 @@ class ReductionCall:
             kept.append(own)
             reduced.append((0,) * len(self.axes))
         reduced_shape = tuple(self.shape[axis] for axis in self.axes)
-        return Layout(self.kept_shape, tuple(kept)), Layout(reduced_shape, tuple(reduced))
+        return CallLayout(self.kept_shape, tuple(kept)), CallLayout(reduced_shape, tuple(reduced))
 
 
 class CudaReductionCall:
@@ -119,7 +119,7 @@ class CudaReductionCall:
     Args:
         call: The call.
         infos: Its arrays, by argument.
-        find_plan: Makes or finds the plan for arrays that are laid out as these, inputs and then outputs.
+        find_plan: Makes or finds the plan for arrays of these layouts, inputs and then outputs.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class CudaReductionCall:
         pointers = owner.operands([args[number] for number in self._arrays])
         alignment = tuple([pointer % 16 for pointer in pointers])
         plan = self._plans.get(alignment)
-        if plan is None:  # new arrays are all aligned alike
+        if plan is None:  # all new arrays have one alignment
             infos = [info._replace(pointer=at) for info, at in zip(self._infos, pointers, strict=True)]
             plan = self._plans[alignment] = self._plan(infos, results)
         self._launch(plan, [*pointers, *owner.operands(results)], args, results, stream)

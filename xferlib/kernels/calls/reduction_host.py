@@ -1,4 +1,4 @@
-"""One call of a reduction on host memory: NumPy arrays, torch CPU tensors, and by way of a backend's own engine."""
+"""One call of a reduction on host memory: NumPy arrays, torch CPU tensors, or through a backend's own engine."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class HostReductionCall:
             target[...] = buffer.reshape(target.shape)
 
     def _operand(self, number: int, array: A) -> A:
-        """In shape (rows, count)."""
+        """The array of an input in shape (rows, count)."""
         if number not in self._whole:
             native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
             array = np.broadcast_to(native, self._call.shape)

@@ -22,7 +22,7 @@ FLOAT_FUNCTIONS: dict[str, str] = {
     "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "nearbyint": "rint", "fma": "fma",
     "fmin": "fmin", "fmax": "fmax", "fabs": "absolute",
 }  # fmt: skip
-"""C name -> table name; with a final ``f``, the operands become float."""
+"""C name to table name; a name with a final ``f`` converts its operands to float."""
 
 _SPECIAL = frozenset(
     f"{name}{suffix}" for name in ("erf", "erfc", "erfinv", "erfcinv", "tgamma", "lgamma") for suffix in ("", "f")
@@ -32,7 +32,7 @@ _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
 
 def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
-    """The call of C function ``name``; ``fail`` reports an unknown name, arity or dtype."""
+    """Emit a call of C function ``name``; ``fail`` reports an unknown name, arity or dtype."""
     if name in ("round", "roundf"):
         _check_arity(name, args, 1, fail)
         operand = _floats(b, args, name == "roundf")[0]

@@ -1,7 +1,14 @@
-"""Loops of C snippets: written out, turn by turn, when the kernel is translated.
+"""Loops of C snippets, unrolled when the kernel is translated.
 
-So the condition must be known by then: a local variable that counts between constants. What depends on an
-element's value cannot end a loop, for all elements run the same straight-line code.
+The representation has no loop: a program is straight-line code, which the NumPy engine runs for a block of elements
+at a time and which needs no bound on the device. So a loop must be unrolled completely, and its condition must be
+known at translation: a local variable that counts between constants. An element's value cannot end a loop, because
+all elements run the same code.
+
+Unrolling naively has two costs. A counter becomes a sum of ones that grows by a node each turn, and the condition
+is evaluated anew over that sum: quadratic work. So after every turn each integer that depends on constants alone is
+folded into one constant. And nested loops or calls multiply: a snippet of three lines may unroll to millions of
+nodes. `MOST_TURNS` and `MOST_STEPS` bound that, and the error points at the loop.
 """
 
 from __future__ import annotations
@@ -16,20 +23,20 @@ from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.nodes import Builder, Node, is_integer
 
 MOST_TURNS = 4096
-"""Of all loops of a snippet, or of one call of a function, together."""
+"""Limit of turns, for all loops of a snippet or of one function call together."""
 MOST_STEPS = 1 << 18
-"""Expressions and statements that are read to write a snippet out, those of its functions included."""
+"""Limit of expressions and statements translated for a snippet, its function calls included."""
 
 
-class Work:
-    """What a snippet and the functions that it calls have in common while they are written out."""
+class TranslationState:
+    """The state that a snippet's translator shares with the translators of the functions it calls."""
 
     def __init__(self) -> None:
         self.steps = 0
         self.known: dict[int, np.generic | None] = {}
-        """By the identity of a node, its value if it depends on constants alone."""
+        """By node identity, the value of a node that depends on constants alone."""
         self.results: dict[tuple[int, ...], Node] = {}
-        """By function and arguments, what a call returns."""
+        """By function and arguments, the value that a call returns."""
 
 
 class Loops:
@@ -37,7 +44,7 @@ class Loops:
 
     b: Builder
     scope: Scope
-    work: Work
+    work: TranslationState
     fail: Callable[..., NoReturn]
     _statement: Callable[[Any], None]
     expression: Callable[[Any], Node]
@@ -54,7 +61,7 @@ class Loops:
                 self._turn(node.stmt)
                 if node.next is not None:
                     self._part(node.next)
-                    self._settle()
+                    self._fold()
 
     def _do_while(self, node: Any) -> None:
         while self._goes_on(node.cond):
@@ -77,7 +84,7 @@ class Loops:
         with self.scope.nested():
             self._statement(node)
         self._open_loops -= 1
-        self._settle()
+        self._fold()
 
     def _step(self, node: Any) -> None:
         """Count one more expression or statement."""
@@ -93,11 +100,11 @@ class Loops:
             self.fail(condition, f"{problem}; count a local variable to a constant, and use if inside, or raw_module")
         return bool(value)
 
-    def _settle(self) -> None:
-        """Integers that are known become constants, or a counter would grow into a sum of ones."""
-        self.scope.replace(self._settled)
+    def _fold(self) -> None:
+        """Replace known integers by constants, or a counter would grow into a sum of ones."""
+        self.scope.replace(self._folded)
 
-    def _settled(self, value: Node) -> Node:
+    def _folded(self, value: Node) -> Node:
         if value.op == "const" or not is_integer(value.dtype):
             return value
         known = constant_value(value, self.work.known)

@@ -1,4 +1,4 @@
-"""The numbers of C snippets: what a literal is worth, and its type."""
+"""The numeric literals of C snippets: value and type."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MOST_DIGITS = 128  # no 64-bit number has more
 
 
 class NumberError(Exception):
-    """Why a literal is no number that a kernel can use."""
+    """A literal is no number that a kernel can use; the message says why."""
 
 
 def parse(text: str) -> tuple[float, DType]:
-    """The value and the dtype of an integer or floating literal; digits may be separated by ``'``.
+    """The value and the dtype of an integer or floating literal.
 
-    A float beyond the range is infinite.
+    Digits may be separated by ``'``. A float beyond the range is infinite.
 
     Raises:
         NumberError: It is neither, or does not fit the widest integer.

@@ -1,4 +1,14 @@
-"""Variables of a snippet while it is translated: their values, and under which condition they were written."""
+"""Variables of a snippet while it is translated: their values, and the conditions under which they were written.
+
+A program is straight-line code without variables, so an assignment cannot be translated as a store to memory: it
+changes which node stands for the variable from here on. An ``if`` is translated by running both sides from the same
+state, each under its condition, and selecting between the two states afterwards, variable by variable.
+
+An output element that one side alone writes must keep its initial content otherwise, without being read: it may be
+uninitialised. So the contents of a variable are a pair, the value and the condition under which it has been written;
+the condition becomes the mask of the final store. The same pair serves ``return`` in a function: the rest of the
+body runs under the condition that nothing has been returned yet.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +25,8 @@ Fail = Callable[[str], NoReturn]
 _RESULT = ("result",)
 
 
-class Slot(NamedTuple):
-    """What a variable holds: ``value`` counts where ``written`` is true, else the initial content does."""
+class Contents(NamedTuple):
+    """The contents of a variable: ``value`` where ``written`` is true, else the initial content."""
 
     value: Node
     written: Node
@@ -24,13 +34,13 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name in force. ``param`` is the parameter behind it, None for a local variable."""
+    """A declared name. ``param`` is the parameter behind it, None for a local variable."""
 
     key: Hashable
     dtype: DType
     param: int | None = None
     kind: str = "local"
-    """``local``; ``value`` of a read-only parameter; ``element`` of an array; ``raw`` array."""
+    """One of ``local``, ``value`` (a read-only parameter), ``element`` (of an array) and ``raw`` (an array)."""
     is_writable: bool = True
     needs_index: bool = False
     """An array declared with ``*``, whose element is written ``x[i]``."""
@@ -40,14 +50,14 @@ class Variable:
 class Branch:
     """The state at the end of one side of a branch."""
 
-    state: dict[Hashable, Slot] = field(default_factory=dict)
+    state: dict[Hashable, Contents] = field(default_factory=dict)
 
 
 class Before(NamedTuple):
-    """The scope before a branch: the condition under which it runs, and what its variables hold."""
+    """The scope before a branch: its condition, and the contents of its variables."""
 
     path: Node | None
-    state: dict[Hashable, Slot]
+    state: dict[Hashable, Contents]
 
 
 class Scope:
@@ -57,7 +67,7 @@ class Scope:
         self.b = builder
         self._names: dict[str, Variable] = {}
         self._here: set[str] = set()
-        self._state: dict[Hashable, Slot] = {}
+        self._state: dict[Hashable, Contents] = {}
         self._true = builder.const(True, BOOL)
         self._path: Node | None = None
         self._raw_reads: dict[int, set[int]] = {}
@@ -75,10 +85,10 @@ class Scope:
         """Declare a read-only name for a value."""
         key = ("value", name)
         self._names[name] = Variable(key, value.dtype, is_writable=False)
-        self._state[key] = Slot(value, self._true)
+        self._state[key] = Contents(value, self._true)
 
     def bind_sizes(self, in_size: Node, out_size: Node) -> None:
-        """What ``_in_ind.size()`` and ``_out_ind.size()`` are, in a reduction."""
+        """Set the values of ``_in_ind.size()`` and ``_out_ind.size()``, in a reduction."""
         self.sizes = {"_in_ind": in_size, "_out_ind": out_size}
 
     def declare(self, name: str, dtype: DType, value: Node | None) -> None:
@@ -88,14 +98,14 @@ class Scope:
         self._names[name] = Variable(key, dtype)
         self._here.add(name)
         if value is not None:
-            self._state[key] = Slot(value, self._true)
+            self._state[key] = Contents(value, self._true)
 
     def is_declared_here(self, name: str) -> bool:
         return name in self._here
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """A block: names declared inside end with it."""
+        """Open a block: the names declared inside end with it."""
         names, here = dict(self._names), self._here
         self._here = set()
         yield
@@ -106,20 +116,20 @@ class Scope:
     # --- branches
     @contextmanager
     def branch(self, condition: Node) -> Iterator[Branch]:
-        """Run under ``condition``; the state afterwards is the branch's, the scope's own is as before."""
+        """Translate under ``condition``; the branch gets the state at its end, the scope returns to its own."""
         result = Branch()
         before = self.enter(condition)
         yield result
         result.state = self.leave(before).state
 
     def enter(self, condition: Node) -> Before:
-        """Begin a branch under ``condition``; what `leave` takes."""
+        """Begin a branch under ``condition``; returns the argument of `leave`."""
         before = Before(self._path, dict(self._state))
         self._path = condition if self._path is None else self.b.op("and", self._path, condition)
         return before
 
     def leave(self, before: Before) -> Branch:
-        """End a branch: its state; the scope's own is as before it."""
+        """End a branch and return its state; the scope returns to the state before it."""
         branch = Branch(self._state)
         self._path, self._state = before.path, before.state
         return branch
@@ -128,42 +138,42 @@ class Scope:
         return branch.state != self._state
 
     def merge(self, condition: Node, yes: Branch, no: Branch) -> None:
-        """The state after both sides of ``condition``."""
+        """Set the state after both sides of ``condition``."""
         for key in (*yes.state, *(key for key in no.state if key not in yes.state)):
             self._state.pop(key, None)  # an element written again is stored after those written before
             self._state[key] = self._merged(condition, yes.state.get(key), no.state.get(key))
 
-    def _merged(self, condition: Node, yes: Slot | None, no: Slot | None) -> Slot:
+    def _merged(self, condition: Node, yes: Contents | None, no: Contents | None) -> Contents:
         if yes is None or no is None:
             slot = yes or no
             assert slot is not None
             taken = condition if yes is not None else self.b.op("not", condition)
-            return Slot(slot.value, self._both(taken, slot.written))
+            return Contents(slot.value, self._both(taken, slot.written))
         if yes == no:
             return yes
         value = self.b.select(condition, yes.value, no.value)
-        return Slot(value, self.b.select(condition, yes.written, no.written))
+        return Contents(value, self.b.select(condition, yes.written, no.written))
 
     def _both(self, x: Node, y: Node) -> Node:
         return x if y is self._true else self.b.op("and", x, y)
 
-    def replace(self, settled: Callable[[Node], Node]) -> None:
-        """Replace the values of variables by what they are equal to."""
+    def replace(self, folded: Callable[[Node], Node]) -> None:
+        """Replace the value of each variable by the equal node that ``folded`` gives."""
         for key, slot in self._state.items():
-            self._state[key] = Slot(settled(slot.value), slot.written)
+            self._state[key] = Contents(folded(slot.value), slot.written)
 
     # --- the result of a function
     def set_result(self, value: Node) -> None:
-        """What the function returns on the current path."""
-        self._state[_RESULT] = Slot(value, self._true)
+        """Set the value that the function returns on the current path."""
+        self._state[_RESULT] = Contents(value, self._true)
 
     @property
-    def result(self) -> Slot | None:
-        """What the function has returned, and under which condition it has; None: it has not on any path."""
+    def result(self) -> Contents | None:
+        """The value returned so far and the condition for it; None if no path has returned."""
         return self._state.get(_RESULT)
 
     def resume(self, returned: Node, before: Before) -> None:
-        """The state after a branch that ran where the function had not ``returned``."""
+        """End a branch that ran where the function had not ``returned``, and merge its state."""
         rest = self.leave(before)
         self.merge(returned, Branch(dict(self._state)), rest)
 
@@ -219,7 +229,7 @@ class Scope:
         return self.b.length(variable.param) if variable.kind == "raw" else self.b.size()
 
     def assign(self, name: str, value: Node, fail: Fail) -> Node:
-        """Assign to a variable or to a parameter's element; the value as converted."""
+        """Assign to a variable or to a parameter's element; returns the converted value."""
         variable = self._find(name, fail)
         if variable.kind == "raw" or variable.needs_index:
             fail(f"{name!r} is an array; assign to an element, for instance {name}[i] = ...")
@@ -250,7 +260,7 @@ class Scope:
             fail(f"{name!r} is read-only here; assign to an output or a local variable")
         value = self.b.cast(value, variable.dtype)
         self._state.pop(key, None)
-        self._state[key] = Slot(value, self._true)
+        self._state[key] = Contents(value, self._true)
         return value
 
     def _element_key(self, param: int, index: Node) -> Hashable:
@@ -269,7 +279,7 @@ class Scope:
             )
 
     def _check_update(self, param: int, index: Node, name: str, fail: Fail) -> None:
-        """Refuse to read and write an element that several elements of a call may share."""
+        """Refuse to read and write an array element that several elements of a call may share."""
         is_update = param in self._raw_reads and param in self._raw_writes
         if is_update and not is_distinct(index, self.b.params):
             fail(
@@ -279,7 +289,7 @@ class Scope:
             )
 
     def stores(self, params: dict[str, Variable]) -> list[Store]:
-        """What has been written to parameters."""
+        """The writes to parameters."""
         by_key = {variable.key: variable for variable in params.values() if variable.kind != "raw"}
         result = []
         for key, slot in self._state.items():

@@ -1,8 +1,16 @@
-"""The front end for C snippets: pycparser reads them, and this turns the tree into a program.
+"""The front end for C snippets: pycparser parses them, and this module translates the tree into a program.
 
-Every conversion that C makes silently becomes a cast. A branch is executed by both sides being computed
-and one selected, which is sound because no operation of the representation can fail; what could, reading
-or writing an element at a computed index, carries the branch's condition as its mask.
+Passing the C text through to NVRTC would be shorter, and CuPy does it. But then the CPU engine could not run the
+kernel, and results would differ: NVRTC contracts ``a*b+c``, and leaves ``(int)NaN`` or ``x % 0`` undefined. Here the
+operations of the representation define every result, on every backend.
+
+Three things of C need care in the translation. C converts silently, by the integer promotions and the usual
+arithmetic conversions: each becomes an explicit cast. A branch becomes straight-line code: both sides are computed
+and one is selected, which is sound because no operation of the representation can fail; reading or writing an
+element at a computed index could, so it carries the branch's condition as its mask. ``&&``, ``||`` and ``?:`` guard
+their operands alike, and an operand that C may skip must not assign.
+
+A short snippet may expand to millions of nodes through its loops and functions; `cloops` bounds that.
 """
 
 from __future__ import annotations
@@ -13,11 +21,11 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends import cfunctions, cnumbers
-from xferlib.kernels.frontends.cloops import Work
+from xferlib.kernels.frontends.cloops import TranslationState
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.preamble import MOST_DEPTH, Function, Inliner
+from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
 from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
@@ -62,12 +70,12 @@ class Translator(Statements):
         scope: Scope,
         text: SnippetText,
         types: dict[str, DType],
-        functions: Mapping[str, Function] = MappingProxyType({}),
+        functions: Mapping[str, PreambleFunction] = MappingProxyType({}),
         depth: int = 0,
-        work: Work | None = None,
+        work: TranslationState | None = None,
     ) -> None:
         self.b = builder
-        self.work = work or Work()
+        self.work = work or TranslationState()
         self._functions = functions
         self._depth = depth
         self.scope = scope
@@ -261,7 +269,7 @@ class Translator(Statements):
             return self._inlined(node, function, args)
         return cfunctions.call(self.b, node.name.name, args, lambda message, kind: self.fail(node.name, message, kind))
 
-    def _inlined(self, node: Any, function: Function, args: list[Node]) -> Node:
+    def _inlined(self, node: Any, function: PreambleFunction, args: list[Node]) -> Node:
         """The call of a function of the preamble."""
         if self._depth >= MOST_DEPTH:
             self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")

@@ -1,4 +1,4 @@
-"""Statements of C snippets, for the translator: declarations, blocks, branches; loops are a chapter of their own."""
+"""Statements of C snippets, for the translator: declarations, blocks and branches; `cloops` has the loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xferlib.kernels.ir.nodes import DType, Node
 
 
 class Statements(Loops):
-    """What changes the scope."""
+    """Translates statements, which change the scope."""
 
     type_of: Callable[[Any], DType]
     returns: DType | None = None
@@ -38,7 +38,7 @@ class Statements(Loops):
             self._block(node.block_items or [])
 
     def _block(self, statements: list[Any]) -> None:
-        """Statements one after the other; behind one that may have returned, the rest runs where it has not."""
+        """Translate statements in order; after one that may have returned, the rest runs where it has not."""
         opened: list[tuple[Node, Before]] = []
         for statement in statements:
             before = self.scope.result

@@ -1,4 +1,4 @@
-"""The text of a snippet on its way to the C parser, with the way back to the user's columns.
+"""The text of a snippet as the C parser reads it, with a map back to the user's columns.
 
 pycparser reads C99: comments, ``static_cast`` and constructor-style conversions are rewritten first, and
 every character remembers where it came from, so that an error points at what the user wrote.
@@ -55,15 +55,15 @@ class SnippetText:
         return f"{self._typedefs}\n{self._text}"
 
     def parse_error(self, message: str) -> Exception:
-        """The error for what pycparser says of `statements` or `unit`."""
+        """The error for a message of pycparser about `statements` or `unit`."""
         match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
         if match is None:
             problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
             found: Exception = self.error(problem, len(self.source))
         else:
             what = match[3].strip() or "the end"
-            place = self.position(int(match[1]), int(match[2]))
-            found = self.error(f"C cannot be read before {what!r}; check the syntax", place)
+            position = self.position(int(match[1]), int(match[2]))
+            found = self.error(f"C cannot be read before {what!r}; check the syntax", position)
         return found
 
     def _check_characters(self) -> None:
@@ -100,7 +100,7 @@ class SnippetText:
         return kind(f"{where}: {message}\n{caret(text, position - start, position - start + width)}")
 
     def position(self, line: int, column: int) -> int | None:
-        """The place in the user's text of a place in `statements`; both count from 1."""
+        """The index in the user's text of a line and column of `statements`, both counted from 1."""
         start = 0
         for _ in range(line - 2):
             start = self._text.find("\n", start) + 1

@@ -1,4 +1,4 @@
-"""What a kernel is before its dtypes are known: a Python function, or a C snippet with its signature.
+"""A kernel before its dtypes are known: a Python function, or a C snippet with its signature.
 
 `Definition.specialize` turns the dtypes of one call into a program. Both front ends end here; what follows is common.
 """
@@ -15,18 +15,18 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends.carrays import indexed_otherwise
 from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
 from xferlib.kernels.ir.nodes import Builder, DType, Param, Program
 
-Kind = DType | type | None
-"""What a call gives for a parameter: an array's dtype, a Python scalar's type, None for an omitted output."""
+ArgumentKind = DType | type | None
+"""The kind of an argument: an array's dtype, a Python scalar's type, None for an omitted output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Specialization:
     outputs: tuple[int, ...]
     """The parameters that are allocated when omitted, and returned."""
     numbers: HostNumbers | None = None
-    """What becomes of the Python numbers of a traced kernel; None where the arguments are the parameters."""
+    """Computes the Python numbers of a traced kernel; None where the arguments are the parameters."""
 
 
 class Definition(Protocol):
@@ -45,12 +45,12 @@ class Definition(Protocol):
 
     name: str
     names: tuple[str, ...]
-    """The parameters in the order of the program; outputs that nobody names are called out0, out1."""
+    """The parameters in the order of the program; unnamed outputs are called out0, out1."""
     first_output: int | None
-    """Where the omissible outputs begin among ``names``; None if they depend on the dtypes."""
+    """The index in ``names`` of the first output that may be omitted; None if it depends on the dtypes."""
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         """The program for these dtypes and types; ``arguments`` are those of the call, for the values of numbers."""
         ...
@@ -79,7 +79,7 @@ class TracedDefinition:
         self.first_output: int | None = None
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
@@ -129,7 +129,7 @@ class SnippetDefinition:
         return make, (inputs, outputs, operation)
 
     def specialize(
-        self, kinds: tuple[Kind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
         b = Builder(math=self.math)
@@ -176,13 +176,13 @@ class SnippetDefinition:
 
 
 def check_names(kernel: str, names: Sequence[str]) -> None:
-    """Refuse a parameter name that stands twice."""
+    """Refuse two parameters of one name."""
     if len(set(names)) < len(names):
         twice = next(each for each in names if names.count(each) > 1)
         raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")
 
 
-def bind_generics(params: Sequence[CParam], kinds: Sequence[Kind]) -> dict[str, DType]:
+def bind_generics(params: Sequence[CParam], kinds: Sequence[ArgumentKind]) -> dict[str, DType]:
     """The dtype of each generic letter: that of the arrays declared with it, else that of a scalar.
 
     Raises:

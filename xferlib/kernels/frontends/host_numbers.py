@@ -1,9 +1,9 @@
-"""The Python numbers of a traced kernel: what Python computes of them at each call, and how they reach the kernel.
+"""The Python numbers of a traced kernel: Python computes with them at each call and passes the results as parameters.
 
-An expression of Python numbers alone is Python's: ``2**n`` is an int or, of a negative ``n``, a float. So it is
-computed on the host, with the values of the call, and what meets an array becomes a parameter of the kernel, of the
-dtype that the array gives it (NEP 50). The kernel is recorded for the types that these values have; where another
-call gives others, it is recorded once more.
+An expression of Python numbers alone follows Python's rules: ``2**n`` is an int or, for a negative ``n``, a float.
+So each call computes it on the host, and a number that meets an array becomes a parameter of the kernel, of the
+dtype that the array gives it (NEP 50). A recording assumes the types that these values have; a call with other
+types is recorded anew.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ Run = Callable[[Any, list[Any]], Any]
 
 
 class OtherNumbersError(Exception):
-    """The numbers of a call are not of the kind for which the kernel was recorded."""
+    """The numbers of a call break an assumption of the recording."""
 
 
 class Step(NamedTuple):
-    """A number computed from others: a function of the numbers in these places."""
+    """A number computed from others: a function of the numbers at the positions ``operands``."""
 
     function: Callable[..., Any]
     operands: tuple[int, ...]
 
 
 class Use(NamedTuple):
-    """A parameter of the kernel: the number in ``place``, converted to ``dtype``."""
+    """A parameter of the kernel: the number at ``position``, converted to ``dtype``."""
 
-    place: int
+    position: int
     dtype: DType
     text: str
 
 
-class Guard(NamedTuple):
-    """What the recording took for granted of the number in ``place``."""
+class Assumption(NamedTuple):
+    """An assumption of the recording: ``question``, asked of the number at ``position``, gives ``answer``."""
 
-    place: int
+    position: int
     question: Callable[[Any], Any]
     answer: Any
 
 
 class Recording:
-    """The numbers of one recording: first those given, by parameter, then those computed.
+    """The numbers of one recording: first those given, in the order of the parameters, then those computed.
 
     Args:
         builder: Of the program, whose parameters are its inputs so far.
@@ -65,31 +65,31 @@ class Recording:
         self._first = len(builder.params)
         self._uses: dict[tuple[int, DType], Use] = {}
         self._steps: list[Step] = []
-        self._guards: dict[tuple[int, Any], Guard] = {}
+        self._guards: dict[tuple[int, Any], Assumption] = {}
 
     def compute(self, function: Callable[..., Any], *operands: int) -> int:
-        """The place of ``function`` of the numbers in these places."""
+        """Apply ``function`` to the numbers at these positions; returns the position of the result."""
         self.values.append(function(*(self.values[each] for each in operands)))
         self._steps.append(Step(function, operands))
         return len(self.values) - 1
 
-    def ask(self, place: int, question: Callable[[Any], Any]) -> Any:
-        """What ``question`` answers for the number in ``place``: at each call as now."""
-        answer = question(self.values[place])
-        if question is not type or place >= len(self.sources):  # the type of an argument chooses the recording already
-            self._guards[place, question] = Guard(place, question, answer)
+    def ask(self, position: int, question: Callable[[Any], Any]) -> Any:
+        """The answer of ``question`` for the number at ``position``; every call must give the same one."""
+        answer = question(self.values[position])
+        if question is not type or position >= len(self.sources):  # an argument's type chooses the recording already
+            self._guards[position, question] = Assumption(position, question, answer)
         return answer
 
-    def parameter(self, place: int, dtype: DType, text: str) -> Node:
-        """The number in ``place`` as a scalar parameter of ``dtype``; ``text`` is how the function writes it."""
-        if (place, dtype) not in self._uses:
-            converted(self.values[place], dtype, text)  # an error belongs to the line that is being recorded
-            self._uses[place, dtype] = Use(place, dtype, text)
+    def parameter(self, position: int, dtype: DType, text: str) -> Node:
+        """The number at ``position`` as a scalar parameter of ``dtype``; ``text`` is its expression, for messages."""
+        if (position, dtype) not in self._uses:
+            converted(self.values[position], dtype, text)  # an error belongs to the line that is being recorded
+            self._uses[position, dtype] = Use(position, dtype, text)
             self._builder.params.append(Param(name=text, dtype=dtype, is_scalar=True))
-        return self._builder.load(self._first + list(self._uses).index((place, dtype)))
+        return self._builder.load(self._first + list(self._uses).index((position, dtype)))
 
     def finished(self) -> HostNumbers | None:
-        """What each call does; None of a kernel without numbers."""
+        """The work of each call; None for a kernel without numbers."""
         if not self.sources:
             return None
         uses, guards = tuple(self._uses.values()), tuple(self._guards.values())
@@ -97,7 +97,7 @@ class Recording:
 
 
 class HostNumbers:
-    """The numbers that a call computes, and puts behind its inputs as parameters of the kernel."""
+    """Computes the numbers of a call, which follow its inputs as parameters of the kernel."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class HostNumbers:
         sources: tuple[int, ...],
         steps: tuple[Step, ...],
         uses: tuple[Use, ...],
-        guards: tuple[Guard, ...],
+        guards: tuple[Assumption, ...],
     ) -> None:
         self.first = first
         self.count = len(uses)
@@ -118,19 +118,19 @@ class HostNumbers:
         """The values of the parameters for the arguments of a call.
 
         Raises:
-            OtherNumbersError: They are of another kind than the kernel was recorded for.
+            OtherNumbersError: They break an assumption of the recording.
             KernelTypeError: One is out of range for the dtype of the array that it meets.
         """
         numbers = [arguments[each] for each in self._sources]
         for function, operands in self._steps:
             numbers.append(function(*[numbers[each] for each in operands]))
-        for place, question, answer in self.guards:
-            if question(numbers[place]) != answer:
+        for position, question, answer in self.guards:
+            if question(numbers[position]) != answer:
                 raise OtherNumbersError
-        return [converted(numbers[place], dtype, text) for place, dtype, text in self._uses]
+        return [converted(numbers[position], dtype, text) for position, dtype, text in self._uses]
 
     def expanded(self, arguments: Sequence[Any], computed: list[np.generic]) -> list[Any]:
-        """The arguments with the numbers in their places; the kernel reads those given no more."""
+        """The arguments of the kernel: those given, the computed numbers inserted; the kernel reads no given number."""
         result = list(arguments)
         for each in self._sources:
             result[each] = _NOTHING[type(arguments[each])]
@@ -142,7 +142,7 @@ class HostNumbers:
         return number if number < self.first else number + self.count
 
     def running(self, run: Run) -> Run:
-        """``run``, which takes the parameters of the kernel, for the arguments of a call."""
+        """Wrap ``run``, which takes the kernel's parameters, into a function of a call's arguments."""
 
         def call(given: Any, values: list[Any]) -> Any:
             computed = self.computed(given)
@@ -152,7 +152,7 @@ class HostNumbers:
 
 
 class Variants:
-    """The runs of one kernel for arguments of one kind, whose numbers differ in kind."""
+    """The runs of one kernel for arguments of one kind, one for each set of assumptions about their numbers."""
 
     def __init__(self, runs: list[Run]) -> None:
         self.runs = runs
@@ -174,7 +174,7 @@ _NOTHING: dict[type, np.generic] = {kind: dtype.type(0) for kind, dtype in types
 
 
 def converted(value: Any, dtype: DType, text: str) -> np.generic:
-    """A Python number as ``dtype``, as NumPy converts it beside an array; ``text`` says what it is.
+    """A Python number converted to ``dtype`` as NumPy does beside an array; ``text`` names it in messages.
 
     Raises:
         KernelTypeError: NumPy would refuse it, for it is out of range.
@@ -200,7 +200,7 @@ def converted(value: Any, dtype: DType, text: str) -> np.generic:
 
 
 def shown(value: Any) -> str:
-    """A number for a message; a long one by its size."""
+    """A number for a message; a long one is described by its size."""
     if type(value) is int and value.bit_length() > 128:
         return f"an int of {value.bit_length()} bits"
     return repr(value)

@@ -1,7 +1,7 @@
 """Device functions that a snippet may call: the ``preamble=`` of CuPy's and PyCUDA's kernels.
 
-They are read as C and written out where they are called, so that they mean the same on every backend. A function
-ends with ``return``, on every path; templates, pointers and the preprocessor are not read.
+They are parsed as C and inlined at each call, so that they mean the same on every backend. Every path through a
+function ends with ``return``; templates, pointers and preprocessor lines are refused.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MOST_DEPTH = 32
 _QUALIFIERS = re.compile(r"__(?:device|host|forceinline|inline|noinline)__|\b(?:inline|static|constexpr)\b")
 
 
-class Function(NamedTuple):
+class PreambleFunction(NamedTuple):
     """A function of the preamble, and the text that its errors point into."""
 
     text: SnippetText
     tree: Any
 
 
-def functions_of(source: str, generics: frozenset[str]) -> dict[str, Function]:
-    """The functions of a preamble, by name; of an empty one none.
+def functions_of(source: str, generics: frozenset[str]) -> dict[str, PreambleFunction]:
+    """The functions of a preamble by name.
 
     Raises:
         KernelSyntaxError: It is not C, or holds anything but functions.
@@ -45,18 +45,18 @@ def functions_of(source: str, generics: frozenset[str]) -> dict[str, Function]:
         raise text.parse_error(str(error)) from None
     except RecursionError:
         raise text.error("is nested too deeply; use local variables for parts of it", None) from None
-    functions: dict[str, Function] = {}
+    functions: dict[str, PreambleFunction] = {}
     for each in tree.ext:
         kind = type(each).__name__
         if kind == "FuncDef":
-            functions[each.decl.name] = Function(text, each)
+            functions[each.decl.name] = PreambleFunction(text, each)
         elif kind != "Typedef":
             raise KernelSyntaxError(f"preamble: it holds a {kind}; write functions alone")
     return functions
 
 
 class Inliner:
-    """Writes one call of a preamble's function into the program.
+    """Inlines calls of the preamble's functions into the program.
 
     Args:
         builder: The program's.
@@ -67,7 +67,7 @@ class Inliner:
         self.b = builder
         self._make = make
 
-    def call(self, function: Function, args: list[Node]) -> Node:
+    def call(self, function: PreambleFunction, args: list[Node]) -> Node:
         """The value that the function returns."""
         declaration = function.tree.decl.type
         given = declaration.args.params if declaration.args else []

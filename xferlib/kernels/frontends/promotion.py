@@ -1,4 +1,4 @@
-"""Promotion in traced kernels: NumPy's (NEP 50), where a Python scalar takes the dtype of what it meets."""
+"""Promotion in traced kernels, as in NumPy (NEP 50): a Python scalar takes the dtype of the array beside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPARISONS = {
 
 
 class Value:
-    """What promotion sees of a value inside a traced kernel."""
+    """A value inside a traced kernel, with the dtype that promotion reads."""
 
     __slots__ = ("builder", "node")
 
@@ -45,7 +45,7 @@ class Value:
 
 
 def operand_kind(value: Any, name: str) -> DType | type:
-    """What an operand of function ``name`` counts as in promotion: a dtype, or the type of a Python number."""
+    """The kind of an operand of function ``name`` in promotion: a dtype, or the type of a Python number."""
     if isinstance(value, Value):
         kind = value.kind
         return BOOL if kind is bool else kind
@@ -98,7 +98,7 @@ def node_of_call(b: Builder, name: str, args: tuple[Any, ...]) -> Node:
         )
     operands = tuple(operand_kind(each, name) for each in args)
     try:
-        if not any(isinstance(each, np.dtype) for each in operands):  # as NumPy's function of Python numbers: of arrays
+        if not any(isinstance(each, np.dtype) for each in operands):  # NumPy's function makes arrays of Python numbers
             operands = tuple(each if isinstance(each, np.dtype) else types.PYTHON_TYPES[each] for each in operands)
         special = _special(b, function, args, operands)
         if special is not None:
@@ -111,7 +111,7 @@ def node_of_call(b: Builder, name: str, args: tuple[Any, ...]) -> Node:
 
 
 def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Node | None:
-    """What promotion alone does not say: powers of integers, and comparison across integer ranges."""
+    """Handle the cases that promotion alone does not decide: integer powers, comparisons across integer ranges."""
     if function.name == "power":
         return _constant_power(b, args, operands)
     if function.name not in COMPARISONS.values():
@@ -129,7 +129,7 @@ def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tu
 
 
 def _asked(value: Any, question: Callable[[Any], Any]) -> Any:
-    """What ``question`` answers for a Python number of the function, or of the call."""
+    """The answer of ``question`` for a Python number, a literal or an argument; a recording assumes it."""
     if not isinstance(value, Value):
         return question(value)
     number: Any = value
@@ -138,7 +138,7 @@ def _asked(value: Any, question: Callable[[Any], Any]) -> Any:
 
 @functools.cache
 def _side_of(dtype: DType) -> Callable[[int], int]:
-    """The function that says on which side of the range of ``dtype`` an int lies: -1, 0 (in it) or 1."""
+    """Make a function that tells where an int lies: -1 below the range of ``dtype``, 0 in it, 1 above."""
     info = np.iinfo(dtype)
     low, high = int(info.min), int(info.max)
     return lambda value: (value > high) - (value < low)
@@ -149,7 +149,10 @@ def _is_negative(value: int) -> bool:
 
 
 def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]) -> Node | None:
-    """Exponents whose correctly rounded power is one operation; a negative one of integers is an error."""
+    """A power with a constant exponent that is one correctly rounded operation; None for any other.
+
+    A negative exponent of an integer is an error.
+    """
     base, exponent = args
     dtype = operands[0]
     is_number = not isinstance(exponent, Value) or isinstance(exponent.kind, type)
@@ -181,7 +184,7 @@ def _integer_power(b: Builder, base: Value, exponent: int) -> Node:
 
 
 def _compare_signs(b: Builder, function: Function, args: tuple[Any, ...], signed: int) -> Node:
-    """A signed integer beside uint64, by value: a negative number is below every unsigned one."""
+    """Compare a signed integer with a uint64 by value: a negative number is below every unsigned one."""
     node = node_of(b, args[signed], INT64)
     is_negative = b.op("lt", node, b.const(0, INT64))
     sides = [b.cast(node, UINT64)] * 2
@@ -194,7 +197,7 @@ def _compare_signs(b: Builder, function: Function, args: tuple[Any, ...], signed
 
 
 def _compare_out_of_range(b: Builder, function: Function, side: int, position: int) -> Node:
-    """Compared with a Python integer beyond the dtype, every element gives the same answer."""
+    """Compare with a Python integer outside the dtype's range: every element gives the same answer."""
     name = next(key for key, full in COMPARISONS.items() if full == function.name)
     sides = (side, 0) if position == 0 else (0, side)
     return b.const(getattr(operator, name)(*sides), BOOL)

@@ -1,4 +1,4 @@
-"""The parameters of a raw kernel, as its source or its user declares them in C."""
+"""The parameters of a raw kernel, declared in C by its source or its user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__gri
 
 
 class RawParameter:
-    """A declared parameter: ``dtype`` is None for a pointer to a type that NumPy has not."""
+    """A declared parameter; ``dtype`` is None for a pointer to a type that NumPy lacks."""
 
     __slots__ = ("dtype", "is_const", "is_pointer", "name")
 
@@ -31,7 +31,7 @@ def parse_signature(text: str, kernel: str) -> list[RawParameter]:
     """The parameters of ``const float *x, int n``.
 
     Raises:
-        KernelSyntaxError: One cannot be read, or is passed by value and of a type that NumPy has not.
+        KernelSyntaxError: One cannot be read, or is passed by value in a type that NumPy lacks.
     """
     check_length(text, f"the signature of kernel {kernel!r}")
     plain = without_comments(plain_types(text)).strip()
@@ -60,7 +60,7 @@ def _parse_parameter(piece: str, kernel: str) -> RawParameter:
 
 
 def find_signature(source: str, kernel: str) -> str | None:
-    """The parameter list of ``__global__`` function ``kernel`` as the source has it; None where it is not plain."""
+    """The parameter list of ``__global__`` function ``kernel`` in the source; None where it is not plain C."""
     name = kernel.partition("<")[0].rpartition("::")[2]
     bounds = r"(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*)?"
     pattern = re.compile(rf"__global__\b[^;{{}}()]*{bounds}\b{re.escape(name)}\s*\(")

@@ -1,4 +1,4 @@
-"""What a reduction is before its dtypes are known, and how C expressions define one."""
+"""A reduction before its dtypes are known, and its definition by C expressions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.frontends import csnippet, signature
-from xferlib.kernels.frontends.carrays import indexed_otherwise
 from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.definitions import Kind, bind_generics, check_names
+from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_names
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.nodes import Builder, DType, Node, Param
@@ -27,11 +27,11 @@ class ReductionDefinition(Protocol):
     name: str
     names: tuple[str, ...]
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
 
 
 class SnippetReduction:
-    """CuPy's ReductionKernel or PyCUDA's, in C expressions over ``a`` and ``b``."""
+    """A reduction defined as CuPy's and PyCUDA's ReductionKernel are: by C expressions over ``a`` and ``b``."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class SnippetReduction:
         text = SnippetText(source, generics, what)
         return text, csnippet.parse(text)
 
-    def specialize(self, kinds: tuple[Kind, ...], scalars: frozenset[int]) -> ReductionSpec:
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         """The programs for inputs, and given outputs, of these dtypes."""
         declared = (*self._inputs, *self._outputs)
         kinds = (*kinds, *[None] * (len(declared) - len(kinds)))
@@ -112,7 +112,7 @@ class SnippetReduction:
         return replace(spec, premap=premap)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
-        """Whether input ``number`` is an array that the map indexes otherwise than by the element's number."""
+        """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
         return self._inputs[number].name in self._free and number not in scalars
 
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Premap:

@@ -45,7 +45,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def plain_types(text: str) -> str:
-    """``text`` with ``complex<float>`` and ``complex<double>`` under their one-word names, same length."""
+    """``text`` with ``complex<float>`` and ``complex<double>`` replaced by one-word names of the same length."""
 
     def one_word(match: re.Match[str]) -> str:
         name = "complex64" if match[1] == "float" else "complex128"
@@ -55,7 +55,7 @@ def plain_types(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """``text`` with blanks for comments and continued line ends, same length."""
+    """``text`` with blanks for comments and continued line ends, so that columns stay the same."""
     return COMMENT.sub(_blank, CONTINUATION.sub(_blank, text))
 
 
@@ -64,7 +64,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def check_length(text: str, what: str) -> None:
-    """Refuse a text that would take long to read.
+    """Refuse a text that would take too long to parse.
 
     Raises:
         KernelSyntaxError: It is longer than `MAX_CHARACTERS`.

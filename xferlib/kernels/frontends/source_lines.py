@@ -1,4 +1,4 @@
-"""Errors that show the user's own line, with a caret under the place."""
+"""Errors that show the user's source line with a caret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH = 160
 
 
 def at_user_line(error: E) -> E:
-    """``error`` with the calling line of the user's function below its message; once."""
+    """Append the calling line of the user's function to the message of ``error``, once."""
     if getattr(error, "shows_line", False):
         return error
     frame: FrameType | None = sys._getframe(1)
@@ -45,7 +45,7 @@ def _excerpt(frame: FrameType) -> str:
 
 
 def caret(text: str, first: int | None, end: int | None = None) -> str:
-    """``text`` and, under columns ``[first, end)`` of it, carets; a long line is cut around them."""
+    """``text`` with carets under the columns ``[first, end)``; a long line is cut around them."""
     if not text:
         return ""
     start = max(0, (first or 0) - _WIDTH // 2)

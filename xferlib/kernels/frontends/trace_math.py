@@ -1,4 +1,4 @@
-"""The functions of a traced kernel: what ``x.__array_namespace__()`` of a traced value gives.
+"""The functions of a traced kernel: the module that ``x.__array_namespace__()`` gives for a traced value.
 
 They are named as in the Array API and in NumPy. NumPy's own ufuncs, ``np.where`` and ``np.clip`` work on
 traced values as well.

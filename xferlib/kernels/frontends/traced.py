@@ -1,6 +1,6 @@
 """The front end for Python functions: run the function once on traced values, which record the program.
 
-Python's own control flow cannot be recorded, so that asking a traced value for its truth is an error at the user's
+Python's control flow cannot be recorded, so asking a traced value for its truth is an error that shows the user's
 line.
 """
 
@@ -28,7 +28,7 @@ _namespace: ModuleType
 
 
 def use_namespace(module: ModuleType) -> None:
-    """Let traced values name this module as their namespace: its functions make such values, so it stands above."""
+    """Set the namespace of traced values. That module makes such values, so this one cannot import it."""
     global _namespace
     _namespace = module
 
@@ -131,7 +131,7 @@ def _imag(x: Traced) -> Traced:
 
 
 def rounded(x: Traced, decimals: int = 0) -> Traced:
-    """The nearest integer, of the dtype of ``x``."""
+    """The nearest integer, in the dtype of ``x``."""
     if decimals:
         _refuse(x, f"round(x, {decimals})", "scale, round and scale back")
     return apply("positive" if is_integer(x.dtype) else "rint", (x,))

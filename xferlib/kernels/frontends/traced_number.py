@@ -1,4 +1,4 @@
-"""A Python number inside a traced kernel: an argument, or what Python computes of such."""
+"""A Python number inside a traced kernel: an argument, or a number that Python computes from arguments."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SYMBOLS = {
 
 
 class Number(Traced):
-    """A number without a dtype of its own: with others it is computed by Python, beside an array it takes its dtype."""
+    """A number without a dtype: Python computes with it, and beside an array it takes the array's dtype."""
 
-    __slots__ = ("_place", "_recording", "_text")
+    __slots__ = ("_position", "_recording", "_text")
 
-    def __init__(self, builder: Builder, recording: Recording, place: int, text: str) -> None:
+    def __init__(self, builder: Builder, recording: Recording, position: int, text: str) -> None:
         self.builder = builder
         self._recording = recording
-        self._place = place
+        self._position = position
         self._text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
     @property
@@ -42,22 +42,22 @@ class Number(Traced):
 
     @property
     def kind(self) -> type:
-        """Its Python type, which the recording takes for granted."""
-        kind: type = self._recording.ask(self._place, type)
+        """Its Python type, which the recording assumes from now on."""
+        kind: type = self._recording.ask(self._position, type)
         return kind
 
     def asked(self, question: Callable[[Any], Any]) -> Any:
-        """What ``question`` answers for the number; the recording takes it for granted."""
-        return self._recording.ask(self._place, question)
+        """The answer of ``question`` for the number, which the recording assumes from now on."""
+        return self._recording.ask(self._position, question)
 
     def as_dtype(self, dtype: DType) -> Node:
         """The number as a parameter of the kernel."""
-        return self._recording.parameter(self._place, dtype, self._text)
+        return self._recording.parameter(self._position, dtype, self._text)
 
     def computed(self, function: Callable[..., Any], text: str, *others: Number) -> Number:
         """``function`` of this number and others, computed by Python at each call."""
-        place = self._recording.compute(function, self._place, *(each._place for each in others))
-        return Number(self.builder, self._recording, place, text)
+        position = self._recording.compute(function, self._position, *(each._position for each in others))
+        return Number(self.builder, self._recording, position, text)
 
     def _binary(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
         if isinstance(other, Number):

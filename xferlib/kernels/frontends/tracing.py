@@ -1,4 +1,4 @@
-"""Running a Python function on traced values, and the program that comes of it."""
+"""Runs a Python function on traced values, and makes the program that they recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trace(
     numbers: dict[str, Any],
     math: str,
 ) -> tuple[Program, int, HostNumbers | None]:
-    """Record ``function`` for these dtypes; as parameters, the numbers it uses and the outputs follow the inputs.
+    """Record ``function`` for these dtypes as a program: its parameters are the inputs, the numbers, the outputs.
 
     Args:
         function: What is recorded.
@@ -40,7 +40,7 @@ def trace(
         math: ``"exact"`` or ``"fast"``.
 
     Returns:
-        The program, how many outputs it has, and what becomes of Python numbers at each call.
+        The program, the number of its outputs, and what each call computes from Python numbers.
     """
     b = Builder(math=math)
     given: dict[int, Any] = {}
@@ -50,9 +50,11 @@ def trace(
         dtype = types.PYTHON_TYPES[kind] if isinstance(kind, type) else kind
         b.params.append(Param(name=name, dtype=dtype, is_scalar=name in scalars))
     recording = Recording(b, given)
-    places = {number: place for place, number in enumerate(given)}
+    positions = {number: position for position, number in enumerate(given)}
     values = {
-        param.name: Number(b, recording, places[number], param.name) if number in places else Traced(b, b.load(number))
+        param.name: Traced(b, b.load(number))
+        if (position := positions.get(number)) is None
+        else Number(b, recording, position, param.name)
         for number, param in enumerate(b.params)
     }
     try:

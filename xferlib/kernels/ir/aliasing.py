@@ -1,4 +1,4 @@
-"""Whether arrays share memory, from their pointers and strides alone: on any device."""
+"""Tells whether arrays share memory, from their pointers and strides alone, on any device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORK = 100_000
 
 
 class _Memory:
-    """An array interface on an address that is never dereferenced."""
+    """An array interface over an address that NumPy never dereferences."""
 
     def __init__(self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
         self.__array_interface__ = {

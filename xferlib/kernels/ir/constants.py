@@ -1,4 +1,4 @@
-"""What a value is that depends on constants alone: as the reference computes it."""
+"""Folds constants: the value of a node that depends on constants alone, as the reference engine computes it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from xferlib.kernels.ir.numpy_ops import operation
 
 
 def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generic | None:
-    """The value of a node that depends on constants alone; None of any other.
+    """The value of a node that depends on constants alone; None for any other.
 
     Args:
         node: The node.
-        known: The answers so far, by identity: a node is computed once, however many share it.
+        known: The answers so far, by node identity, so that a shared node is computed once.
     """
     stack = [node]
     while stack:
@@ -43,7 +43,7 @@ def _computed(node: Node, operands: list[np.generic | None]) -> np.generic | Non
 
 
 def stored_value(program: Program) -> np.generic:
-    """What a program whose only parameter is its output stores there, in a call of one element."""
+    """The value that a program stores in a call of one element; its output is its only parameter."""
     program = expanded(program)
     known: dict[int, Any] = {}
     for node in program.nodes:

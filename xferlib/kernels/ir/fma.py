@@ -1,8 +1,10 @@
 """The fused multiply-add on NumPy arrays: ``x * y + z`` with one rounding.
 
-float32 and float16 go through float64 with rounding to odd, float64 through error-free transformations
-(Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd",
-IEEE Transactions on Computers 57, 2008), and by exact rational arithmetic where those could over- or underflow.
+``x * y + z`` in float64, rounded to float32, is not it: the sum is rounded twice, and a result next to a midpoint goes
+the wrong way. So float32 and float16 go through float64 with rounding to odd, float64 through error-free
+transformations (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding
+to odd", IEEE Transactions on Computers 57, 2008), and through exact rational arithmetic where those could over- or
+underflow.
 """
 
 from __future__ import annotations

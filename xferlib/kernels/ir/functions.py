@@ -1,4 +1,4 @@
-"""The functions that kernels may call, and what is guaranteed of each: the machine-readable table.
+"""The machine-readable table of the functions that kernels may call, and the guarantee of each.
 
 `TABLE` maps a name to its `Function`. `guarantee(name, dtype)` says how near the result is to the
 exact one, and whether its bits are the same on every backend. The reference page is made from it.
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir import bounds
+from xferlib.kernels.ir import error_bounds
 from xferlib.kernels.ir.formulas import complex_division, complex_functions, lower, lower_complex, own_functions
 from xferlib.kernels.ir.formulas.lower import Lowering, by_kind, call, call_wide, core, logical
 from xferlib.kernels.ir.nodes import FLOAT16, FLOAT32, DType
@@ -157,12 +157,12 @@ def _define_bits() -> None:
 
 
 def _define_functions() -> None:
-    for name, ulp in bounds.FLOAT64.items():
+    for name, ulp in error_bounds.FLOAT64.items():
         kinds = "fc" if name in complex_functions.FORMULAS else "f"
         _add(name, 1, kinds, call(name), guarantee=ROUNDED, ulp64=ulp, ufunc="sqrt" if name == "rsqrt" else None)
     near = Guarantee(bound_ulp=0.5001, is_identical=False)
     powers = by_kind(i=lower.integer_power, f=call_wide("power"), c=complex_functions.power)
-    pairs = bounds.FLOAT64_PAIRS
+    pairs = error_bounds.FLOAT64_PAIRS
     _add("power", 2, "iufc", powers, guarantee=near, ulp64=pairs["power"])
     _add("arctan2", 2, "f", call_wide("arctan2"), guarantee=near, ulp64=pairs["arctan2"])
     _add("hypot", 2, "f", lower.hypot, guarantee=FORMULA, ulp64=pairs["hypot"])
@@ -175,7 +175,7 @@ _define_predicates()
 _define_bits()
 _define_functions()
 
-CALLS = tuple(bounds.FLOAT64)
+CALLS = tuple(error_bounds.FLOAT64)
 """The functions of one float argument: correctly rounded in float32."""
 
 
@@ -189,7 +189,7 @@ def accepts(function: Function, dtype: DType) -> bool:
 
 
 def guarantee(name: str, dtype: Any) -> Guarantee:
-    """What ``math="exact"`` promises of function ``name`` on operands of ``dtype``.
+    """The guarantee of ``math="exact"`` for function ``name`` on operands of ``dtype``.
 
     Raises:
         KeyError: No such function, or it does not take the dtype.
@@ -220,8 +220,8 @@ def measurable(dtype: Any) -> list[str]:
 
 def _complex_guarantee(function: Function, dtype: DType) -> Guarantee:
     is_single = dtype != np.complex128
-    if function.name in bounds.COMPLEX:
-        bound = bounds.COMPLEX[function.name][0 if is_single else 1]
+    if function.name in error_bounds.COMPLEX:
+        bound = error_bounds.COMPLEX[function.name][0 if is_single else 1]
         return Guarantee(bound_ulp=bound, is_identical=is_single or function.name in complex_functions.IDENTICAL)
     if function.ulp64 is not None:
         return FORMULA if is_single else LOOSE

@@ -29,7 +29,7 @@ def backward(program: Program, inputs: tuple[int, ...], wanted: tuple[int, ...])
     Args:
         program: An element-wise program without raw parameters.
         inputs: Its input parameters.
-        wanted: Those of them whose gradient is asked for.
+        wanted: The inputs whose gradients are computed.
 
     Returns:
         A program whose parameters are the inputs, then the gradient of each output, then, written, the
@@ -98,7 +98,7 @@ def forward(program: Program, inputs: tuple[int, ...], varying: tuple[int, ...])
 
 
 def _tangent(b: Builder, node: Node, copies: dict[int, Node], tangents: dict[int, Node]) -> Node | None:
-    """The tangent of a node: each operand's times the slope, which the rule of reverse mode gives for it, too."""
+    """The tangent of a node: its operands' tangents times their slopes, which the reverse-mode rule gives, summed."""
     if node.op == "cast":
         inner = tangents.get(id(node.args[0]))
         return None if inner is None else b.cast(inner, node.dtype)
@@ -136,7 +136,7 @@ def _copied(b: Builder, program: Program, place: dict[int, int]) -> dict[int, No
 
 
 def _dependents(program: Program, wanted: tuple[int, ...]) -> set[int]:
-    """The nodes of floating dtype that vary with a wanted input."""
+    """The nodes of floating dtype that depend on a wanted input."""
     found: set[int] = set()
     for node in program.nodes:
         varies = node.attr in wanted if node.op == "load" else any(id(each) in found for each in node.args)

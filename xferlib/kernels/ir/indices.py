@@ -1,7 +1,7 @@
-"""Computed indices: what is known of the elements that a kernel writes, before it runs.
+"""Computed indices: proves before a kernel runs that its elements write different elements of an array, or the same.
 
-Two elements of a call that write one place of an array would race on a GPU. An index of the form ``c * i + u``
-with a constant ``c`` and a ``u`` that is the same for all elements is another one for each element.
+Two elements of a call that write one element of an array would race on a GPU. An index of the form ``c * i + u``,
+with a constant ``c`` and a ``u`` that is the same for all elements, differs for each element.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xferlib.kernels.ir.nodes import Node, Param, is_integer, ordered
 
 _MOST_FACTOR = 1 << 20
-"""Larger factors may wrap in 64 bits before memory ends."""
+"""The largest factor; a larger one may overflow 64 bits within the memory of a device."""
 
 
 class Linear(NamedTuple):
@@ -25,9 +25,9 @@ class Linear(NamedTuple):
 
 
 def linear(index: Node, params: list[Param]) -> Linear | None:
-    """The linear form of an index; None of one that depends on the element in another way.
+    """The linear form of an index; None if it depends on the element in another form.
 
-    An integer of 32 bits counts as one that does not wrap, as in C.
+    Arithmetic in 32 bits counts as not overflowing, as in C.
     """
     forms: dict[int, Linear | None] = {}
     for node in ordered([index]):
@@ -36,13 +36,13 @@ def linear(index: Node, params: list[Param]) -> Linear | None:
 
 
 def is_distinct(index: Node, params: list[Param]) -> bool:
-    """Whether each element of a call certainly has another index."""
+    """Whether the elements of a call certainly have different indices."""
     form = linear(index, params)
     return form is not None and form.factor != 0
 
 
 def conflict(stores: Iterable[tuple[int, Node]], params: list[Param]) -> int | None:
-    """The parameter to which two stores certainly write one place from two elements; None if there is none.
+    """The parameter of which two elements of a call certainly write the same element; None if there is none.
 
     Args:
         stores: Parameter and index of each store that every element of a call executes.

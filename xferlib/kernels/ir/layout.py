@@ -1,4 +1,4 @@
-"""How the elements of a call lie in memory: one shape, one tuple of byte strides for each operand."""
+"""The memory layout of a call's operands: one shape, and byte strides for each operand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xferlib.errors import KernelTypeError
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CallLayout:
     """Extents, outermost first, and for each operand its byte strides along them."""
 
     shape: tuple[int, ...]
@@ -47,32 +47,32 @@ def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, 
 
 
 def broadcast_strides(shape: tuple[int, ...], own: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Byte strides of an operand of shape ``own`` seen in ``shape``: 0 along what is repeated."""
+    """Byte strides of an operand of shape ``own`` broadcast to ``shape``: 0 along repeated axes."""
     missing = len(shape) - len(own)
     seen = [0 if extent == 1 else stride for extent, stride in zip(own, strides, strict=True)]
     return (0,) * missing + tuple(seen)
 
 
 def word_of(pointer: int, strides: Sequence[int], itemsize: int) -> int:
-    """The most bytes that every element may be moved by at once: of the size of an element, or less.
+    """Bytes of the widest aligned access to every element: an element's size, or a divisor of it.
 
-    A GPU refuses an access at an address that is no multiple of its size, and spoils the context. NumPy and torch align
-    complex numbers to their parts only, and other addresses come from memory cut by hand.
+    A GPU fails on an access at an address that is no multiple of its size, and the context is lost. NumPy and torch
+    align complex numbers to their parts only, and a view of bytes may have any address.
     """
     return math.gcd(pointer, *strides, itemsize)
 
 
-def collapse(layout: Layout, *, keep_order: bool) -> Layout:
+def collapse(layout: CallLayout, *, keep_order: bool) -> CallLayout:
     """The same elements in as few dimensions as possible.
 
-    Dimensions of extent 1 go, neighbours that advance together merge. Unless ``keep_order``, because the
-    program uses the number of its element, the dimensions are first sorted by the last operand's
-    strides, so that equally transposed operands become contiguous.
+    Dimensions of extent 1 are dropped, and neighbours that advance together are merged. The dimensions are first
+    sorted by the last operand's strides, so that equally transposed operands become contiguous; with ``keep_order``,
+    for a program that uses the element's index, they are not.
     """
     axes = [axis for axis in zip(layout.shape, *layout.strides, strict=True) if axis[0] != 1]
     if not keep_order:
         axes.sort(key=lambda axis: [-abs(stride) for stride in axis[:0:-1]])
     if not axes:
-        return Layout((), tuple(() for _ in layout.strides))
+        return CallLayout((), tuple(() for _ in layout.strides))
     shape, *strides = zip(*merged_axes(axes), strict=True)
-    return Layout(shape, tuple(strides))
+    return CallLayout(shape, tuple(strides))

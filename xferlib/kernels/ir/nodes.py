@@ -2,7 +2,7 @@
 
 A program is straight-line code in single-assignment form: every node is a pure value of one NumPy
 dtype, a branch of the source is a ``select`` or the mask of a gather or store, and every
-conversion is an explicit ``cast``. Nothing is rewritten algebraically: the nodes are the
+conversion is an explicit ``cast``. No pass rewrites the nodes algebraically: they are the
 definition of the result, and an engine may only choose how to compute each one.
 
 The operations, all of whose operands have the node's dtype unless said otherwise:
@@ -135,7 +135,7 @@ class Builder:
         self._nodes: dict[tuple[Any, ...], Node] = {}
 
     def emit(self, op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
-        """The unique node of these contents; checked by assertions only, for front ends validate."""
+        """The unique node of these contents; front ends validate, so assertions alone check it."""
         token = attr.tobytes() if isinstance(attr, np.generic) else attr
         key = (op, dtype.char, tuple(map(id, args)), token)
         node = self._nodes.get(key)
@@ -172,7 +172,7 @@ class Builder:
 
     # --- conversions
     def cast(self, value: Node, dtype: DType) -> Node:
-        """Explicit conversion; to and from complex by parts."""
+        """Convert explicitly; complex values by their parts."""
         if value.dtype == dtype:
             return value
         if is_complex(dtype):
@@ -250,7 +250,7 @@ class Builder:
         return self.emit("imag", part_dtype(value.dtype), (value,))
 
     def program(self, stores: Iterable[Store]) -> Program:
-        """The finished program: only what the stores need, operands first."""
+        """The finished program: the nodes that the stores need, operands first."""
         stores = tuple(stores)
         nodes = ordered(operand for store in stores for operand in store.operands())
         reads = frozenset(node.attr for node in nodes if node.op in ("load", "gather"))
@@ -267,7 +267,7 @@ class Builder:
 
 
 def ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
-    """Every node that the roots need, operands before users; iterative, for a snippet may be deep."""
+    """Every node that the roots need, operands before users; iterative, because a program may be deep."""
     done: dict[int, Node] = {}
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:

@@ -1,7 +1,7 @@
-"""Each core operation on NumPy blocks: ``f(*operands, out)``.
+"""Each core operation as a function of NumPy blocks: ``f(*operands, out)``.
 
-Plain ufuncs where NumPy's result is the defined one on every CPU; the rest is written out here. All
-run with floating-point warnings off. Operands are arrays or zero-dimensional arrays of the operation's dtype.
+It is a plain ufunc where that gives the defined result on every CPU; the others are written here. All run with
+floating-point warnings off. Operands are arrays of the operation's dtype, with or without axes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.ir import fma, rounding
+from xferlib.kernels.ir.layout_independent import layout_independent
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, DType, Node, is_float, is_integer
-from xferlib.kernels.ir.steady import steady
 
 A = np.ndarray[Any, Any]
 Operation = Callable[..., Any]
@@ -32,12 +32,12 @@ _local = threading.local()
 
 
 def scratch(like: A, dtype: DType, name: str) -> A:
-    """This thread's temporary of the shape of ``like``, contiguous; valid until asked for again by that name."""
+    """This thread's contiguous temporary of the shape of ``like``, valid until the next request by that name."""
     return scratch_of(like.shape, dtype, name)
 
 
 def scratch_of(shape: tuple[int, ...], dtype: DType, name: str) -> A:
-    """As `scratch`, of a shape: new memory of this size would be cleared by the system, page by page."""
+    """As `scratch`, for a shape. It is reused because the system clears new memory of this size page by page."""
     buffers: dict[str, A] = _local.__dict__.setdefault("buffers", {})
     nbytes = math.prod(shape) * dtype.itemsize
     buffer = buffers.get(name)
@@ -69,7 +69,7 @@ def _call(node: Node, mode: str) -> Operation:
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return rounding.rounded(name, function)
-    return steady(function) if node.dtype == FLOAT64 else function
+    return layout_independent(function) if node.dtype == FLOAT64 else function
 
 
 def _rsqrt(x: A, out: A) -> None:
@@ -97,13 +97,13 @@ def _float_max(x: A, y: A, out: A) -> None:
     np.maximum(x, y, out=out)
     for each in (x, y):
         if each.ndim == 0 and each == 0 and not np.signbit(each):
-            np.add(out, each, out)  # -0 + +0 is +0; anything else stays what it is
+            np.add(out, each, out)  # -0 + +0 is +0; any other value stays
             return
     _order_zeros(x, y, out, np.bitwise_and)
 
 
 def _order_zeros(x: A, y: A, out: A, sign: np.ufunc) -> None:
-    """Where both operands are zeros, NumPy takes either; the sign bit of the result is the or / and of theirs."""
+    """Set the zeros' signs, of which NumPy takes either: ``sign`` combines the operands' sign bits."""
     for each in (x, y):
         if each.ndim == 0 and each != 0:
             return
@@ -132,7 +132,7 @@ def _select(condition: A, yes: A, no: A, out: A) -> None:
 
 
 def _blend(condition: A, yes: A, no: A, out: A) -> None:
-    """``no ^ (no ^ yes) & mask``: a copy under a mixed condition guesses each element, and is wrong in half of them."""
+    """``no ^ (no ^ yes) & mask``; a masked copy would mispredict its branch for every other element."""
     bits = np.dtype(f"i{out.dtype.itemsize}")
     mask = np.negative(condition.view(np.int8), scratch(out, bits, "mask"))
     yes, no, out = yes.view(bits), no.view(bits), out.view(bits)
@@ -159,14 +159,14 @@ def _copy(x: A, out: A) -> None:
 
 
 def _integer_to_half(x: A, out: A) -> None:
-    """Through float32, as it is defined: NumPy's own way differs between widths."""
+    """Convert through float32, as defined; NumPy's own conversions differ between integer widths."""
     wide = scratch(out, FLOAT32, "half")
     np.copyto(wide, x, casting="unsafe")
     np.copyto(out, wide, casting="unsafe")
 
 
 def _saturate(x: A, out: A) -> None:
-    """Towards zero; beyond the range its end, NaN 0. CPUs and GPUs differ on what C leaves undefined."""
+    """Convert towards zero; a value out of range saturates, NaN gives 0. C leaves both undefined, and CPUs differ."""
     info = np.iinfo(out.dtype)
     if out.dtype.itemsize < 4 or (out.dtype.itemsize == 4 and x.dtype == FLOAT64):
         wide = scratch(out, FLOAT64, "saturate")

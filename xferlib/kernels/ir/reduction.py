@@ -1,13 +1,14 @@
-"""What a reduction is once its dtypes are known: three programs, and the order in which an engine runs them.
+"""A reduction whose dtypes are known: three programs, and the order in which every engine runs them.
 
 A reduction maps every element to an accumulator, one or several numbers; combines two accumulators into
-one; and turns the last one into the outputs. Each of the three is a program. The order in which
-accumulators are combined is fixed, whatever runs it:
+one; and turns the last one into the outputs. Each of the three is a program. Floating-point addition is not
+associative, so equal bits on every backend need one order. The sequential order would be the obvious one, but
+neither a GPU nor a vector unit can follow it fast. This one suits both:
 
 - the N elements of one result are cut into leaves of `LEAF` consecutive ones;
 - in a leaf, lane l of `LANES` combines elements l, l + LANES, l + 2 LANES ... in that order;
-- the lanes are halved: lane l takes in lane l + s for s = LANES/2 ... 2, 1, where both hold something;
-- the results of the leaves are combined in neighbouring pairs, level by level, an odd one passing through.
+- the lanes are halved: lane l takes in lane l + s for s = LANES/2 ... 2, 1, where both exist;
+- the results of the leaves are combined in neighbouring pairs, level by level; an odd one stays for the next level.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class ReductionSpec:
     """NumPy's own reduction along the last axis, where the result does not depend on the order."""
 
     premap: Premap | None = None
-    """Where the map reads arrays at computed indices: what computes it first, and writes the one input."""
+    """The kernel that runs first and writes the one input, for a map that reads arrays at computed indices."""
 
     @property
     def arguments(self) -> int:
-        """How many a call takes."""
+        """The number of arguments of a call."""
         return self.inputs if self.premap is None else self.premap.inputs
 
     @property
@@ -78,7 +79,7 @@ def build(
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
     math: str = "exact",
 ) -> ReductionSpec:
-    """A specification from functions on nodes.
+    """Build a specification from functions on nodes.
 
     Args:
         inputs: The parameters.
@@ -111,7 +112,7 @@ def build(
 
 
 def storing(b: Builder, prefix: str, nodes: Sequence[Node]) -> Program:
-    """A program whose outputs, named ``prefix0``, ``prefix1`` and so on, are these nodes."""
+    """Make the program whose outputs, named ``prefix0``, ``prefix1`` and so on, are these nodes."""
     first = len(b.params)
     b.params += [Param(name=f"{prefix}{number}", dtype=node.dtype) for number, node in enumerate(nodes)]
     return b.program([Store(param=first + number, value=node) for number, node in enumerate(nodes)])

@@ -1,8 +1,8 @@
 """Correct rounding of float32 functions through float64, on NumPy arrays.
 
 A float64 result of small error rounds to the right float32 unless it lies next to a midpoint between two
-of them. That is visible in its low 29 bits. The inputs for which the exact value lies so near a midpoint are
-few, and are known from a sweep over all of float32 (`hard_cases`): for those the table has the result.
+of them, which its low 29 bits show. A sweep over all of float32 has found the few inputs whose exact value lies so
+near a midpoint; a table has their results (`hard_cases`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _buffers(count: int) -> tuple[A, A]:
 
 
 def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
-    """Function ``name`` of float32 operands, correctly rounded, from its float64 version of small error."""
+    """Function ``name`` of float32 operands, correctly rounded, from a float64 ``function`` of small error."""
     table = tables()[name]
 
     def compute(x: A, out: A) -> None:
@@ -52,7 +52,7 @@ def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
 
 
 def _mend(x: A, out: A, wide: A, bits: A, table: Table) -> None:
-    """Put in the known results of those elements that are hard cases."""
+    """Insert the known results of the elements that are hard cases."""
     suspect = bits < _NEAR
     if table.has_subnormal:
         suspect |= wide < _SMALLEST_NORMAL

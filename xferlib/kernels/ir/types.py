@@ -30,7 +30,7 @@ from xferlib.kernels.ir.nodes import (
 )
 
 PYTHON_TYPES: dict[type, DType] = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
-"""The dtype in which a Python scalar travels, and that of a result that nothing else decides."""
+"""The dtype of a Python scalar as a parameter, and of a result whose operands are Python scalars alone."""
 
 
 def numpy_loop(function: Function, operands: tuple[DType | type, ...]) -> tuple[DType, ...]:
@@ -98,12 +98,12 @@ _SMALL = frozenset({BOOL, INT8, UINT8, INT16, UINT16})
 
 
 def c_promoted(dtype: DType) -> DType:
-    """The integer promotions: what is narrower than int becomes int."""
+    """C's integer promotions: a type narrower than int becomes int."""
     return INT32 if dtype in _SMALL else dtype
 
 
 def c_common(x: DType, y: DType) -> DType:
-    """The usual arithmetic conversions; half ranks below float, complex above its parts."""
+    """C's usual arithmetic conversions; half ranks below float, complex above its parts."""
     if is_complex(x) or is_complex(y):
         part = c_common(_part(x, y), _part(y, x))
         return COMPLEX128 if part == FLOAT64 else COMPLEX64
@@ -118,7 +118,7 @@ def c_common(x: DType, y: DType) -> DType:
 
 
 def _part(x: DType, other: DType) -> DType:
-    """The real dtype that ``x`` brings into a complex operation; an integer brings none."""
+    """The real dtype that ``x`` contributes to a complex operation; an integer takes the other's."""
     if is_complex(x):
         return part_dtype(x)
     return x if is_float(x) and x != FLOAT16 else (part_dtype(other) if is_complex(other) else x)

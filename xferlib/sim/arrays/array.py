@@ -1,4 +1,4 @@
-"""Arrays of the simulated devices: every look at their values is an operation or an error."""
+"""Arrays of the simulated devices: every access to their values is an operation or an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HostArray = np.ndarray[Any, Any]
 
 
 class ImplicitCopyError(SimError, TypeError):
-    """Something would have moved device data to the host without saying so."""
+    """A call would have copied device data to the host implicitly."""
 
 
 class SimArray:
@@ -33,7 +33,7 @@ class SimArray:
     __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
 
     _namespace: ClassVar[ModuleType]
-    """The functions over arrays, which `xferlib.sim.arrays.operators` puts here when the backend is loaded."""
+    """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
     def __init__(self, allocation: Allocation, info: ArrayInfo, spans: Spans | None = None) -> None:
         self.allocation = allocation
@@ -92,7 +92,7 @@ class SimArray:
         return f"<SimArray {self.shape} {self.dtype} on {self.device}; xferlib.to_host(x) shows its values>"
 
     def memory(self) -> HostArray:
-        """The simulated device's own memory: for operations to run on, not to look at."""
+        """The simulated device's memory, for operations to run on; the program must not read it."""
         found = self._memory
         if found is None:
             info, block = self.info, self.allocation.block
@@ -101,7 +101,7 @@ class SimArray:
         return found
 
     def spans(self) -> Spans:
-        """The bytes that it occupies."""
+        """The spans that the array occupies."""
         found = self._spans
         if found is None:
             found = self._spans = blocks.spans(self.info, self.allocation.block)
@@ -119,12 +119,12 @@ class SimArray:
         return moved
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (12, self.device.index)  # kDLExtDev: a type that no other library claims
+        return (12, self.device.index)  # kDLExtDev: a type that no other library uses
 
     def __dlpack__(self, **_: Any) -> NoReturn:
         raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
 
-    # --- what would copy to the host without saying so
+    # --- implicit copies to the host, refused
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise ImplicitCopyError(
@@ -167,7 +167,7 @@ class SimArray:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 
-    # --- operators and methods: `xferlib.sim.arrays.operators` puts the others here, and these four
+    # --- operators and methods: `xferlib.sim.arrays.operators` sets the others, and these four
 
     def _do(self, name: str, *args: Any) -> SimArray:
         result: SimArray = getattr(self._namespace, name)(self, *args)

@@ -10,7 +10,7 @@ from xferlib._api import creation, transfers
 from xferlib._core import array as _array
 from xferlib._core import devices, registry
 from xferlib.errors import UnsupportedArrayError
-from xferlib.sim.arrays import kernels
+from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.machine.current import simulator
 
@@ -51,14 +51,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> S
 
 def empty(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> SimArray:
     """An uninitialised array."""
-    return kernels.new(creation.shape_of(shape), np.dtype(dtype or _FLOAT), _place(device))
+    return launching.new(creation.shape_of(shape), np.dtype(dtype or _FLOAT), _place(device))
 
 
 def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, device: Any = None) -> SimArray:
     """An array of one value."""
     out = empty(shape, dtype=np.asarray(fill_value).dtype if dtype is None else dtype, device=device)
     into = out.memory()
-    kernels.launch("fill", lambda: into.fill(fill_value), [], [out])
+    launching.launch("fill", lambda: into.fill(fill_value), [], [out])
     return out
 
 

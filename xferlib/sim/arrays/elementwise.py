@@ -1,6 +1,6 @@
 """Element-wise functions and reductions of the Array API, each one operation.
 
-What dtypes decide is asked of NumPy once a function, with arrays of no elements, and remembered.
+NumPy decides the dtype of a result, by a call with empty arrays, whose answer is cached for each function.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import LayoutError
-from xferlib.sim.arrays import kernels
+from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import SimArray
 
 UNARY: tuple[str, ...] = (
@@ -49,13 +49,13 @@ def unary(name: str) -> Callable[[SimArray], SimArray]:
 
     def operate(x: SimArray, /) -> SimArray:
         if type(x) is not SimArray:
-            kernels.common_device(name, (x,))
+            launching.common_device(name, (x,))
         info = x.info
         dtype = known.get(info.dtype)
         if dtype is None:
             dtype = known[info.dtype] = function(np.empty(0, info.dtype)).dtype
-        out = kernels.new(info.shape, dtype, info.device)
-        kernels.launch(name, _run(function, x.memory(), out=out.memory()), (x,), (out,))
+        out = launching.new(info.shape, dtype, info.device)
+        launching.launch(name, _run(function, x.memory(), out=out.memory()), (x,), (out,))
         return out
 
     operate.__name__ = operate.__qualname__ = name
@@ -64,12 +64,12 @@ def unary(name: str) -> Callable[[SimArray], SimArray]:
 
 
 def _empties(operands: Sequence[Any]) -> list[Any]:
-    """What NumPy tells the dtype of a result from: arrays without elements, and scalars as they are."""
+    """The operands as empty arrays, and scalars unchanged, from which NumPy tells the dtype of a result."""
     return [np.empty(0, each.info.dtype) if isinstance(each, SimArray) else each for each in operands]
 
 
 class _Pair:
-    """A function of two operands, at least one of them an array: what their dtypes and shapes decide."""
+    """The result's dtype and shape of a function of two operands, at least one of them an array."""
 
     __slots__ = ("_known", "function", "name")
 
@@ -79,24 +79,22 @@ class _Pair:
         self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
 
     def dtype(self, one: Any, two: Any) -> np.dtype[Any]:
-        """The dtype of the result; refuses what does not mix."""
+        """The dtype of the result; refuses dtypes that do not mix."""
         kinds = (
             one.info.dtype if type(one) is SimArray else type(one),
             two.info.dtype if type(two) is SimArray else type(two),
         )
         found = self._known.get(kinds)
         if found is None or (kinds[0] is int and not 0 <= one < 128) or (kinds[1] is int and not 0 <= two < 128):
-            kernels.common_device(self.name, (one, two))
-            found = self.function(
-                *_empties((one, two))
-            ).dtype  # which refuses a number that the dtype cannot hold: few do below 128
+            launching.common_device(self.name, (one, two))
+            found = self.function(*_empties((one, two))).dtype  # NumPy refuses a number that the dtype cannot hold
             self._known[kinds] = found
         return found
 
     def shape(self, one: SimArray, two: SimArray) -> tuple[int, ...]:
         """The common shape of two arrays of one device."""
         if one.info.device is not two.info.device:
-            kernels.common_device(self.name, (one, two))
+            launching.common_device(self.name, (one, two))
         if one.info.shape == two.info.shape:
             return one.info.shape
         return common_shape(self.name, one, two)
@@ -127,8 +125,8 @@ def binary(name: str) -> Callable[[Any, Any], SimArray]:
         else:
             one, two, shape = x1.memory(), x2.memory(), pair.shape(x1, x2)
             arrays = (x1, x2)
-        out = kernels.new(shape, dtype, arrays[0].info.device)
-        kernels.launch(name, _run(pair.function, one, two, out=out.memory()), arrays, (out,))
+        out = launching.new(shape, dtype, arrays[0].info.device)
+        launching.launch(name, _run(pair.function, one, two, out=out.memory()), arrays, (out,))
         return out
 
     operate.__name__ = operate.__qualname__ = name
@@ -148,7 +146,7 @@ def in_place(name: str) -> Callable[[SimArray, Any], SimArray]:
             if not np.can_cast(dtype, info.dtype, "same_kind"):
                 raise TypeError(f"{name} in place: {dtype} does not fit into {info.dtype}; write x = {name}(x, y)")
             fits.add((dtype, info.dtype))
-        kernels.check_writable(name, target)
+        launching.check_writable(name, target)
         first = second = target.memory()
         reads: tuple[SimArray, ...] = (target,)
         if type(other) is not SimArray:
@@ -160,7 +158,7 @@ def in_place(name: str) -> Callable[[SimArray, Any], SimArray]:
                 )
             second = other.memory()
             reads = (target, other)
-        kernels.launch(name, _run(pair.function, first, second, out=first), reads, (target,))
+        launching.launch(name, _run(pair.function, first, second, out=first), reads, (target,))
         return target
 
     return operate
@@ -169,30 +167,30 @@ def in_place(name: str) -> Callable[[SimArray, Any], SimArray]:
 def where(condition: SimArray, x1: Any, x2: Any, /) -> SimArray:
     """``x1`` where ``condition`` holds, else ``x2``."""
     operands = (condition, x1, x2)
-    device = kernels.common_device("where", operands)
+    device = launching.common_device("where", operands)
     arrays = [each for each in operands if isinstance(each, SimArray)]
     dtype = np.where(*_empties(operands)).dtype
-    out = kernels.new(common_shape("where", *arrays), dtype, device)
-    kernels.launch("where", _run(np.where, *kernels.memories(operands), out=out.memory()), arrays, (out,))
+    out = launching.new(common_shape("where", *arrays), dtype, device)
+    launching.launch("where", _run(np.where, *launching.memories(operands), out=out.memory()), arrays, (out,))
     return out
 
 
 def _reduce(name: str, x: SimArray, axis: Any, keepdims: bool, **options: Any) -> SimArray:
-    kernels.common_device(name, (x,))
+    launching.common_device(name, (x,))
     function = getattr(np, name)
 
     def reduce(values: Any) -> Any:
         return function(values, axis=axis, keepdims=keepdims, **options)
 
-    if not x.size:  # an error for some functions, which must come now
-        found = kernels.immediate(name, reduce, (x,))
+    if not x.size:  # some functions fail, and must do so now
+        found = launching.immediate(name, reduce, (x,))
         assert isinstance(found, SimArray)
         return found
     # Two elements an axis, so that a variance has a degree of freedom, give the dtype at no cost.
     small = np.asarray(reduce(np.ones((2,) * x.ndim, x.dtype)))
     axes = set(range(x.ndim)) if axis is None else {each % x.ndim for each in np.atleast_1d(axis).tolist()}
     shape = tuple(1 if n in axes else extent for n, extent in enumerate(x.shape) if keepdims or n not in axes)
-    return kernels.deferred(name, reduce, (x,), shape, small.dtype)
+    return launching.deferred(name, reduce, (x,), shape, small.dtype)
 
 
 def _named(name: str, function: Callable[..., SimArray]) -> Callable[..., SimArray]:
@@ -235,6 +233,6 @@ def clip(x: SimArray, /, min: Any = None, max: Any = None) -> SimArray:  # noqa:
     def bound(a: Any, *ends: Any) -> Any:
         return np.clip(a, ends[0] if min is not None else None, ends[-1] if max is not None else None)
 
-    kernels.common_device("clip", operands)
+    launching.common_device("clip", operands)
     arrays = [each for each in operands if isinstance(each, SimArray)]
-    return kernels.deferred("clip", bound, operands, common_shape("clip", *arrays), bound(*_empties(operands)).dtype)
+    return launching.deferred("clip", bound, operands, common_shape("clip", *arrays), bound(*_empties(operands)).dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from xferlib._core.array import c_strides
 from xferlib._core.device import Device
 from xferlib.errors import LayoutError
-from xferlib.sim.arrays import kernels
+from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import HostArray, SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.model import ranges
@@ -28,10 +28,10 @@ def get(array: SimArray, key: Any) -> SimArray:
     """A view for integers and slices; a new array for a mask or integer arrays."""
     if _is_basic(key):
         view = array.memory()[key if isinstance(key, tuple) else (key,)]
-        # NumPy hands out a scalar where every axis has an index: keep it an array without axes.
+        # NumPy returns a scalar where every axis has an index: make it an array without axes.
         if not isinstance(view, np.ndarray):
             view = array.memory()[(*(key if isinstance(key, tuple) else (key,)), ...)]
-        return kernels.viewed(array, view)
+        return launching.viewed(array, view)
     return select("index", array, key if isinstance(key, tuple) else (key,))
 
 
@@ -41,24 +41,24 @@ def select(name: str, array: SimArray, keys: tuple[Any, ...]) -> SimArray:
     memory, stream = array.memory(), current.stream(device)
     result: list[HostArray] = []
     with current.machine().lock:
-        kernels.now(name, stream, lambda: result.append(np.array(memory[found])), selected(array, found))
-    if is_mask:  # how many there are is known when the mask is: the host has to wait for it
+        launching.now(name, stream, lambda: result.append(np.array(memory[found])), selected(array, found))
+    if is_mask:  # the number of elements depends on the mask, so the host has to wait for it
         current.machine().waits.synchronize_stream(stream)
-    return kernels.stored(name, result[0], device)
+    return launching.stored(name, result[0], device)
 
 
 def _values(name: str, array: SimArray, keys: tuple[Any, ...]) -> tuple[Device, tuple[Any, ...], bool]:
-    """The device, the keys with the values of arrays as they are when the stream gets there, and if one is a mask.
+    """The device, the keys with the arrays' values in stream order, and whether one is a mask.
 
-    Which bytes are touched depends on them, so that they are read at once: that is a legal order.
+    The bytes to access depend on the keys, so these are read at once, which is a legal order.
     """
     arrays = [each for each in keys if isinstance(each, SimArray)]
-    device = kernels.common_device(name, (array, *arrays))
-    memories = kernels.memories(arrays)
+    device = launching.common_device(name, (array, *arrays))
+    memories = launching.memories(arrays)
     copies: list[HostArray] = []
     if arrays:
-        spans = kernels.spans_of(arrays)
-        kernels.now(name, current.stream(device), lambda: copies.extend(each.copy() for each in memories), spans)
+        spans = launching.spans_of(arrays)
+        launching.now(name, current.stream(device), lambda: copies.extend(each.copy() for each in memories), spans)
     values = iter(copies)
     found = tuple(next(values) if isinstance(each, SimArray) else _kept(each) for each in keys)
     return device, found, any(each.dtype == np.bool_ for each in arrays)
@@ -69,7 +69,7 @@ def _kept(key: Any) -> Any:
 
 
 def selected(array: SimArray, keys: tuple[Any, ...]) -> Spans:
-    """The bytes of the elements that ``array[keys]`` has."""
+    """The spans of the elements of ``array[keys]``."""
     (whole,) = array.spans() or (None,)
     if whole is None:
         return ()
@@ -77,7 +77,7 @@ def selected(array: SimArray, keys: tuple[Any, ...]) -> Spans:
     if all(each is not Ellipsis for each in keys):
         rest = sum(_axes(each) for each in keys)
         if c_strides(shape[rest:], array.dtype.itemsize) == strides[rest:]:
-            axes = rest  # what no key chooses from lies together
+            axes = rest  # the axes without a key are contiguous
     run = math.prod(shape[axes:]) * array.dtype.itemsize
     base = array.info.pointer - array.allocation.block.pointer
 
@@ -93,29 +93,29 @@ def selected(array: SimArray, keys: tuple[Any, ...]) -> Spans:
 
 
 def _axes(key: Any) -> int:
-    """How many axes of an array a key is for."""
+    """The number of an array's axes that a key indexes."""
     if key is None:
         return 0
     return key.ndim if isinstance(key, np.ndarray) and key.dtype == np.bool_ else 1
 
 
 def put(array: SimArray, key: Any, value: Any) -> None:
-    """Write a scalar or an array into a part of another, as one operation."""
-    kernels.common_device("assignment", (array, value))
-    kernels.check_writable("assignment", array)
+    """Write a scalar or an array into a part of another array, as one operation."""
+    launching.common_device("assignment", (array, value))
+    launching.check_writable("assignment", array)
     if not _is_basic(key):
         _put_selected(array, key if isinstance(key, tuple) else (key,), value)
         return
     target = get(array, key)
     if isinstance(value, SimArray) and value.info == target.info:
-        return  # `x[key] += y` ends like this, with the result where it belongs
+        return  # `x[key] += y` ends with this call, the result being in its memory already
     _check_fits(value, target.shape)
-    into, (source,) = target.memory(), kernels.memories((value,))
+    into, (source,) = target.memory(), launching.memories((value,))
 
     def run() -> None:
         into[...] = source
 
-    kernels.launch("assignment", run, [value] if isinstance(value, SimArray) else [], [target])
+    launching.launch("assignment", run, [value] if isinstance(value, SimArray) else [], [target])
 
 
 def _check_fits(value: Any, shape: tuple[int, ...]) -> None:
@@ -124,21 +124,21 @@ def _check_fits(value: Any, shape: tuple[int, ...]) -> None:
 
 
 def _broadcasts(one: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    while one[:1] == (1,) and len(one) > len(into):  # which NumPy leaves out
+    while one[:1] == (1,) and len(one) > len(into):  # NumPy ignores these
         one = one[1:]
     return len(one) <= len(into) and all(a in (1, b) for a, b in zip(one[::-1], into[::-1], strict=False))
 
 
 def _put_selected(array: SimArray, keys: tuple[Any, ...], value: Any) -> None:
     _, found, _ = _values("assignment", array, keys)
-    into, (source,) = array.memory(), kernels.memories((value,))
+    into, (source,) = array.memory(), launching.memories((value,))
     _check_fits(value, np.broadcast_to(np.uint8(0), array.shape)[found].shape)
 
     def run() -> None:
         into[found] = source
 
     stream = current.stream(array.device)
-    reads = kernels.spans_of([value]) if isinstance(value, SimArray) else ()
+    reads = launching.spans_of([value]) if isinstance(value, SimArray) else ()
     current.machine().enqueue(
         stream, "assignment", run, reads=reads, writes=selected(array, found), nbytes=array.nbytes
     )

@@ -1,4 +1,4 @@
-"""What the namespace of the simulated devices can do, as the Array API has programs ask."""
+"""The Array API's inspection functions for the simulated devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Info:
     """The answers of ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, bool | int]:
-        """What is optional in the standard and there."""
+        """The standard's optional features that are supported."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
@@ -49,7 +49,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 class FloatLimits(NamedTuple):
-    """What `finfo` says: Python numbers, as the Array API demands."""
+    """The result of `finfo`: Python numbers, as the Array API demands."""
 
     bits: int
     eps: float

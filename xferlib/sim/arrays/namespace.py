@@ -38,7 +38,7 @@ from xferlib.sim.arrays.shaping import (  # fmt: skip
     squeeze,
     unstack,
 )
-from xferlib.sim.arrays.whole import (  # fmt: skip
+from xferlib.sim.arrays.whole_array import (  # fmt: skip
     argsort,
     concat,
     cumulative_prod,
@@ -88,7 +88,7 @@ for _name in _elementwise.DEVIATIONS:
 
 
 def __array_namespace_info__() -> _inspection.Info:  # noqa: N807 - the Array API's name
-    """What this namespace can do."""
+    """The inspection functions of this namespace."""
     return _inspection.Info()
 
 

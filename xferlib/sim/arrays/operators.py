@@ -1,11 +1,11 @@
-"""The operators and methods of arrays: most are the function of the Array API that they stand for."""
+"""The operators and methods of arrays; most call the function of the Array API that they correspond to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from xferlib.sim.arrays import elementwise, equivalents, indexing, namespace, shaping, whole
+from xferlib.sim.arrays import elementwise, indexing, namespace, numpy_functions, shaping, whole_array
 from xferlib.sim.arrays.array import SimArray
 
 _BINARY = {
@@ -51,23 +51,23 @@ def _ravel(self: SimArray) -> SimArray:
 
 
 def _copy(self: SimArray) -> SimArray:
-    """The same elements in memory of their own, in C order."""
+    """A copy of the elements, in C order."""
     return shaping.reshape(self, self.shape, copy=True)
 
 
 def _dot(self: SimArray, other: SimArray) -> SimArray:
-    """Products summed over the last axis of this and the last but one, or the only one, of the other."""
-    return whole.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
+    """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
+    return whole_array.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
 
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
-    "getitem": indexing.get, "setitem": indexing.put, "array_ufunc": equivalents.array_ufunc,
-    "array_function": equivalents.array_function,
+    "getitem": indexing.get, "setitem": indexing.put, "array_ufunc": numpy_functions.array_ufunc,
+    "array_function": numpy_functions.array_function,
 }  # fmt: skip
 
 
 def install() -> None:
-    """Give `SimArray` its namespace, operators and methods, which are functions over it."""
+    """Set the namespace, operators and methods of `SimArray`; those modules import it, so it cannot import them."""
     SimArray._namespace = namespace
     for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
         function = getattr(namespace, name)

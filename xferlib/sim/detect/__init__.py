@@ -1,1 +1,1 @@
-"""The race detector, and what it says."""
+"""The race detector and its reports."""

@@ -1,7 +1,17 @@
-"""The race detector: every access against the accesses to the same bytes that came before it.
+"""The race detector: compares every access with the earlier accesses to the same bytes.
 
-An access is ordered behind an earlier one when its participant's clock has reached the other's tick.
-If it has not, some legal schedule swaps the two, whatever happened to be carried out first this time.
+Running a program under many schedules and comparing results would miss most races: the bad order is rare, and often
+leaves the result unchanged. So the detector never looks at what was carried out first. An access is ordered behind an
+earlier one if its participant's clock has reached the other's tick; if not, some legal schedule swaps the two, and
+that is the fault, even if this run was right.
+
+The obvious bookkeeping, a list of accesses for each byte, costs too much. As in FastTrack, the last write stands for
+those ordered before it, and a read for the reads ordered before it; most bytes have one write and one read. They are
+kept for ranges (`xferlib.sim.model.intervals`), and for non-contiguous accesses beside them
+(`xferlib.sim.model.history`), because a column would cut a map of ranges at every row. Every check consults both.
+
+A call that conflicts with several accesses is one fault to its reader, and each fault is reported once. A fault found
+where nothing can be raised, such as in a finalizer, waits for the next call into the simulator.
 """
 
 from __future__ import annotations
@@ -26,7 +36,7 @@ _logger = logging.getLogger("xferlib.sim")
 
 
 class Mode(StrEnum):
-    """What happens when a fault is found."""
+    """The reaction to a fault."""
 
     RAISE = "raise"
     LOG = "log"
@@ -34,12 +44,12 @@ class Mode(StrEnum):
 
 
 class Detector:
-    """Checks accesses, and keeps what it found.
+    """Checks accesses, and keeps the faults that it found.
 
     Attributes:
-        mode: Raise at the second access, write to the log ``xferlib.sim``, or do not look.
-        races: What was found, each fault once.
-        postponed: What was found where nothing could be raised, and is to be.
+        mode: Raise at the second access, write to the log ``xferlib.sim``, or do not check.
+        races: The faults found, each once.
+        postponed: Faults found where nothing could be raised; the next call raises them.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -50,7 +60,7 @@ class Detector:
         self.postponed: list[Race] = []
         self._found: list[tuple[Hazard, Action]] = []
         self._apart: list[tuple[Span, bool]] = []
-        """Accesses of the operation at hand that go into histories, and whether they are writes."""
+        """The current operation's accesses that go into histories, and whether they are writes."""
 
     @property
     def mode(self) -> Mode:
@@ -64,13 +74,13 @@ class Detector:
     # --- accesses
 
     def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
-        """Note an access; report it if nothing orders it behind an earlier one.
+        """Note an access, and report it if it is not ordered behind an earlier one.
 
         Args:
-            action: Who and where.
-            clock: What the access is ordered behind.
+            action: The access: its participant and line.
+            clock: The clock of all that the access is ordered behind.
             reads, writes: The bytes.
-            uses_values: What is read is needed: to read memory that nothing has written is a fault.
+            uses_values: Whether reading memory without a value is a fault.
         """
         found = self._found
         where: Span | None = None
@@ -83,7 +93,7 @@ class Detector:
         if reads:
             change = self._reading(action, clock)
             for span in reads:
-                if span not in writes:  # what is read and written is looked at once, below
+                if span not in writes:  # a span both read and written is checked once, below
                     block, start, stop, form = span
                     if form is None and block.history is None:
                         block.shadow.update(start, stop, change)
@@ -104,12 +114,12 @@ class Detector:
             if found and where is None:
                 where = span
         if where is not None:
-            # One call is one fault to its reader: the rest of what it collides with shows once this one is mended.
+            # One call is one fault to its reader: other conflicts are reported once this one is fixed.
             hazard, first = found[0]
             found.clear()
-            former = where.block.former
-            if former is not None and first in former.users:
-                memory = f"{where}, which an array freed at {site_of(former.location)} had before"
+            last_owner = where.block.last_owner
+            if last_owner is not None and first in last_owner.users:
+                memory = f"{where}, which an array freed at {site_of(last_owner.location)} had before"
                 race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
             else:
                 race = race_between(hazard, first, action, str(where))
@@ -127,7 +137,7 @@ class Detector:
             history = span.block.history
             if history is None:
                 history = span.block.history = History()
-                span.block.shadow.is_cut = True  # no more as simple as at first
+                span.block.shadow.is_cut = True  # the history has states too
             history.note(span, action, is_write=is_write)
         self._apart.clear()
 
@@ -139,12 +149,12 @@ class Detector:
         change: Callable[[Shadow], Shadow],
         hazard: Hazard | None = None,
     ) -> None:
-        """An access where either it or an earlier one is to separate runs of bytes.
+        """Check an access of which it or an earlier one is not contiguous.
 
         Args:
             span, action, clock: The access.
-            change: What it makes of the shadow of bytes that it touches.
-            hazard: Of a write: what it is where it collides with another; None: a read.
+            change: The new shadow of the bytes that it touches.
+            hazard: The fault of a write that conflicts with another write; None for a read.
         """
         block, is_write = span.block, hazard is not None
         if span.form is None:
@@ -162,7 +172,7 @@ class Detector:
                 block.history = None  # as the shadow forgets what is overwritten
 
     def _check_shadow(self, span: Span, change: Callable[[Shadow], Shadow]) -> None:
-        """Look at the shadow of bytes that separate runs touch, and leave it as it is."""
+        """Check the shadow of the bytes of a non-contiguous access, without changing it."""
         found = self._found
         harmless: set[int] = set()
         for start, stop, state in span.block.shadow.within(span.start, span.stop):
@@ -177,7 +187,7 @@ class Detector:
                     del found[before:]
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
-        """The end of a block, as a write of all of it; the report is for the caller to place."""
+        """Check the end of a block, as a write of all of it; returns the report for the caller to raise or postpone."""
         change = self._writing(action, clock)
         if block.history is None:
             block.shadow.update(0, block.shadow.nbytes, change)
@@ -201,7 +211,7 @@ class Detector:
                     self._found.append((_reading_hazard(action), write))
             if not reads or (len(reads) == 1 and reads[0].participant is own):
                 return write, alone
-            # A read ordered behind another one stands for both.
+            # A read ordered behind another one implies it.
             return write, (*[each for each in reads if get(each.participant.key, 0) < each.tick], action)
 
         return change
@@ -248,12 +258,12 @@ class Detector:
     # --- reports
 
     def report(self, race: Race) -> None:
-        """A fault at a place that can raise."""
+        """Report a fault where it can be raised."""
         if self._note(race) and self.mode is Mode.RAISE:
             raise RaceError(race)
 
     def postpone(self, race: Race) -> None:
-        """A fault found where nothing can be raised: the next call into the simulator raises it."""
+        """Report a fault found where nothing can be raised: the next call into the simulator raises it."""
         if self._note(race) and self.mode is Mode.RAISE:
             self.postponed.append(race)
 
@@ -274,12 +284,12 @@ class Detector:
 
 
 def _unwritten(span: Span) -> Span | None:
-    """The first of those bytes that hold no value; of separate runs: the span."""
+    """The first bytes without a value, or the whole span if it is not contiguous; None if all have one."""
     block = span.block
     void = block.void(span)
     if void is None:
         if span.form is None and span.stop - span.start == block.nbytes:
-            block.has_void = False  # for good, but for copies of such bytes
+            block.has_void = False  # until a copy of such bytes
         return None
     if span.form is not None:
         return span

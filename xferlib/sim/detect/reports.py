@@ -1,4 +1,4 @@
-"""What the detector says: both accesses, what ordering was missing, and the one call that adds it."""
+"""The detector's reports: both accesses, the missing ordering, and the one call that adds it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from xferlib._runtime.callsite import Site, site_of, user_site
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim.model.blocks import Span
 from xferlib.sim.model.clocks import Participant
-from xferlib.sim.model.hosts import Copies, HostThread, Stager
+from xferlib.sim.model.hosts import HostThread, Stager, TransferCopies
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import SimStream, StreamKind
 
 
 class Hazard(StrEnum):
-    """The kinds of fault that the detector tells apart."""
+    """The kinds of fault that the detector distinguishes."""
 
     READ_AFTER_WRITE = "read of what is still being written"
     WRITE_AFTER_READ = "write of what is still being read"
@@ -33,7 +33,7 @@ class Hazard(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One side of a hazard: what it was, and where it was asked for."""
+    """One side of a hazard: the operation, and the line that requested it."""
 
     what: str
     by: str
@@ -49,19 +49,19 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """A missing synchronisation, found."""
+    """A missing synchronisation that the detector found."""
 
     hazard: Hazard
     first: Access
     second: Access
     memory: str
-    """Which bytes of which allocation."""
+    """The bytes and their allocation."""
     missing: str
-    """The ordering that nothing in the program makes."""
+    """The ordering that the program lacks."""
     remedy: str
-    """The call that makes it."""
+    """The call that adds it."""
     hint: str = ""
-    """What in the program looks as if it had been meant to order the two."""
+    """A call in the program that seems meant to order the two."""
 
     def __str__(self) -> str:
         lines = [
@@ -75,7 +75,7 @@ class Race:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for the same fault met again."""
+        """The identity of a fault: equal when it is found again."""
         return (self.hazard, self.first.site, self.first.what, self.second.site, self.second.what)
 
 
@@ -84,7 +84,7 @@ class SimError(XferError, RuntimeError):
 
 
 class RaceError(SimError):
-    """Two accesses to the same memory that nothing orders; ``race`` has the particulars."""
+    """Two accesses to the same memory are not ordered; ``race`` has the details."""
 
     def __init__(self, race: Race) -> None:
         super().__init__(str(race))
@@ -96,7 +96,7 @@ class WrongDeviceError(SimError, DeviceError, ValueError):
 
 
 def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> Race:
-    """The report of two accesses that nothing orders."""
+    """The report of two accesses that are not ordered."""
     one, two = first.participant, second.participant
     return Race(
         hazard=hazard,
@@ -110,8 +110,8 @@ def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> 
 
 
 def _short(participant: Participant) -> str:
-    """A stream by where it was made: its number means nothing to the program's author."""
-    if isinstance(participant, Copies):
+    """The name of a stream by the line that made it: its number means nothing to the program's author."""
+    if isinstance(participant, TransferCopies):
         return "the transfer"
     if not isinstance(participant, SimStream):
         return participant.label
@@ -127,7 +127,7 @@ def _line(site: Site) -> str:
 
 
 def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
-    """The call that orders the two, by names that the program has, and the line that it goes before."""
+    """The call that orders the two, in the program's names, and the line before which it belongs."""
     one, two = first.participant, second.participant
     before = f"before {_line(second.site)}"
     if isinstance(two, HostThread):
@@ -139,7 +139,7 @@ def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
             f"b.wait(a) before the array dies, where a is {_short(one)} and b is {_short(two)}; or keep the array "
             "until a is synchronised"
         )
-    stream = two.stream if isinstance(two, Copies) else two
+    stream = two.stream if isinstance(two, TransferCopies) else two
     assert isinstance(stream, SimStream)
     waiter = f"the current stream of {stream.device} there" if stream.is_own else _short(stream)
     if _is_transfer(first):
@@ -150,7 +150,7 @@ def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
 
 
 def waits_of_host(first: Action, where: str) -> str:
-    """The call by which the host waits for an access, at a place."""
+    """The call by which the host waits for an access; ``where`` says at which line."""
     one = first.participant
     if _is_transfer(first):
         # The result of an upload is a device array: the host has it while the copy still reads the source.
@@ -166,7 +166,7 @@ def waits_of_host(first: Action, where: str) -> str:
 
 
 def uninitialised(reader: Action, span: Span) -> Race:
-    """The report of a read of bytes without a value."""
+    """The report of a read of uninitialised bytes."""
     made = site_of(span.block.location)
     return Race(
         hazard=Hazard.UNINITIALISED,
@@ -192,7 +192,7 @@ def change_between(hazard: Hazard, first: Action, memory: str) -> Race:
 
 
 def _is_transfer(action: Action) -> bool:
-    """Whether the program has a `Transfer` for it."""
+    """Whether the program has a `Transfer` for the action."""
     return action.call in TRANSFERS
 
 
@@ -220,7 +220,7 @@ TRANSFERS = (TO_HOST, "to_device_async")
 """Functions that return a `Transfer`."""
 _READ_AHEAD = ("Prefetcher.", "prefetch")
 OWN_STREAMS = (*_READ_AHEAD, "stream_map")
-"""Names of functions that make streams of which the program does not know begin so."""
+"""Prefixes of the names of functions that make streams without the program's knowledge."""
 
 UNRECORDED = -1
 """The key in `SimStream.waited` of waits for events that were never recorded."""

@@ -1,4 +1,4 @@
-"""Which memory an operation means, and whether its stream may use it: a GPU would fail, or corrupt other data."""
+"""Finds the memory of an operation's address, and refuses what would fail or corrupt data on a GPU."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from xferlib.sim.model.blocks import Span
 if TYPE_CHECKING:
     from xferlib.sim.detect.detector import Detector
     from xferlib.sim.model.blocks import Block
-    from xferlib.sim.model.memory import Memory
+    from xferlib.sim.model.memory import AddressSpace
     from xferlib.sim.model.streams import SimStream
 
 
-def span(memory: Memory, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
-    """The bytes at an address, for an operation about to be enqueued.
+def span(memory: AddressSpace, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
+    """The span at an address, for an operation about to be enqueued.
 
     Raises:
-        SimError: They are in no memory that devices reach, or not wholly.
-        RaceError: Their memory has been freed.
+        SimError: It is not, or not completely, in memory that devices reach.
+        RaceError: The memory has been freed.
     """
     block = memory.find(pointer)
     if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
@@ -44,7 +44,7 @@ def span(memory: Memory, detector: Detector, pointer: int, nbytes: int, name: st
 
 
 def refuse_foreign(block: Block, name: str, stream: SimStream) -> NoReturn:
-    """The error for a kernel on a stream of another device than its memory."""
+    """Raise the error for a kernel on a stream of another device than its memory."""
     raise WrongDeviceError(
         f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on {stream.label}; use "
         f"a stream of {block.device}, or move the array with to_device(x, device={str(stream.device)!r})"

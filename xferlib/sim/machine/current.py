@@ -1,4 +1,4 @@
-"""The simulated machine that is in use: made when backend ``sim`` is loaded."""
+"""The simulated machine in use, which loading backend ``sim`` makes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Simulator(Protocol):
-    """What drives the machine, and knows what is current for the calling thread: the backend."""
+    """The backend: drives the machine, and knows the calling thread's current device and stream."""
 
     machine: Machine
 
@@ -26,7 +26,7 @@ _instance: Simulator | None = None
 
 
 def install(simulator: Simulator) -> None:
-    """The registry has made the backend."""
+    """Set the backend, which the registry has made."""
     global _instance
     _instance = simulator
 

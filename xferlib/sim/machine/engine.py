@@ -1,4 +1,14 @@
-"""What is enqueued and not yet done: carried out in an order that the schedule chooses."""
+"""The operations in flight, carried out in an order that the schedule chooses.
+
+Carrying out each operation when it is enqueued is what a CPU fallback does: it hides every missing wait. A thread for
+each stream would be late at random, so that a fault shows on some runs and cannot be replayed. Here an operation
+is a node of a graph: it may run once the operations that CUDA's rules put before it are done. Nothing runs until the
+host waits for something; then the schedule chooses, step by step, among all that may run. So one seed gives one
+order, and every legal order can be given.
+
+Records and waits do no work and complete as soon as they can: only their order counts. A program that never waits
+would pile up operations, and with them memory, so beyond a limit the oldest are carried out.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +20,12 @@ from xferlib.sim.machine.schedules import Schedule
 from xferlib.sim.model.operations import Operation
 
 MOST_PENDING = 256
-"""A device that never had to finish anything would hold all memory it was ever given."""
+"""The most operations in flight; without a limit, a program that never waits would fill the memory."""
 _AT_ONCE = 32
 
 
 class Engine:
-    """The operations in flight, and which of them may run."""
+    """The operations in flight, and those of them that may run."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -24,7 +34,7 @@ class Engine:
         self._serial = 0
 
     def add(self, operation: Operation, after: Iterable[Operation | None]) -> None:
-        """Enqueue an operation behind others."""
+        """Enqueue an operation behind the operations ``after``."""
         self._serial += 1
         operation.serial = self._serial
         self.pending += 1
@@ -63,13 +73,13 @@ class Engine:
                 self._carry_out(self.schedule.pick(self._ready, target))
 
     def drain(self) -> None:
-        """Carry out everything, including the overwriting of freed memory, which no program can wait for."""
+        """Carry out everything, the overwriting of freed memory included, which no program can wait for."""
         with np.errstate(all="ignore"):
             while self._ready:
                 self._carry_out(next(iter(self._ready)))
 
     def linger(self) -> None:
-        """The host is about to look at memory: the schedule may let the devices go on first."""
+        """Let the devices go on before the host looks at memory, if the schedule says so."""
         with np.errstate(all="ignore"):
             while self._ready and (operation := self.schedule.linger(self._ready)) is not None:
                 self._carry_out(operation)
@@ -84,7 +94,7 @@ class Engine:
 
     def _finish(self, operation: Operation) -> None:
         finished = [operation]
-        for done in finished:  # which grows by records and waits that this lets pass
+        for done in finished:  # it grows by the records and waits that this releases
             done.is_done = True
             self.pending -= 1
             for follower in done.followers:
@@ -94,6 +104,6 @@ class Engine:
                         finished.append(follower)
                     else:
                         self._ready[follower] = None
-            # Shadows remember operations for long: what those held must not live as long.
+            # Shadows keep operations for long, but must not keep their arrays.
             done.followers = done.before = ()
             done.run = None

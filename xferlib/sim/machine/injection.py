@@ -1,6 +1,6 @@
-"""Faults on purpose: what a full, lost, slow or interrupted machine does, at a place that the seed picks.
+"""Fault injection: a full, lost, slow or interrupted machine, at a moment that a seed picks.
 
-Every call into the simulated machine passes a point. A plan strikes at points: at one chosen by its
+Every call into the simulated machine passes a point. A plan injects faults at points: at one chosen by its
 number, so that a test can try them all in turn, or at random with a rate.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Point(StrEnum):
-    """Where a fault can strike."""
+    """A kind of call at which a fault can be injected."""
 
     ALLOCATE = "allocate"
     PINNED = "pinned"
@@ -33,7 +33,7 @@ class Point(StrEnum):
 
 
 class Fault(StrEnum):
-    """What strikes."""
+    """A kind of injected fault."""
 
     OUT_OF_MEMORY = "out of memory"
     OUT_OF_PINNED_MEMORY = "out of pinned memory"
@@ -53,15 +53,15 @@ _WHERE: dict[Fault, frozenset[Point]] = {
 
 @dataclass(slots=True)
 class Plan:
-    """Which faults strike where.
+    """The faults to inject, and when.
 
     Attributes:
         kinds: The faults to inject.
-        at: Strike at the point of this number, counted from 0 over the points that ``kinds`` can
-            strike at, once; None: at random.
-        rate: At random: the chance that a point is struck.
-        seed: Of the random choice.
-        slowness: By what a slow stream's durations grow.
+        at: Inject once, at the point of this number, counted from 0 over the points where ``kinds`` can occur;
+            None for random points.
+        rate: The probability of a fault at a point, where points are random.
+        seed: The seed of the random choice.
+        slowness: The factor on a slow stream's durations.
         passed: Points passed so far.
         struck: The faults injected, as (number of the point, point, fault).
     """
@@ -79,7 +79,7 @@ class Plan:
         self._random = random.Random(self.seed)  # noqa: S311 - replay wants a seed, not a secret
 
     def choose(self, point: Point) -> Fault | None:
-        """The fault that strikes here, if one does."""
+        """The fault to inject at a point, or None."""
         candidates = [kind for kind in self.kinds if point in _WHERE[kind]]
         if Fault.INTERRUPT in candidates and threading.current_thread() is not threading.main_thread():
             candidates.remove(Fault.INTERRUPT)
@@ -107,7 +107,7 @@ class Faults:
         self.lost: set[Device] = set()
 
     def refuse_lost(self, devices: Collection[Device]) -> None:
-        """A lost device stays lost: every later call on it fails as well."""
+        """Fail if a device is lost: it stays lost for every later call."""
         for device in devices:
             if device in self.lost:
                 raise DeviceLostError(
@@ -116,7 +116,7 @@ class Faults:
                 )
 
     def strike(self, point: Point, device: Device | None) -> Fault | None:
-        """Pass a point: raises what strikes there; a slow stream is the caller's to slow down."""
+        """Pass a point: raise the injected fault. The caller slows a slow stream down."""
         if self.lost and device is not None:
             self.refuse_lost((device,))
         fault = self.plan.choose(point) if self.plan is not None else None

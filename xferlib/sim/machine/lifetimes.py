@@ -1,7 +1,16 @@
-"""Ends: of arrays, of page-locked memory and of streams; what an end comes after, and what is then forgotten.
+"""The ends of arrays, page-locked memory and streams: their order, and the records that they make obsolete.
 
-Objects die at any moment, also inside a call into the machine: they are put down here, and buried at
-the next call.
+Freeing a block in its owner's finalizer is the obvious way, and wrong twice. Python may run a finalizer inside any
+call into the machine, in any thread: taking the lock there can deadlock, and freeing a block changes tables in the
+middle of an operation that reads them. So a finalizer only appends to a deque, which is atomic, and the next call
+into the machine does the work, with the line of the program where the object died.
+
+A free counts as a write of the whole block, in the order of the allocation's stream. It is checked like any other,
+so memory that another stream still uses is a race, unless the owner has declared the use. Raising out of a finalizer
+is impossible, so that report waits too.
+
+Vector clocks grow by one entry for each stream and thread that ever existed. Once the host is ordered behind all that
+an ended participant did, it is removed from every clock, for many at a time: that walks through all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ from xferlib.sim.model.blocks import Block, last_users
 from xferlib.sim.model.clocks import Joined
 from xferlib.sim.model.memory import poison
 from xferlib.sim.model.operations import Action, Operation
-from xferlib.sim.model.pool import Former, Pool
+from xferlib.sim.model.pool import LastOwner, Pool
 from xferlib.sim.model.streams import SimEvent, SimStream
 
 if TYPE_CHECKING:
@@ -30,7 +39,7 @@ _ENDED_TOGETHER = 16
 
 
 class Allocation:
-    """Owns a block; its death frees the block in the order of its stream."""
+    """Owns a block; when it is collected, the block is freed in the order of its stream."""
 
     __slots__ = ("__weakref__", "_deaths", "block", "events", "users")
 
@@ -38,9 +47,9 @@ class Allocation:
         self.block = block
         self._deaths = deaths
         self.users: dict[int, SimStream] = {}
-        """Streams besides the allocation's that the owner has declared; the free waits for them."""
+        """Other streams that the owner has declared as users; the free waits for them."""
         self.events: dict[int, SimEvent] = {}
-        """By stream, the last event that the free waits for."""
+        """The last event of each stream that the free waits for."""
 
     def outlast(self, event: SimEvent) -> None:
         """Let the free wait for an event."""
@@ -49,7 +58,7 @@ class Allocation:
     def __del__(self) -> None:
         try:
             self._deaths.append((self.block, self.users, self.events, here()))
-        except Exception:  # the interpreter is going away
+        except Exception:  # the interpreter is shutting down
             return
 
 
@@ -58,7 +67,7 @@ Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], CodeLocation]
 
 
 class Lifetimes:
-    """What has died and is not buried yet."""
+    """Arrays, page-locked memory and streams that have been collected but are not processed yet."""
 
     def __init__(self, machine: Parts, postponed: Collection[PostponedStaging]) -> None:
         self._machine = machine
@@ -69,22 +78,22 @@ class Lifetimes:
         self._retiring: list[SimStream] = []
 
     def release_host(self, pointer: int) -> None:
-        """Host memory that devices could reach is let go; may be called at any moment."""
+        """Queue the release of host memory that devices could reach; callable at any moment."""
         self.released.append((pointer, self._machine.hosts.current(), here()))
 
-    def bury(self) -> None:
-        """What has died since the last call: arrays, and page-locked memory."""
+    def free_collected(self) -> None:
+        """Free the arrays and the page-locked memory that were collected since the last call."""
         machine = self._machine
-        self._bury_arrays()
+        self._free_arrays()
         while self.released:
             pointer, host, location = self.released.popleft()
             block = machine.memory.untrack(pointer)
             action = Action("release of page-locked memory", host, location)
-            clock = Joined(machine.hosts)  # each thread that dropped it comes before, as above
+            clock = Joined(machine.hosts)  # any thread may have held the last reference, as below
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
-    def _bury_arrays(self) -> None:
+    def _free_arrays(self) -> None:
         machine = self._machine
         while self.deaths:
             block, users, events, location = self.deaths.popleft()
@@ -92,12 +101,14 @@ class Lifetimes:
             assert stream is not None
             before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
             awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
-            # Reference counts order the threads that held the array: each that dropped it before comes before.
+            # Reference counts order the threads that held the array: all their uses happen before the free.
             clock = Joined(before, machine.hosts, events.values(), awaited, block.left)
             undeclared = before if not users else [stream, *before[1 + len(users) :]]
-            is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # which allocates no more
+            is_kept = (
+                machine.detector.is_on and block.nbytes and not stream.is_retired
+            )  # a retired one allocates no more
             if is_kept and (still := last_users(block, undeclared)):
-                stream.pool.put(block.nbytes, Former(still, location), machine.hosts.main.clock)
+                stream.pool.put(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
             free = Operation("free", stream, location, None)
             machine.memory.free(block, free)
             if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
@@ -108,7 +119,7 @@ class Lifetimes:
                 machine.engine.add(free, [*tails, *(event.operation for event in (*events.values(), *awaited))])
 
     def retire_ended(self) -> None:
-        """Forget streams whose handles are gone and threads that have ended, if the host knows all they did."""
+        """Forget collected streams and ended threads, if the host is ordered behind all that they did."""
         machine = self._machine
         threads = machine.hosts.over
         if len(self.ended) + len(threads) < _ENDED_TOGETHER:
@@ -116,7 +127,7 @@ class Lifetimes:
         self._retiring.extend(self.ended)
         self.ended.clear()
         main = machine.hosts.main.clock
-        # What it enqueued last counts: frees may come later, but nothing can collide with what is gone.
+        # Its last operation counts: frees may come later, but nothing can conflict with freed memory.
         over = [s for s in self._retiring if s.tail is None or main.get(s.key, 0) >= s.tail.tick]
         known = [each for each in threads if main.get(each.key, 0) >= each.clock[each.key]]
         for thread in known:
@@ -126,9 +137,9 @@ class Lifetimes:
         self._retiring = [stream for stream in self._retiring if stream.key not in keys]
         for stream in over:
             stream.is_retired = True
-            stream.pool = Pool()  # what it keeps leads to streams that ended before
+            stream.pool = Pool()  # its entries refer to streams that ended before
             machine.streams[stream.device].remove(stream)
-        machine.roll.leave(keys)
+        machine.participants.leave(keys)
         pending = (each for postponed in self._postponed for each in postponed.participants())
         for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)

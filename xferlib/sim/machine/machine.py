@@ -1,7 +1,15 @@
-"""The simulated machine: devices, streams, events, memory, and every operation's way through them.
+"""The simulated machine: devices, streams, events, memory, and the steps of every operation.
 
-One call does one thing under one lock: order it by CUDA's rules, let the detector look, give it to the
-engine. The layers below know nothing of each other; this file is where they meet.
+An operation is ordered by CUDA's rules, checked by the detector, given a time on the virtual clock and passed to the
+engine. These parts know nothing of each other; this file connects them.
+
+The detector must run when an operation is enqueued, not when it is carried out: only then does the call have a line in
+the program, and only the vector clock of that moment says what the operation is ordered behind. So memory has two
+states: the shadow, which is as of the last operation enqueued, and the bytes, which are as of the last one carried
+out. Host memory is the exception: the program changes it at any time, so its bytes are checked when a copy runs.
+
+All calls take one lock. An operation's order, check and time belong together, and a thread that enqueued in between
+would make them disagree. Finalizers never take it: they queue for the next call.
 """
 
 from __future__ import annotations
@@ -18,12 +26,12 @@ from xferlib._runtime.callsite import site_of, user_call
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
-from xferlib.sim.machine import addresses, hostdata, schedules
+from xferlib.sim.machine import addresses, host_watches, schedules
 from xferlib.sim.machine.injection import Fault, Point
 from xferlib.sim.machine.lifetimes import Allocation, Lifetimes
 from xferlib.sim.machine.parts import Parts
 from xferlib.sim.machine.settings import Settings
-from xferlib.sim.machine.staging import Staging, SummedBatch
+from xferlib.sim.machine.staging import Staging, WatchedBatch
 from xferlib.sim.machine.waits import Waits
 from xferlib.sim.model.blocks import Block, Spans, on_host
 from xferlib.sim.model.hosts import HostThread, Stager
@@ -36,14 +44,14 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import OperationListener
 
-KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # an enumeration's member costs a call to look up
+KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # looking up an enumeration's member costs a call
 
 
 class Machine(Parts):
     """Devices, and a host that drives them.
 
     Args:
-        settings: What it is made of.
+        settings: Its settings; those of the environment if omitted.
         schedule: Overrides the schedule that ``settings`` names.
     """
 
@@ -54,7 +62,7 @@ class Machine(Parts):
         self.waits = Waits(self, self.lifetimes, self.enter)
         self.hosts.stage = self._stage
         self.hosts.put_off = self.staging.postpone
-        self.hosts.ahead = functools.partial(SummedBatch, self)
+        self.hosts.ahead = functools.partial(WatchedBatch, self)
         self.hosts.touch = self.host_access
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
@@ -67,18 +75,18 @@ class Machine(Parts):
     def enter(
         self, point: Point | None = None, device: Device | None = None, stream: SimStream | None = None
     ) -> HostThread:
-        """Every call begins here: raise what is to be raised, bury what has died; returns who calls."""
+        """Begin a call: free collected objects, raise postponed faults, inject one; returns the calling participant."""
         if self.forked_from:
             raise ForkError(
                 f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
                 "was initialised there; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
         if self.lifetimes.deaths or self.lifetimes.released:
-            self.lifetimes.bury()
+            self.lifetimes.free_collected()
         if self.detector.postponed:
             self.detector.raise_postponed()
         if self.guard is not None and self.guard.touches:
-            hostdata.report_touches(self.detector, self.guard)
+            host_watches.report_touches(self.detector, self.guard)
         host = self.hosts.current()
         host.time_s += self.timeline.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
@@ -92,15 +100,15 @@ class Machine(Parts):
                 self.slow(stream)
         finally:
             if len(self.faults.lost) > lost:
-                self.waits.abandon()  # a lost device carries nothing out any more: nothing of it may come later
+                self.waits.abandon()  # no operation of a lost device may be carried out later
 
-    def settle(self) -> None:
-        """Bury what has died, and raise what was found where nothing could be raised."""
+    def raise_found(self) -> None:
+        """Free collected objects, and raise the faults found where nothing could be raised."""
         with self.lock:
-            self.lifetimes.bury()
+            self.lifetimes.free_collected()
             self.detector.raise_postponed()
             if self.guard is not None:
-                hostdata.report_touches(self.detector, self.guard)
+                host_watches.report_touches(self.detector, self.guard)
 
     # --- streams
 
@@ -110,7 +118,7 @@ class Machine(Parts):
             self.enter()
             location, call = user_call()
             is_own = call in TRANSFERS or call.startswith(OWN_STREAMS)
-            stream = SimStream(self.roll.enter(), device, kind, site_of(location), priority, is_own=is_own)
+            stream = SimStream(self.participants.enter(), device, kind, site_of(location), priority, is_own=is_own)
             self.streams[device].add(stream)
             return stream
 
@@ -136,11 +144,11 @@ class Machine(Parts):
         nbytes: int = 0,
         uses_values: bool = True,
     ) -> Operation:
-        """Enqueue an operation that reads and writes those bytes; ``run`` does it when its turn comes.
+        """Enqueue an operation that reads and writes those bytes; ``run`` carries it out.
 
         Args:
-            stream, name, run, reads, writes, lane, nbytes: What it is.
-            uses_values: Memory that nothing has written must not be among what it reads.
+            stream, name, run, reads, writes, lane, nbytes: The operation.
+            uses_values: Whether reading memory without a value is a fault.
         """
         with self.lock:
             is_kernel = lane is KERNELS
@@ -159,16 +167,16 @@ class Machine(Parts):
                 try:
                     if stager is None:
                         detector.check(operation, stream.clock, reads, writes, uses_values=uses_values)
-                    else:  # what the copies do on the device was checked when they were asked for
+                    else:  # the copies' accesses on the device were checked when they were requested
                         detector.check(operation, stream.clock, on_host(reads), on_host(writes))
                 except RaceError:
-                    operation.tick = 0  # it will not be carried out: nothing later can collide with it
+                    operation.tick = 0  # it will not be carried out: no later access can conflict with it
                     raise
                 for block, _, _, _ in spans:
                     if block.shadow.is_cut and block.is_long:
                         self._prune(block)
             if not is_kernel:
-                hostdata.watch(self, operation, reads, writes)
+                host_watches.watch(self, operation, reads, writes)
             stream.tail = operation
             if lane is not Lane.NONE:
                 timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)
@@ -205,10 +213,10 @@ class Machine(Parts):
             operation = Operation("record", stream, here(), None)
             stream.tail = operation
             self.engine.add(operation, after)
-            return SimEvent(stream, operation, self.roll, timing=timing)
+            return SimEvent(stream, operation, self.participants, timing=timing)
 
     def wait(self, stream: SimStream, event: SimEvent) -> None:
-        """Let what follows on ``stream`` wait for an event, as it was last recorded."""
+        """Let the next operation of ``stream`` wait for an event, as last recorded."""
         with self.lock:
             host = self.enter(Point.WAIT, stream.device)
             if stream.kind is StreamKind.LEGACY:
@@ -227,14 +235,14 @@ class Machine(Parts):
             self.engine.add(operation, [*after, event.operation])
 
     def wait_unrecorded(self, stream: SimStream) -> None:
-        """A wait for an event that was never recorded: does nothing, and is remembered for a report."""
+        """Note a wait for an event that was never recorded: a no-op, kept for reports."""
         with self.lock:
             stream.waited[UNRECORDED] = Waited(None, here())
 
     # --- memory
 
     def allocate(self, nbytes: int, stream: SimStream) -> Allocation:
-        """Device memory, in the order of a stream, freed when the result dies."""
+        """Allocate device memory in the order of a stream; it is freed when the result is collected."""
         with self.lock:
             self.enter(Point.ALLOCATE, stream.device)
             used, limit = self.memory.used.get(stream.device.index, 0), self.settings.memory_nbytes
@@ -244,32 +252,32 @@ class Machine(Parts):
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
             block = self.memory.allocate(nbytes, stream.device, stream, here())
-            former = stream.pool.take(nbytes, self.hosts.main.clock)
-            if former is not None:
-                block.hand_over(former)
+            last_owner = stream.pool.take(nbytes, self.hosts.main.clock)
+            if last_owner is not None:
+                block.hand_over(last_owner)
             return Allocation(block, self.lifetimes.deaths)
 
     def track_host(self, data: HostArray) -> Block:
-        """Let devices reach host memory, and follow who touches it."""
+        """Let devices reach host memory, and track the accesses to it."""
         with self.lock:
             self.enter()
             return self.memory.track(data, here())
 
     def pass_point(self, point: Point) -> None:
-        """Pass a point at which a fault can strike, outside any operation."""
+        """Pass a point of fault injection, outside any operation."""
         with self.lock:
             self.enter(point)
 
     def host_access(self, data: HostArray, *, is_write: bool, is_declared: bool = True) -> None:
-        """The host reads or writes an array: checked if a device can reach its memory, or a transfer uses it.
+        """Check an access of the host to an array, if a device can reach its memory or a transfer uses it.
 
         Args:
-            data, is_write: What it does.
-            is_declared: The program says so; else a blocking transfer does it.
+            data, is_write: The access.
+            is_declared: Whether the program declares it; otherwise a blocking transfer makes it.
         """
         with self.lock:
             if is_declared:
-                self.settle()
+                self.raise_found()
                 self.engine.linger()
             elif self.staging.is_clear(data):
                 return
@@ -295,7 +303,7 @@ existing: weakref.WeakSet[Machine] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    """As with CUDA, a device does not survive a fork; another thread may have held the lock."""
+    """Make each machine unusable, as CUDA's devices are after a fork; another thread may have held its lock."""
     for machine in existing:
         machine.lock = threading.RLock()
         machine.forked_from = os.getppid()

@@ -1,6 +1,6 @@
-"""What a simulated machine is made of, for those who each do a part of its work.
+"""The parts of a simulated machine, for the classes that each do some of its work.
 
-They reach what they need here, and know nothing of the machine, which calls them.
+Those take `Parts` and not the machine, which calls them: so no module imports another in a circle.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from xferlib.sim.machine import schedules
 from xferlib.sim.machine.engine import Engine
 from xferlib.sim.machine.injection import Faults
 from xferlib.sim.machine.settings import Settings
-from xferlib.sim.model.clocks import Roll
+from xferlib.sim.model.clocks import ParticipantKeys
 from xferlib.sim.model.hosts import Hosts, HostThread
-from xferlib.sim.model.memory import Memory
+from xferlib.sim.model.memory import AddressSpace
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.streams import DeviceStreams, SimStream, StreamKind
-from xferlib.sim.timing.lanes import Timeline
+from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib._core.raw import OperationListener
-    from xferlib.sim.machine.guard import PageGuard
+    from xferlib.sim.machine.page_guard import PageGuard
 
 
 class Parts:
-    """The parts of one machine, and the order among its streams. Some are exchanged for the time of a block.
+    """The parts of one machine, and the order among its streams. A ``with`` block may exchange some of them.
 
     Attributes:
         lock: Held by every call into the machine.
-        guard: The page guard of a block; None: there is none.
-        listener: Who is told of every operation and when it would run.
+        guard: The page guard of a ``with`` block, or None.
+        listener: Is told of every operation and its time on the virtual clock.
     """
 
     def __init__(self, settings: Settings, schedule: schedules.Schedule | None) -> None:
         self.settings = settings
         self.lock = threading.RLock()
-        self.roll = Roll(3)  # 0 to 2 are the handles of the default streams
-        self.hosts = Hosts(self.roll)
-        self.memory = Memory()
+        self.participants = ParticipantKeys(3)  # 0 to 2 are the handles of the default streams
+        self.hosts = Hosts(self.participants)
+        self.memory = AddressSpace()
         self.detector = Detector(settings.mode)
         self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
         self.guard: PageGuard | None = None
@@ -50,12 +50,12 @@ class Parts:
         self.listener: OperationListener | None = None
         self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
-            device: DeviceStreams(SimStream(self.roll.enter(), device, StreamKind.LEGACY, user_site()))
+            device: DeviceStreams(SimStream(self.participants.enter(), device, StreamKind.LEGACY, user_site()))
             for device in self.devices
         }
 
     def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
-        """Put what follows on ``stream`` behind what CUDA's rules put before it."""
+        """Order the next operation of ``stream`` behind all that CUDA's rules put before it."""
         stream.join(host)
         if stream.time_s < host.time_s:
             stream.time_s = host.time_s

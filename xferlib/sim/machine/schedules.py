@@ -1,7 +1,13 @@
-"""In which order the devices do what they were given: any order that the program allows.
+"""Schedules: choose the order in which the devices carry out operations, among the orders that the program allows.
 
-An order that a GPU rarely takes is as legal as the usual one. These schedules take the rare ones on
-purpose, and take the same ones again for the same seed.
+An order that a GPU rarely takes is as legal as the usual one. Choosing the next operation by a coin flip at every step
+is the obvious way to meet rare orders, and a bad one: a fault that needs one stream to be ten operations ahead of
+another then has a chance of one in a thousand. So `RandomPriorities` draws a preference among streams and keeps it for
+a while. `Lazy` does nothing until the host waits for it, so that a missing wait shows as stale data. `Eager` is what a
+CPU fallback does and finds nothing; it serves the virtual clock. `Prescribed` replays a list of choices, with which
+`explore` runs a small program under every legal order.
+
+The same seed gives the same order, so that a fault can be found again.
 """
 
 from __future__ import annotations
@@ -21,9 +27,8 @@ class Schedule(ABC):
     """Chooses the operation to carry out next.
 
     Attributes:
-        is_eager: Every operation is carried out as soon as it is enqueued, which is legal too.
-        reuses_memory: Freed memory is overwritten as soon as that may be, as a pool does that hands
-            it out again.
+        is_eager: Whether every operation is carried out as soon as it is enqueued, which is legal too.
+        reuses_memory: Whether freed memory is overwritten as soon as that is legal, as by a pool that recycles it.
     """
 
     is_eager = False
@@ -31,19 +36,19 @@ class Schedule(ABC):
 
     @abstractmethod
     def pick(self, ready: Ready, target: Operation) -> Operation:
-        """One of the operations that may run now, while the host waits for ``target``."""
+        """Choose one of the operations that may run now, while the host waits for ``target``."""
 
     def plan(self, target: Operation) -> list[Operation]:
-        """What to carry out until ``target`` is done, in order; empty: `pick` chooses step by step."""
+        """The operations to carry out until ``target`` is done, in order; empty if `pick` chooses step by step."""
         return []
 
     def linger(self, ready: Ready) -> Operation | None:
-        """An operation to carry out before the host goes on to look at memory; None: let it go on."""
+        """An operation to carry out before the host looks at memory; None to let the host go on."""
         return None
 
 
 class Eager(Schedule):
-    """At once, in program order: what a CPU fallback does, and why it finds nothing."""
+    """At once, in program order, as a CPU fallback does, which therefore finds nothing."""
 
     is_eager = True
 
@@ -52,7 +57,7 @@ class Eager(Schedule):
 
 
 class Lazy(Schedule):
-    """As late as possible: only what the host waits for, and what must come before that."""
+    """As late as possible: only the operation that the host waits for, and those that must come before it."""
 
     def pick(self, ready: Ready, target: Operation) -> Operation:
         return next(iter(self.plan(target)))
@@ -68,7 +73,7 @@ class Lazy(Schedule):
 
 
 class LastInFirstOut(Schedule):
-    """The operation enqueued last among those that may run."""
+    """Of the operations that may run, the one enqueued last."""
 
     reuses_memory = True
 
@@ -81,10 +86,10 @@ def _serial(operation: Operation) -> int:
 
 
 class RandomPriorities(Schedule):
-    """Streams in a random order of preference, which changes now and then; seeded.
+    """Streams in a random order of preference, which changes now and then.
 
-    Preferences that last find orders that need one stream to be far ahead of another, which coin
-    flips at every step almost never give (Burckhardt and others, ASPLOS 2010).
+    Lasting preferences find orders in which one stream is far ahead of another, which coin flips at every step almost
+    never give (Burckhardt and others, ASPLOS 2010).
     """
 
     reuses_memory = True
@@ -110,7 +115,7 @@ class RandomPriorities(Schedule):
 
 
 class Prescribed(Schedule):
-    """Follows a list of choices, then takes the first of what there is; notes how many there were."""
+    """Follows a list of choices, then takes the first operation each time; notes how many choices each step had."""
 
     def __init__(self, choices: Sequence[int] = ()) -> None:
         self._choices = tuple(choices)
@@ -135,11 +140,11 @@ class Prescribed(Schedule):
 
 
 def explore(program: Callable[[Schedule], T], *, most: int | None = None) -> Iterator[T]:
-    """Run a program under every schedule that it allows, one run a schedule.
+    """Run a program under every schedule that it allows, once each.
 
     Args:
-        program: Makes a machine with the schedule given to it, and returns what it wants known.
-        most: Give up after so many runs; None: run them all.
+        program: Makes a machine with the schedule given to it, and returns its result.
+        most: The most runs; None for no limit.
 
     Yields:
         What ``program`` returned.
@@ -159,9 +164,8 @@ def explore(program: Callable[[Schedule], T], *, most: int | None = None) -> Ite
 
 
 def named(name: str, seed: int) -> Schedule:
-    """A schedule from its name in the configuration."""
+    """The schedule of a name in the configuration."""
     return RandomPriorities(seed) if name == "random" else _NAMED[name]()
 
 
 _NAMED: dict[str, type[Schedule]] = {"eager": Eager, "lazy": Lazy, "lifo": LastInFirstOut}
-SCHEDULES = (*_NAMED, "random")

@@ -1,4 +1,4 @@
-"""What a simulated machine is made of."""
+"""The settings of a simulated machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xferlib.sim.timing.profile import H200, PROFILES, Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a machine is made with; the environment variables are in `xferlib._runtime.config`."""
+    """The settings of one machine; `xferlib._runtime.config` documents the environment variables."""
 
     devices: int = 2
     memory_nbytes: int = 8 << 30
@@ -22,7 +22,7 @@ class Settings:
 
     @classmethod
     def configured(cls) -> Settings:
-        """What ``XFERLIB_SIM_*`` and `xferlib.configure` say."""
+        """The settings of ``XFERLIB_SIM_*`` and `xferlib.configure`."""
         config = _config.get()
         return cls(
             devices=config.sim_devices,

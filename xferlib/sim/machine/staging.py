@@ -1,13 +1,16 @@
 """Transfers that threads stage, begun as late as the contract allows: when the program waits for them.
 
-What such a transfer does to memory counts from the call that starts it, at every size. Its
-copies on the device are a participant of their own: ordered behind what its stream had then, and ahead of
-nothing until all of them are enqueued, which the program can only know by waiting for the transfer. Its
-staging is another one: it uses the host's memory from the call until the program has waited.
+Real helper threads are usually fast: a program that changes the source right after `to_device_async` gets away with it
+on most runs. Running them here would make the report depend on the same luck. So a transfer that threads would stage
+is only queued, and the thread that waits for it, or polls it often enough, does the staging.
 
-A thread that is late reads a source that has been changed meanwhile, and fills a target that has been
-read before. So the source is summed when the transfer is called and again when its staging begins;
-the target holds the pattern of uninitialised memory until then.
+Its accesses count from the call that starts it, at every size. They belong to two participants. The copies on the
+device are ordered behind all that the stream had then, and before nothing until all of them are enqueued, which the
+program can only know by waiting for the transfer. The staging uses the host's memory from the call until the program
+has waited.
+
+The detector sees declared accesses only, and NumPy declares none. So the source's checksum is taken when the transfer
+is called and again when its staging begins, and the target holds the pattern of uninitialised memory until then.
 """
 
 from __future__ import annotations
@@ -56,15 +59,15 @@ class PostponedStaging:
         self._job: Job | None = job
         self._ends: Ends | None = ends
         location, call = user_call()
-        self.stager = Stager(machine.roll, ends.stream.stream, location, call)
+        self.stager = Stager(machine.participants, ends.stream.stream, location, call)
         name = "the staging of a source" if ends.is_upload else "the staging into a target"
         self.action = Action(name, self.stager, location, call)
         self._block: Block | None = None
         self._polls = 0
-        self._sum = 0
+        self._checksum = 0
 
     def ask(self) -> None:
-        """Check what the transfer will do to memory, as from now."""
+        """Check the transfer's accesses, which count from now on."""
         ends, stager, machine = self._ends, self.stager, self._machine
         assert ends is not None
         host = machine.hosts.current()
@@ -88,21 +91,21 @@ class PostponedStaging:
             raise
 
     def watch(self, *, poisons: bool) -> None:
-        """Remember what the host's memory holds, and make a target look uninitialised."""
+        """Take the checksum of the host's memory; with ``poisons``, make it look uninitialised before."""
         assert self._ends is not None
         if poisons:
             _fill(self._ends.host)
-        self._sum = _sum(self._ends.host)
+        self._checksum = _checksum(self._ends.host)
 
     def begin(self, *, is_watched: bool = True) -> None:
-        """Stage, in the calling thread, and report what has happened to the host's memory before that."""
+        """Stage in the calling thread, and report if the program has changed the host's memory before."""
         job, ends = self._job, self._ends
         if job is None or ends is None:
             return
-        self._job = self._ends = None  # the queue of what is put off must not keep the array alive
+        self._job = self._ends = None  # the queue of postponed transfers must not keep the array alive
         machine, stager = self._machine, self.stager
         try:
-            is_changed = is_watched and _sum(ends.host) != self._sum
+            is_changed = is_watched and _checksum(ends.host) != self._checksum
             stager.finishing = job, functools.partial(self._complete, is_upload=ends.is_upload)
             with machine.hosts.acting(stager):
                 job.help()
@@ -125,10 +128,10 @@ class PostponedStaging:
             )
 
     def _complete(self, *, is_upload: bool) -> None:
-        """All copies are enqueued: what comes after them on the stream comes after the transfer.
+        """Order the stream behind the transfer, all of whose copies are enqueued.
 
-        Before the transfer's event is recorded, and before the end of its job is known: another thread may act on
-        either at once.
+        This runs before the transfer's event is recorded and before the end of its job is visible: another thread
+        may act on either at once.
         """
         machine, stager = self._machine, self.stager
         with machine.lock:
@@ -142,7 +145,7 @@ class PostponedStaging:
             self._block = None
 
     def drop(self) -> None:
-        """The program does not want the transfer any more: what happens to its memory is no fault."""
+        """Forget a transfer that the program has dropped: changes to its memory are no fault any more."""
         self._job = self._ends = None
         self._retire()
 
@@ -150,7 +153,7 @@ class PostponedStaging:
         self.stager.is_retired = self.stager.copies.is_retired = True
 
     def is_due(self) -> bool:
-        """A program that polls gets its transfer in the end."""
+        """Whether the program has polled often enough that the transfer should begin."""
         self._polls += 1
         return self._polls > _POLLS
 
@@ -159,7 +162,7 @@ class PostponedStaging:
 
 
 class _Side:
-    """Ordinary memory of the host that a transfer in flight uses."""
+    """Ordinary host memory that a transfer in flight uses."""
 
     __slots__ = ("action", "host", "is_target")
 
@@ -169,12 +172,12 @@ class _Side:
         self.is_target = is_target
 
     def meets(self, array: HostArray) -> bool:
-        """Whether some element is in both."""
+        """Whether the two share an element."""
         return share_memory(self.host, array)
 
 
 class Staging:
-    """The transfers that are put off, and the ordinary memory that transfers use."""
+    """The postponed transfers, and the ordinary memory that transfers use."""
 
     def __init__(self, machine: Parts, enter: Callable[[], HostThread]) -> None:
         self._machine = machine
@@ -183,7 +186,7 @@ class Staging:
         self._sides: list[_Side] = []
 
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
-        """Put a transfer off, unless everything is done at once."""
+        """Postpone a transfer, unless the schedule is eager."""
         machine = self._machine
         with machine.lock:
             self._enter()
@@ -200,7 +203,7 @@ class Staging:
         return asked
 
     def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
-        """An access to host memory, by a thread of the program's or by a transfer."""
+        """Check an access to host memory, by a thread of the program or by a transfer."""
         machine = self._machine
         low, high = np.lib.array_utils.byte_bounds(host)
         block = machine.memory.find(low) if high > low else None
@@ -220,11 +223,11 @@ class Staging:
             self._sides.append(_Side(action, host, is_target=is_write))
 
     def is_clear(self, host: HostArray) -> bool:
-        """Whether nothing follows what happens to an array: most blocking transfers need to know no more."""
+        """Whether no check concerns an array: most blocking transfers need to know no more."""
         return not self._present() and self._machine.memory.find(address(host)) is None
 
     def _present(self) -> list[_Side]:
-        """The memory of transfers that the program has not waited for."""
+        """The memory of the transfers that the program has not waited for."""
         if not self._sides:
             return self._sides
         known = self._machine.hosts.main.clock
@@ -236,24 +239,24 @@ class Staging:
         return self._sides
 
 
-class SummedBatch:
-    """A batch that `prefetch` may read before it hands it out, and so may not be changed meanwhile."""
+class WatchedBatch:
+    """A batch that `prefetch` may read before it yields it, and that the program must not change meanwhile."""
 
     def __init__(self, machine: Parts, hosts: list[HostArray]) -> None:
         self._machine = machine
-        self._hosts = [(each, _sum(each)) for each in hosts if isinstance(each, np.ndarray)]
+        self._hosts = [(each, _checksum(each)) for each in hosts if isinstance(each, np.ndarray)]
         location, call = user_call()
         self._action = Action("the read of a batch ahead", _READER, location, call)
 
     def handed_out(self) -> None:
-        """The program has it: report what it has changed before."""
+        """Report changes of the batch, which the program gets now."""
         hosts, self._hosts = self._hosts, []
         detector = self._machine.detector
         site = self._action.site
         if any(race.hazard is Hazard.SOURCE_CHANGED and race.first.site == site for race in detector.races):
-            return  # by the copy itself
+            return  # the copy reports it
         for host, before in hosts:
-            if detector.is_on and _sum(host) != before:
+            if detector.is_on and _checksum(host) != before:
                 detector.report(change_between(Hazard.SOURCE_CHANGED, self._action, f"{host.nbytes} bytes of a batch"))
 
 
@@ -262,18 +265,18 @@ def _either(spans: Spans, *, is_write: bool) -> tuple[Spans, Spans]:
 
 
 def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
-    """The bytes of an array in page-locked memory."""
+    """The spans of an array in page-locked memory."""
     start = host.__array_interface__["data"][0] - block.pointer
     if high <= block.pointer + block.nbytes:
         return blocks.strided_spans(block, start, host.shape, host.strides, host.itemsize)
     return (Span(block, low - block.pointer, block.nbytes),)
 
 
-def _sum(host: HostArray) -> int:
+def _checksum(host: HostArray) -> int:
     return zlib.crc32(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data)
 
 
 def _fill(host: HostArray) -> None:
-    """The pattern of uninitialised memory, element by element, in any layout."""
+    """Fill an array of any layout with the pattern of uninitialised memory."""
     words = np.full(max(host.itemsize // 2, 1), POISON, np.uint16)
     host[...] = words.view(np.uint8)[: host.itemsize].view(host.dtype)[0]

@@ -1,4 +1,13 @@
-"""How the host waits for the devices, and asks whether they are done: what it knows afterwards."""
+"""The host's waits and polls, and the order that they establish.
+
+A wait carries out the work that it waits for, and orders the host behind it. A poll is the harder one. If it told the
+truth about the simulation, the answer would depend on the schedule: always True if everything runs at once, and a
+program that forgets to wait after a poll would look right. If it always said False, a loop that polls would never
+end. So a poll that no earlier wait has answered is False a fixed number of times, as of a slow device, and then
+behaves as a wait. Under the eager schedule, which exists for its timing, the virtual clock answers.
+
+The legacy default stream includes the blocking streams in every wait and poll, as in CUDA.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +25,7 @@ if TYPE_CHECKING:
     from xferlib.sim.model.hosts import HostThread
 
 _POLLS = 64
-"""A poll that no synchronisation has answered is False so often: a device may take that long."""
+"""How many times a poll that no synchronisation has answered is False."""
 
 
 class Waits:
@@ -28,15 +37,13 @@ class Waits:
         self._enter = enter
 
     def is_done(self, event: SimEvent) -> bool:
-        """Whether the work before an event has finished; if so the host is ordered behind it.
+        """Whether the work before an event is complete; if so, the host is ordered behind it.
 
-        True where the host has synchronised with it already. Else the device takes its time: False
-        for a number of polls, so that no program's correctness rests on a device being fast. Under the eager
-        schedule the virtual clock says whether it would be done by now, and a poll that is too early takes time.
+        Under the eager schedule, a poll that is too early advances the host's virtual clock.
         """
         machine = self._machine
         with machine.lock:
-            self._lifetimes.bury()
+            self._lifetimes.free_collected()
             host = machine.hosts.current()
             if _knows(host, event):
                 return True
@@ -52,10 +59,10 @@ class Waits:
             return True
 
     def is_stream_done(self, stream: SimStream) -> bool:
-        """Whether a stream's work has finished, as `is_done` has it; of the legacy one: that on blocking ones too."""
+        """Whether a stream's work is complete, as for `is_done`; the legacy stream includes the blocking ones."""
         machine = self._machine
         with machine.lock:
-            found = [self._is_idle(each) for each in self._together(stream)]  # all of them: each counts its polls
+            found = [self._is_idle(each) for each in self._together(stream)]  # no short circuit: each counts its polls
             found += [self.is_done(event) for event in stream.awaited.values()]
             return all(found)
 
@@ -64,14 +71,14 @@ class Waits:
         if tail is None:
             return True
         if stream.polled is None or stream.polled.operation is not tail:
-            stream.polled = SimEvent(stream, tail, self._machine.roll, timing=False)
+            stream.polled = SimEvent(stream, tail, self._machine.participants, timing=False)
         if not self.is_done(stream.polled):
             return False
         stream.polled = None
         return True
 
     def _together(self, stream: SimStream) -> Collection[SimStream]:
-        """The streams whose work the host waits for with that of ``stream``."""
+        """The streams that a wait for ``stream`` includes."""
         if stream.kind is StreamKind.LEGACY:
             return [*self._machine.streams[stream.device].blocking, stream]
         return (stream,)
@@ -82,7 +89,7 @@ class Waits:
         host.time_s = max(host.time_s, event.time_s)
 
     def synchronize(self, event: SimEvent) -> None:
-        """Block until the work before an event has finished."""
+        """Block until the work before an event is complete."""
         machine = self._machine
         with machine.lock:
             host = self._enter(Point.SYNCHRONIZE, event.stream.device)
@@ -91,14 +98,14 @@ class Waits:
             self._lifetimes.retire_ended()
 
     def synchronize_stream(self, stream: SimStream) -> None:
-        """Block until the work on a stream has finished; of the legacy stream: that on blocking streams too."""
+        """Block until the work on a stream is complete; the legacy stream includes the blocking ones."""
         machine = self._machine
         with machine.lock:
             host = self._enter(Point.SYNCHRONIZE, stream.device)
             self._drain(host, self._together(stream))
 
     def synchronize_device(self, device: Device) -> None:
-        """Block until all work on a device has finished."""
+        """Block until all work on a device is complete."""
         with self._machine.lock:
             host = self._enter(Point.SYNCHRONIZE, device)
             self._drain(host, self._machine.streams[device].every)
@@ -107,13 +114,13 @@ class Waits:
         """Finish everything, as if every stream of every device had been synchronised."""
         machine = self._machine
         with machine.lock:
-            self._lifetimes.bury()
+            self._lifetimes.free_collected()
             for each in machine.streams.values():
                 self._drain(machine.hosts.current(), each.every)
             machine.engine.drain()
 
     def abandon(self) -> None:
-        """Finish everything without looking, so that nothing of it is found later."""
+        """Finish everything with the detector off, so that no fault of it is reported later."""
         detector, faults = self._machine.detector, self._machine.faults
         mode, detector.mode = detector.mode, Mode.OFF
         plan, faults.plan = faults.plan, None

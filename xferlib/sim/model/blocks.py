@@ -1,4 +1,4 @@
-"""A block of memory and its parts: which bytes an operation touches, who has touched them, which hold a value."""
+"""A block of memory: the accesses to each of its bytes, and which bytes have a value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xferlib.sim.model.clocks import RETIRED, Joined, Participant
 from xferlib.sim.model.history import History
 from xferlib.sim.model.intervals import IntervalMap
 from xferlib.sim.model.operations import Action, Operation, void
-from xferlib.sim.model.pool import Former
+from xferlib.sim.model.pool import LastOwner
 from xferlib.sim.model.ranges import Region, Strided
 
 if TYPE_CHECKING:
@@ -38,41 +38,41 @@ Spans = tuple[Span, ...]
 
 
 def on_host(spans: Spans) -> Spans:
-    """Those in host memory."""
+    """The spans in host memory."""
     return tuple([span for span in spans if span.block.device is None])
 
 
 class Watcher(Protocol):
-    """Looks whether the program changes host memory that an operation in flight uses."""
+    """Detects changes by the program to host memory that an operation in flight uses."""
 
     @property
     def span(self) -> Span: ...
 
     def look(self) -> None:
-        """Note whether the program has changed it since it was looked at."""
+        """Note whether the program has changed it since the last look."""
 
     def accept(self) -> None:
-        """An operation has written into it."""
+        """Take the present contents as expected: an operation wrote them."""
 
 
 Shadow = tuple[Action | None, tuple[Action, ...]]
-"""Who last wrote some bytes, and who has read them since without being ordered among themselves."""
+"""The last write of some bytes, and the reads since then that are not ordered among each other."""
 UNTOUCHED: Shadow = (None, ())
 FRESH: Shadow = (Action("allocation", RETIRED, NOWHERE), ())
-"""Of device memory that nothing has written yet."""
+"""The shadow of device memory that is not written yet."""
 assert FRESH[0] is not None
 FRESH[0].is_void = True
 
 
 class Block:
-    """One allocation: its bytes, who touched which of them, and where it was made."""
+    """One allocation: its bytes, the accesses to them, and the line that made it."""
 
     __slots__ = (
         "data",
         "device",
-        "former",
         "has_void",
         "history",
+        "last_owner",
         "left",
         "location",
         "nbytes",
@@ -99,34 +99,34 @@ class Block:
         self.nbytes = data.nbytes
         self.pointer = pointer
         self.device = device
-        """None: host memory."""
+        """The device; None for host memory."""
         self.stream = stream
         """The stream in whose order it was allocated, and is freed."""
         self.location = location
         self.prune_at = _PRUNE_FROM
-        """Segments of the shadow at which it is pruned next."""
+        """The number of segments of the shadow at which it is pruned next."""
         self.pending_reads: dict[Operation, tuple[int, int]] = {}
-        """Of host memory: operations in flight that read it, and where."""
+        """Of host memory: the operations in flight that read it, and the ranges they read."""
         self.pending_writes: dict[Operation, tuple[int, int]] = {}
         self.watches: list[Watcher] = []
-        """What those operations use of it."""
+        """The watches of those operations' ranges."""
         self.left: list[Participant] = []
-        """Transfers to the host that have ended: each has kept the block until then."""
+        """Transfers to the host that have ended, each of which kept the block until then."""
         self.has_void = device is not None
-        """Whether some of it may have no value yet."""
+        """Whether some byte may have no value yet."""
         self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED if device is None else FRESH)
-        """Who touched which bytes, of accesses to all bytes of a range."""
+        """The accesses to contiguous ranges."""
         self.written: ranges.Flags | None = None
-        """Bytes written since as a part of separate runs: such writes are not in the shadow; None: there were none."""
+        """The bytes given a value by non-contiguous writes, which are not in the shadow; None if there were none."""
         self.history: History | None = None
-        """Of the other accesses, if there were any."""
-        self.former: Former | None = None
-        """The array that had the memory before, if something may still have been at work on it."""
+        """The non-contiguous accesses, if there were any."""
+        self.last_owner: LastOwner | None = None
+        """The last owner of the memory, if its work may still run."""
 
-    def hand_over(self, former: Former) -> None:
-        """The memory is another array's no more; what may still use it comes before the next write."""
-        self.former = former
-        self.shadow.restart((self.shadow.at(0)[0], former.users))
+    def hand_over(self, last_owner: LastOwner) -> None:
+        """Take over recycled memory, whose last owner's work must happen before the next write."""
+        self.last_owner = last_owner
+        self.shadow.restart((self.shadow.at(0)[0], last_owner.users))
 
     @property
     def where(self) -> str:
@@ -134,11 +134,11 @@ class Block:
 
     @property
     def is_long(self) -> bool:
-        """Whether what is known of accesses is to be pruned."""
+        """Whether the records of accesses should be pruned."""
         return len(self.shadow) >= self.prune_at or (self.history is not None and self.history.is_long)
 
     def void(self, span: Span) -> ranges.Flags | None:
-        """Of each byte of a span, whether it holds no value; None: each holds one."""
+        """The bytes of a span without a value, as flags; None if each byte has one."""
         start, stop, written = span.start, span.stop, self.written
         segments = [
             (max(begin, start) - start, min(end, stop) - start)
@@ -156,18 +156,18 @@ class Block:
         return found if found.any() else None
 
     def note_initialised(self) -> None:
-        """Every byte has a value, and none is in use."""
+        """Note that every byte has a value, and that none is in use."""
         self.shadow.rewrite(lambda _: UNTOUCHED)
         self.has_void = False
 
     def note_written(self, span: Span) -> None:
-        """Separate runs of bytes were given a value."""
+        """Note a non-contiguous write of values."""
         if self.written is None:
             self.written = np.zeros(self.nbytes, np.bool_)
         ranges.mark(span, self.written, True)
 
     def note_void(self, span: Span, write: Action, found: ranges.Flags | None = None) -> None:
-        """Bytes were written by a copy of bytes without a value: of all or, with ``found``, of those."""
+        """Note a copy of bytes without a value to this span: of all of it or, with ``found``, of those bytes."""
         self.has_void = True
         if span.form is not None:
             if self.written is not None:
@@ -190,7 +190,7 @@ def where(nbytes: int, device: Device | None, location: CodeLocation) -> str:
 
 
 def spans(info: ArrayInfo, block: Block) -> Spans:
-    """The bytes of an array."""
+    """The spans of an array."""
     start = info.pointer - block.pointer
     if info.is_c_contiguous:
         return (Span(block, start, start + info.nbytes),) if info.nbytes else ()
@@ -198,7 +198,7 @@ def spans(info: ArrayInfo, block: Block) -> Spans:
 
 
 def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> Spans:
-    """The bytes of elements ``start + sum(i * stride)`` of a block."""
+    """The spans of the elements ``start + sum(i * stride)`` of a block."""
     if 0 in shape:
         return ()
     stop = start + itemsize
@@ -228,7 +228,7 @@ def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Seque
 def last_users(block: Block, before: Sequence[Participant]) -> tuple[Action, ...]:
     """The last access of each participant that the streams ``before`` the free are ordered behind.
 
-    Of others something else makes sure: what the owner has declared, or the host's waits.
+    Other participants' accesses are ordered by the owner's declarations, or by the host's waits.
     """
     states, own = block.shadow.states(), block.stream
     if len(states) == 1 and block.history is None and not states[0][1]:  # written as a whole, by far the most common

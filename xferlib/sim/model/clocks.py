@@ -1,7 +1,7 @@
-"""Vector clocks: what each stream and each host thread knows to have come before it.
+"""Vector clocks: the actions that happen before each stream's and each host thread's next one.
 
-A participant counts its own actions. Its clock says, for every participant, up to which action it is
-ordered behind that one. An action is then one pair, (participant, tick): it came before everything
+A participant counts its own actions. Its clock has, for every other participant, the last action of that one that
+happens before its own next action. An action is then one pair, (participant, tick): it happens before every action
 whose clock has reached that tick (the epochs of Flanagan and Freund's FastTrack, PLDI 2009).
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 Clock = dict[int, int]
-"""Participant to the last of its ticks that is known to have passed; a missing one is 0."""
+"""Participant key to the last of its ticks that happens before; 0 if missing."""
 
 
 class HasClock(Protocol):
@@ -23,23 +23,23 @@ class HasClock(Protocol):
 
 
 def covers(clock: Clock, other: Clock) -> bool:
-    """Whether everything that ``other`` knows is known to ``clock``."""
+    """Whether ``clock`` is ordered behind everything that ``other`` is."""
     get = clock.get
     return all(get(key, 0) >= tick for key, tick in other.items())
 
 
 def joined(*clocks: Clock) -> Clock:
-    """The least clock that covers all."""
+    """The least clock that covers all of these."""
     result: Clock = {}
     for clock in clocks:
-        for key, tick in clock.copy().items():  # a host thread's own may grow meanwhile
+        for key, tick in clock.copy().items():  # another host thread's may grow meanwhile
             if result.get(key, 0) < tick:
                 result[key] = tick
     return result
 
 
-class Roll:
-    """Who takes part: gives out keys, and says which mean nothing any more."""
+class ParticipantKeys:
+    """Gives out the participants' keys, and knows which are no longer in use."""
 
     __slots__ = ("_keys", "_next", "version")
 
@@ -47,44 +47,44 @@ class Roll:
         self._next = itertools.count(first)
         self._keys: set[int] = set()
         self.version = 0
-        """How often somebody has left."""
+        """Counts departures."""
 
     def enter(self) -> int:
-        """The key of a new participant."""
+        """Make the key of a new participant."""
         key = next(self._next)
         self._keys.add(key)
         return key
 
     def leave(self, keys: set[int]) -> None:
-        """Participants have ended, and everybody is ordered behind all they did."""
+        """Remove participants that have ended and whose actions happen before all later ones."""
         self._keys -= keys
         self.version += 1
 
     def present(self, clock: Clock) -> Clock:
-        """A clock without those who have left."""
+        """A clock without the participants that have left."""
         return {key: tick for key, tick in clock.items() if key in self._keys}
 
 
 class KeptClock:
-    """A clock as it was at a moment, to be learnt later: without those who will have left by then."""
+    """A copy of a clock to learn later, by then without the participants that have left."""
 
-    __slots__ = ("_clock", "_roll", "_version")
+    __slots__ = ("_clock", "_participants", "_version")
 
-    def __init__(self, clock: Clock, roll: Roll) -> None:
+    def __init__(self, clock: Clock, participants: ParticipantKeys) -> None:
         self._clock = clock
-        self._roll = roll
-        self._version = roll.version
+        self._participants = participants
+        self._version = participants.version
 
     @property
     def clock(self) -> Clock:
-        if self._version != self._roll.version:
-            self._clock = self._roll.present(self._clock)
-            self._version = self._roll.version
+        if self._version != self._participants.version:
+            self._clock = self._participants.present(self._clock)
+            self._version = self._participants.version
         return self._clock
 
 
 class Joined:
-    """Several participants and events as one: what the clock of any of them holds. Made often and seldom asked."""
+    """The joined clock of several participants and events, computed on demand: it is made often and seldom read."""
 
     __slots__ = ("_holders",)
 
@@ -96,7 +96,7 @@ class Joined:
 
 
 class Participant:
-    """A stream, or a host thread: actions that are ordered one after another."""
+    """A stream or a host thread, whose actions are totally ordered."""
 
     __slots__ = ("_seen", "clock", "is_retired", "key", "label", "version")
 
@@ -104,27 +104,27 @@ class Participant:
         self.key = key
         self.label = label
         self.is_retired = False
-        """It has ended, and everybody is ordered behind all it did."""
+        """Whether it has ended and all its actions happen before all later ones."""
         self.clock: Clock = {key: 0}
         self.version = 0
-        # The version at which each other participant was last joined: joining it again is free.
+        # The version of each other participant when it was last joined: joining that again is a no-op.
         self._seen: dict[int, int] = {}
 
     def tick(self) -> int:
-        """Count one action; it is ordered behind all that the clock holds."""
+        """Count one action, which is ordered behind all that the clock holds."""
         tick = self.clock[self.key] + 1
         self.clock[self.key] = tick
         self.version += 1
         return tick
 
     def join(self, other: Participant) -> None:
-        """Everything up to now in ``other`` comes before what follows here."""
+        """Order this participant's next action behind all that ``other`` did so far."""
         if self._seen.get(other.key) != other.version:
             self._seen[other.key] = other.version
             self.learn(other.clock)
 
     def learn(self, clock: Clock) -> None:
-        """Everything that ``clock`` covers comes before what follows here."""
+        """Order this participant's next action behind all that ``clock`` covers."""
         own, is_news = self.clock, False
         for key, tick in clock.copy().items():
             if own.get(key, 0) < tick:
@@ -134,12 +134,12 @@ class Participant:
             self.version += 1
 
     def forget(self, keys: set[int]) -> None:
-        """Drop participants that have ended and whose every action all others know."""
+        """Drop participants that have left."""
         for key in keys:
             self.clock.pop(key, None)
             self._seen.pop(key, None)
 
 
 RETIRED = Participant(-1, "")
-"""Stands for whatever everybody is ordered behind."""
+"""The participant of actions that happen before all others."""
 RETIRED.is_retired = True

@@ -1,9 +1,9 @@
-"""Accesses to bytes that are no single run: columns, every second element, elements that index arrays select.
+"""Accesses to non-contiguous bytes: columns, every second element, elements that index arrays select.
 
-Writing them into a map of runs would cut it at every element. They are kept beside it, by participant and region,
-the latest access to each: a later one of the same participant comes after the earlier, and stands for it. Nothing is
-lost by keeping an access that another one has since overwritten: whatever is ordered behind the second is ordered
-behind the first.
+A map of byte ranges would be cut at every element of such an access. So these are kept beside the map, by participant
+and region, and only the latest of each: it is ordered behind the participant's earlier ones and implies them. Keeping
+an access that another one has since overwritten is harmless: an action ordered behind the second is ordered behind
+the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib.sim.model import ranges
 from xferlib.sim.model.operations import Action
-from xferlib.sim.model.ranges import Cells, Form, Holder, Offsets, Region
+from xferlib.sim.model.ranges import Cells, Form, HasData, Offsets, Region
 
 if TYPE_CHECKING:
     from xferlib.sim.model.clocks import Clock, Joined
@@ -38,7 +38,7 @@ class CellLog:
         return len(self._starts)
 
     def add(self, accesses: list[tuple[Offsets, Action]]) -> None:
-        """Later accesses, in their order."""
+        """Add later accesses, in their order."""
         ticks = [np.full(len(starts), action.tick, np.int64) for starts, action in accesses]
         self._actions.update((action.tick, action) for _, action in accesses)
         starts = np.concatenate([self._starts, *(starts for starts, _ in accesses)])[::-1]
@@ -52,7 +52,7 @@ class CellLog:
         kept = self._ticks >= min(self._actions, default=np.iinfo(np.int64).max)
         self._starts, self._ticks = self._starts[kept], self._ticks[kept]
 
-    def met(self, span: Region[Holder], known: int) -> Action | None:
+    def met(self, span: Region[HasData], known: int) -> Action | None:
         """An access later than ``known`` to bytes of a span."""
         later = np.flatnonzero(self._ticks > known)
         if not len(later):
@@ -69,11 +69,11 @@ class Accesses:
     def __init__(self, latest: Action) -> None:
         self.latest = latest
         self.regions: dict[tuple[int, int, Form, bool], Action] = {}
-        """By first byte, end, form and whether it is a write; in the order of their ticks."""
+        """Accesses by first byte, end, form and whether they write; in the order of their ticks."""
         self.logs: dict[tuple[int, bool], CellLog] = {}
-        """By bytes of a cell and whether it is a write: what `regions` has grown too long for."""
+        """Accesses by cell size and whether they write: those moved out of a `regions` grown too long."""
 
-    def met(self, span: Region[Holder], known: int, *, is_write: bool) -> tuple[Action, bool] | None:
+    def met(self, span: Region[HasData], known: int, *, is_write: bool) -> tuple[Action, bool] | None:
         """An access later than ``known`` that collides, and whether it is a write."""
         for (start, stop, form, was_write), action in reversed(self.regions.items()):
             if action.tick <= known:
@@ -94,7 +94,7 @@ class Accesses:
                 del self.logs[key]
 
     def compact(self) -> None:
-        """Let index arrays go: what stays of them does not outgrow the elements that there are."""
+        """Move accesses from regions, which hold index arrays, into logs, which have one entry an element at most."""
         additions: dict[tuple[int, bool], list[tuple[Offsets, Action]]] = {}
         for region, action in [*self.regions.items()]:
             form, is_write = region[2:]
@@ -125,9 +125,9 @@ class History:
         return [each.latest for each in self._accesses.values()]
 
     def met(
-        self, span: Region[Holder], action: Action, clock: Clock | Joined, *, is_write: bool
+        self, span: Region[HasData], action: Action, clock: Clock | Joined, *, is_write: bool
     ) -> tuple[Action, bool] | None:
-        """An earlier access that collides and that nothing orders before ``action``, and whether it is a write."""
+        """An earlier conflicting access that no ordering puts before ``action``, and whether it is a write."""
         own = action.participant.key
         for key, accesses in self._accesses.items():
             latest = accesses.latest
@@ -138,7 +138,7 @@ class History:
                 return found
         return None
 
-    def note(self, span: Region[Holder], action: Action, *, is_write: bool) -> None:
+    def note(self, span: Region[HasData], action: Action, *, is_write: bool) -> None:
         """Remember an access."""
         key = action.participant.key
         accesses = self._accesses.get(key)

@@ -1,10 +1,9 @@
-"""The host's side of the ordering: which thread is which participant, and what they hand over.
+"""The host's side of the ordering: threads as participants, and the happens-before edges between them.
 
-Python's own synchronisation between threads (locks, queues, joins) cannot be seen from here. All of
-the user's threads therefore count as one participant: a missing lock between two of them is not
-reported, and a present one never causes a false alarm. The threads of xferlib's own are participants
-of their own, and hand over explicitly: whether a helper thread has already waited for a copy must
-not decide, by luck of timing, whether the user's missing wait is reported.
+Python's synchronisation between threads (locks, queues, joins) cannot be seen from here. All of the user's threads
+therefore count as one participant: a missing lock between two of them is not reported, and a present one never causes
+a false alarm. Each thread of xferlib is a participant of its own and publishes what it did: whether a helper thread
+happens to have waited for a copy must not decide whether the user's missing wait is reported.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from xferlib.sim.model.clocks import Clock, KeptClock, Participant, Roll, joined
+from xferlib.sim.model.clocks import Clock, KeptClock, Participant, ParticipantKeys, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HostThread(Participant):
-    """A participant on the host, with its place on the virtual clock."""
+    """A participant on the host, with its time on the virtual clock."""
 
     __slots__ = ("time_s",)
 
@@ -36,29 +35,29 @@ class HostThread(Participant):
 
 
 class Stager(HostThread):
-    """Who stages one transfer: a thread that is as late as the contract allows.
+    """The thread that stages one transfer, as late as the contract allows.
 
     Attributes:
-        copies: The transfer's copies on the device: a participant of its own, since neither the stream nor
-            the staging comes after them before all are enqueued.
+        copies: The transfer's copies on the device, a participant of their own: until all are enqueued, neither the
+            stream nor the staging is ordered behind them.
         stream: Carries them.
         location, call: The line that requested the transfer, and the function called there.
-        finishing: Its job, and what to do when the last copy is enqueued or has arrived. Other threads may see the
-            end of the job at once after that.
+        finishing: Its job, and the function to call when the last copy is enqueued or has arrived, just before other
+            threads can see the end of the job.
     """
 
     __slots__ = ("call", "copies", "finishing", "location", "stream")
 
-    def __init__(self, roll: Roll, stream: SimStream, location: CodeLocation, call: str) -> None:
-        super().__init__(roll.enter(), "a thread of xferlib")
-        self.copies = Copies(roll.enter(), stream)
+    def __init__(self, participants: ParticipantKeys, stream: SimStream, location: CodeLocation, call: str) -> None:
+        super().__init__(participants.enter(), "a thread of xferlib")
+        self.copies = TransferCopies(participants.enter(), stream)
         self.stream = stream
         self.location = location
         self.call = call
         self.finishing: tuple[Job, Callable[[], None]] | None = None
 
 
-class Copies(Participant):
+class TransferCopies(Participant):
     """The copies of one transfer that threads stage."""
 
     __slots__ = ("stream",)
@@ -69,12 +68,12 @@ class Copies(Participant):
 
 
 class Handover(KeptClock):
-    """What a thread that takes something over comes after."""
+    """The clock that a publishing thread passes to the thread that takes the thing."""
 
     __slots__ = ("time_s",)
 
-    def __init__(self, clock: Clock, time_s: float, roll: Roll) -> None:
-        super().__init__(clock, roll)
+    def __init__(self, clock: Clock, time_s: float, participants: ParticipantKeys) -> None:
+        super().__init__(clock, participants)
         self.time_s = time_s
 
 
@@ -83,21 +82,21 @@ class Hosts:
 
     domain = "sim"
 
-    def __init__(self, roll: Roll) -> None:
-        self._roll = roll
+    def __init__(self, participants: ParticipantKeys) -> None:
+        self._participants = participants
         self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
-        """What the machine makes of a staging chunk filled or emptied."""
+        """Called by `staged`: advances the virtual clock."""
         self.put_off: Callable[[Job, Ends], Postponed]
-        """What the machine makes of a transfer about to be staged by threads."""
+        """Called by `postpone`: makes the transfer late."""
         self.ahead: Callable[[list[HostArray]], ReadAhead]
-        """What the machine makes of a batch that may be read before it is handed out."""
+        """Called by `read_ahead`: checks the batch for changes."""
         self.touch: Callable[..., None]
-        """What the machine makes of a host array that a blocking transfer reads or writes."""
-        self.main = HostThread(roll.enter(), "the host")
+        """Called by `touched`: checks the access."""
+        self.main = HostThread(participants.enter(), "the host")
         self._own: dict[int, HostThread] = {}
-        self._ended = HostThread(roll.enter(), "host threads that have ended")
+        self._ended = HostThread(participants.enter(), "host threads that have ended")
         self.over: list[Participant] = []
-        """Threads that have ended and are not forgotten yet."""
+        """Threads that have ended and still have a key."""
         self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[HostThread]:
@@ -106,18 +105,20 @@ class Hosts:
         yield from tuple(self._own.values())
 
     def current(self) -> HostThread:
-        """The participant that the calling thread is."""
+        """The calling thread's participant."""
         return self._own.get(threading.get_ident(), self.main) if self._own else self.main
 
     def began(self) -> None:
-        """The calling thread is one of xferlib's own."""
+        """Register the calling thread as one of xferlib's."""
         with self._lock:
             ident = threading.get_ident()
             if ident not in self._own:
-                self._own[ident] = HostThread(self._roll.enter(), f"host thread {threading.current_thread().name}")
+                self._own[ident] = HostThread(
+                    self._participants.enter(), f"host thread {threading.current_thread().name}"
+                )
 
     def ended(self) -> None:
-        """The calling thread is about to end; the next one may have its number, and not be xferlib's."""
+        """Unregister the calling thread, before it ends: a thread of the program may get its number."""
         with self._lock:
             over = self._own.pop(threading.get_ident(), None)
             if over is not None:
@@ -125,15 +126,15 @@ class Hosts:
                 self.over.append(over)
 
     def given(self, before: object) -> Handover:
-        """What the calling thread did so far comes before whatever takes the thing over."""
+        """Publish: everything the calling thread did so far happens before the taker's next action."""
         host = self.current()
         if isinstance(before, Handover):
-            return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._roll)
-        return Handover(dict(host.clock), host.time_s, self._roll)
+            return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
+        return Handover(dict(host.clock), host.time_s, self._participants)
 
     @contextmanager
     def acting(self, stager: Stager) -> Iterator[None]:
-        """The calling thread does a transfer's work in that participant's name."""
+        """Let the calling thread act as the participant ``stager``."""
         ident = threading.get_ident()
         before = self._own.get(ident)
         self._own[ident] = stager
@@ -146,29 +147,29 @@ class Hosts:
                 self._own[ident] = before
 
     def postpone(self, job: Job, ends: Ends) -> Postponed:
-        """A transfer is to be given to threads that stage it."""
+        """Note that a transfer is about to be given to threads that stage it."""
         return self.put_off(job, ends)
 
     def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
-        """Arrays of the host may be read from now on, until they are handed out."""
+        """Note that host arrays may be read from now on, until `prefetch` yields them."""
         return self.ahead(hosts)
 
     def touched(self, host: HostArray, *, is_write: bool) -> None:
-        """The calling thread reads or writes a host array, for a blocking transfer."""
+        """Note that the calling thread reads or writes a host array, for a blocking transfer."""
         self.touch(host, is_write=is_write, is_declared=False)
 
     def finishing(self, job: Job) -> None:
-        """The calling thread has enqueued the last copy of a job, or the last has arrived."""
+        """Note that the calling thread has enqueued the last copy of a job, or that it has arrived."""
         host = self.current()
         if type(host) is Stager and host.finishing is not None and host.finishing[0] is job:
             host.finishing[1]()
 
     def staged(self, nbytes: int) -> None:
-        """The calling thread has copied so much between ordinary and page-locked memory."""
+        """Note that the calling thread has copied ``nbytes`` between ordinary and page-locked memory."""
         self.stage(self.current(), nbytes)
 
     def taken(self, handover: object) -> None:
-        """The calling thread comes after what was handed over."""
+        """Order the calling thread behind the publisher of a thing."""
         if isinstance(handover, Handover):
             host = self.current()
             host.learn(handover.clock)

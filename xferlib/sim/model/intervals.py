@@ -1,4 +1,4 @@
-"""A map from byte ranges to states: as few segments as the ranges in use allow."""
+"""A map from byte ranges to states, in as few segments as the states allow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class IntervalMap(Generic[S]):
     def __init__(self, nbytes: int, initial: S) -> None:
         self.nbytes = nbytes
         self.is_cut = False
-        """Whether there may be more than one segment; the owner may say so too, of what it keeps beside it."""
+        """Whether there may be several segments. The owner may set it too, for states that it keeps elsewhere."""
         self._starts = [0]
         self._states: list[S] = [initial]
 
@@ -42,7 +42,7 @@ class IntervalMap(Generic[S]):
         return list(zip(starts[first:last], stops, self._states[first:last], strict=False))
 
     def restart(self, state: S) -> None:
-        """Every byte has that state."""
+        """Give every byte one state."""
         self._starts, self._states, self.is_cut = [0], [state], False
 
     def states(self) -> list[S]:
@@ -65,7 +65,7 @@ class IntervalMap(Generic[S]):
             return
         first = bisect_right(starts, start) - 1
         end = starts[first + 1] if first + 1 < len(starts) else self.nbytes
-        if starts[first] == start and end == stop:  # the whole of one segment: by far the most common
+        if starts[first] == start and end == stop:  # one whole segment: by far the most common
             states[first] = change(states[first])
             return
         self.is_cut = True

@@ -1,7 +1,7 @@
 """Memory of the simulated devices, and host memory that they can reach.
 
 An address is a plain integer: block number * 2^36 + offset, so that finding the block is a shift and a
-dictionary look-up, no address is ever used twice, and a stale one always names the block it meant.
+dictionary look-up, no address is ever used twice, and a stale one still identifies its block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POISON = 0xFFFB
 
 
 class Freed(NamedTuple):
-    """What is remembered of a block that is gone."""
+    """The record of a freed block."""
 
     nbytes: int
     device: Device
@@ -54,7 +54,7 @@ def poison(data: np.ndarray[Any, Any]) -> None:
     data[even:] = POISON >> 8
 
 
-class Memory:
+class AddressSpace:
     """Every block by address, the freed ones for a while, and how much each device holds."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Memory:
         self.used[block.device.index] -= block.nbytes
 
     def find(self, pointer: int) -> Block | None:
-        """The block that holds an address, on a device or in tracked host memory."""
+        """The block that contains an address, on a device or in tracked host memory."""
         block = self._blocks.get(pointer >> SLOT)
         if block is not None:
             return block if pointer - block.pointer <= block.nbytes else None
@@ -98,7 +98,7 @@ class Memory:
         return block if pointer < block.pointer + block.nbytes else None
 
     def freed(self, pointer: int) -> Freed | None:
-        """What is known of the freed block that an address was in."""
+        """The record of the freed block that contained an address."""
         return self._freed.get(pointer >> SLOT)
 
     def blocks(self) -> list[Block]:
@@ -107,7 +107,7 @@ class Memory:
     # --- the host
 
     def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:
-        """Follow accesses to host memory that a device may reach."""
+        """Track accesses to host memory that a device may reach."""
         block = Block(data, data.ctypes.data, device=None, stream=None, location=location)
         insort(self._host_starts, block.pointer)
         self._host[block.pointer] = block
@@ -119,5 +119,5 @@ class Memory:
 
 
 def pages(nbytes: int) -> np.ndarray[Any, Any]:
-    """Host memory in pages of its own, so that a page guard on it guards nothing else."""
+    """Host memory in pages of its own, so that a page guard on it guards no other data."""
     return np.frombuffer(mmap.mmap(-1, max(nbytes, 1)), np.uint8, nbytes)

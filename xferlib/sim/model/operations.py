@@ -1,4 +1,4 @@
-"""What the simulated device does, one operation at a time, and where in the program it was asked for."""
+"""Operations of the simulated devices, each with the line of the program that requested it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Action:
-    """Something that touched memory: ordered behind what its participant's clock held then."""
+    """An access to memory, ordered behind all that its participant's clock held then."""
 
     __slots__ = ("call", "is_void", "location", "name", "participant", "tick")
 
@@ -21,9 +21,9 @@ class Action:
         self.participant = participant
         self.location = location
         self.call = call
-        """The function of xferlib's that the program called there."""
+        """The function of xferlib that the program called there."""
         self.is_void = False
-        """What it wrote is no value: see `void`."""
+        """Whether it wrote bytes without a value: see `void`."""
         self.tick = participant.tick()
 
     @property
@@ -32,7 +32,7 @@ class Action:
 
 
 def void(action: Action) -> Action:
-    """The same write, of bytes that nothing had given a value: a copy of uninitialised memory."""
+    """The same write marked as void: a copy of uninitialised memory."""
     found = object.__new__(Action)
     found.name, found.participant, found.location = action.name, action.participant, action.location
     found.call, found.tick, found.is_void = action.call, action.tick, True
@@ -40,12 +40,12 @@ def void(action: Action) -> Action:
 
 
 class Operation(Action):
-    """An action of a stream, carried out when the schedule says so.
+    """An action of a stream, carried out at a moment that the schedule chooses.
 
     Attributes:
         run: Does the work; None for a record or a wait, which only order.
-        before: Operations that must come first, as they were when it was enqueued.
-        unmet: How many of them have not been carried out.
+        before: The operations not yet carried out, when it was enqueued, that must come first.
+        unmet: The number of them that have not been carried out yet.
         followers: Operations that wait for this one.
     """
 

@@ -1,4 +1,4 @@
-"""Which bytes of a block are meant, and whether two regions have some in common."""
+"""Regions of a block's bytes, contiguous or not, and whether two of them intersect."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 MOST_WORK = 100_000
-"""Candidates that `numpy.shares_memory` may try, some milliseconds; beyond it both are listed element by element."""
+"""The work limit of `numpy.shares_memory`, some milliseconds; beyond it, both regions are listed element by element."""
 
 
 class Strided(NamedTuple):
-    """Equal runs of bytes at regular distances; the first one begins where the span does.
+    """Equal runs of bytes at regular distances, the first at the start of the span.
 
-    Equal for views that touch the same bytes, as far as the usual views are concerned: axes are sorted, positive,
-    and merged where one continues another.
+    The form is normalised, so that the usual views of the same bytes compare equal: axes are sorted, positive, and
+    merged where one continues another.
     """
 
     run: int
@@ -28,11 +28,11 @@ class Strided(NamedTuple):
 
 
 class Cells:
-    """Equal runs of bytes anywhere in the span: what index arrays select.
+    """Equal runs of bytes anywhere in the span, as index arrays select them.
 
     Args:
         run: Bytes of one cell.
-        find: Gives the cells' offsets in the block, in any order; called when they are first asked for.
+        find: Gives the cells' offsets in the block, in any order; called at the first use.
     """
 
     __slots__ = ("_find", "_starts", "run")
@@ -53,29 +53,29 @@ class Cells:
 
 
 Form = Strided | Cells | None
-"""How a span's bytes lie between its ends; None: all of them."""
+"""The bytes of a span between its ends; None for all of them."""
 
 
-class Holder(Protocol):
-    """What bytes lie in."""
+class HasData(Protocol):
+    """An object that has bytes."""
 
     @property
     def data(self) -> np.ndarray[Any, Any]: ...
 
 
-H_co = TypeVar("H_co", bound=Holder, covariant=True)
+Data_co = TypeVar("Data_co", bound=HasData, covariant=True)
 
 
-class Region(NamedTuple, Generic[H_co]):
-    """Bytes of one block, from ``start`` to before ``stop``: all of them, or those that ``form`` says."""
+class Region(NamedTuple, Generic[Data_co]):
+    """Bytes of one block in ``start .. stop``: all of them, or those that ``form`` selects."""
 
-    block: H_co
+    block: Data_co
     start: int
     stop: int
     form: Form = None
 
 
-def meet(one: Region[Holder], two: Region[Holder]) -> bool:
+def meet(one: Region[HasData], two: Region[HasData]) -> bool:
     """Whether two regions of one block have a byte in common; exact for every form."""
     if one.start >= two.stop or two.start >= one.stop:
         return False
@@ -89,8 +89,8 @@ def meet(one: Region[Holder], two: Region[Holder]) -> bool:
     return first_met(*starts(one), two) is not None
 
 
-def first_met(cells: Offsets, run: int, span: Region[Holder]) -> int | None:
-    """The index of a cell that has a byte of the span; None: no cell has.
+def first_met(cells: Offsets, run: int, span: Region[HasData]) -> int | None:
+    """The index of a cell that has a byte of the span; None if no cell has.
 
     Args:
         cells: Ascending offsets of cells.
@@ -109,7 +109,7 @@ def first_met(cells: Offsets, run: int, span: Region[Holder]) -> int | None:
     return int(found[met.argmax()]) if met.any() else None
 
 
-def starts(span: Region[Holder]) -> tuple[Offsets, int]:
+def starts(span: Region[HasData]) -> tuple[Offsets, int]:
     """The ascending offsets of a span's runs, and the bytes of each."""
     form = span.form
     if form is None:
@@ -123,12 +123,12 @@ def starts(span: Region[Holder]) -> tuple[Offsets, int]:
     return offsets if is_ascending else np.unique(offsets), form.run
 
 
-def _view(span: Region[Holder]) -> np.ndarray[Any, Any]:
-    """The span's bytes as NumPy has them; their values mean nothing."""
+def _view(span: Region[HasData]) -> np.ndarray[Any, Any]:
+    """A NumPy view of the span's bytes, for tests of overlap; its values have no meaning."""
     return _lines(span, span.block.data, 0)
 
 
-def _lines(span: Region[Holder], data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
+def _lines(span: Region[HasData], data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
     form = span.form
     if form is None:
         return data[span.start - origin : span.stop - origin]
@@ -138,14 +138,14 @@ def _lines(span: Region[Holder], data: np.ndarray[Any, Any], origin: int) -> np.
     return np.ndarray(shape, data.dtype, data, span.start - origin, strides)
 
 
-def bytes_of(span: Region[Holder], flags: Flags, origin: int = 0) -> Flags:
-    """What ``flags``, one for each byte of the block from ``origin`` on, say of a span's bytes."""
+def bytes_of(span: Region[HasData], flags: Flags, origin: int = 0) -> Flags:
+    """The flags of a span's bytes; ``flags`` has one for each byte of the block from ``origin`` on."""
     if isinstance(span.form, Cells):
         return flags[_indices(span.form, origin)]
     return _lines(span, flags, origin)
 
 
-def mark(span: Region[Holder], flags: Flags, value: bool) -> None:
+def mark(span: Region[HasData], flags: Flags, value: bool) -> None:
     """Set the flags of a span's bytes."""
     if isinstance(span.form, Cells):
         flags[_indices(span.form, 0)] = value
@@ -158,6 +158,6 @@ def _indices(cells: Cells, origin: int) -> Offsets:
 
 
 def runs(flags: Flags) -> list[tuple[int, int]]:
-    """Where flags are set, as (start, stop)."""
+    """The ranges where flags are set, each as (start, stop)."""
     edges = np.flatnonzero(np.diff(flags, prepend=False, append=False)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))

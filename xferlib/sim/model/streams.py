@@ -1,4 +1,4 @@
-"""Streams and events of the simulated devices, with CUDA's rules of who waits for whom."""
+"""Streams and events of the simulated devices, with CUDA's rules for the default streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core.raw import RawStream
 from xferlib._runtime.callsite import CodeLocation, Site, site_of
-from xferlib.sim.model.clocks import KeptClock, Participant, Roll
+from xferlib.sim.model.clocks import KeptClock, Participant, ParticipantKeys
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.pool import Pool
 
@@ -20,7 +20,7 @@ LEGACY, LEGACY_ALIAS, PER_THREAD = 0, 1, 2
 
 
 class StreamKind(Enum):
-    """How a stream stands to the legacy default stream of its device."""
+    """The relation of a stream to the legacy default stream of its device."""
 
     LEGACY = "legacy default"
     PER_THREAD = "per-thread default"
@@ -33,14 +33,14 @@ class SimStream(Participant):
 
     Attributes:
         tail: The last operation enqueued.
-        time_s: When the virtual clock has it finish.
+        time_s: When its last operation ends on the virtual clock.
         pool: Memory freed in its order.
-        awaited: Of the legacy stream, by stream: events that its next operation comes after. A wait is no operation
-            that blocking streams come before or after, as measured on an H200.
+        awaited: Of the legacy stream, by stream: events that its next operation waits for. Blocking streams are not
+            ordered around a wait, as measured on an H200.
         last_wait: Of the legacy stream: its last wait.
-        polled: What the host has last asked for, until it was done.
-        waited: By the key of another stream, this stream's last wait for it: what it says of an
-            access that came after the record is the hint of a wait placed too early.
+        polled: The event that the host polls, until it is complete.
+        waited: By the key of another stream, this stream's last wait for it. A report uses it to hint that the
+            event was recorded too early for the access.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class SimStream(Participant):
         made = f", made {'for' if is_own else 'at'} {site.file}:{site.line}" if kind.value.endswith("blocking") else ""
         super().__init__(key, f"{kind.value} stream {key} of {device}{made}")
         self.is_own = is_own
-        """Made by xferlib for transfers: the program has no name for it."""
+        """Whether xferlib made it for transfers: the program has no name for it."""
         self.device = device
         self.kind = kind
         self.site = site
@@ -70,12 +70,12 @@ class SimStream(Participant):
 
     @property
     def handle(self) -> int:
-        """The handle that CUDA would give it."""
+        """Its handle, as in CUDA."""
         return {StreamKind.LEGACY: LEGACY, StreamKind.PER_THREAD: PER_THREAD}.get(self.kind, self.key)
 
 
 class Waited:
-    """One stream's wait for an event of another; ``event`` None: an event that was never recorded."""
+    """One stream's wait for an event of another; ``event`` is None if it was never recorded."""
 
     __slots__ = ("event", "location")
 
@@ -89,12 +89,12 @@ class Waited:
 
 
 class SimEvent(KeptClock):
-    """A record: the work before it, as a clock and as the operation to carry out."""
+    """A recorded event: the work before it as a clock, and the operation that completes it."""
 
     __slots__ = ("operation", "polls", "stream", "time_s", "timing")
 
-    def __init__(self, stream: SimStream, operation: Operation, roll: Roll, *, timing: bool) -> None:
-        super().__init__(dict(stream.clock), roll)
+    def __init__(self, stream: SimStream, operation: Operation, participants: ParticipantKeys, *, timing: bool) -> None:
+        super().__init__(dict(stream.clock), participants)
         self.stream = stream
         self.operation = operation
         self.time_s = stream.time_s
@@ -107,12 +107,12 @@ class SimEvent(KeptClock):
 
 
 def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
-    """Of two events of one stream, the one that stands for both."""
+    """The later of two events of one stream, which implies the other."""
     return event if other is None or other.operation.tick < event.operation.tick else other
 
 
 class StreamHandle(RawStream):
-    """What shared code holds of a stream; tells the machine when the last holder lets go."""
+    """The handle of a stream for shared code; tells the machine when the last reference is gone."""
 
     __slots__ = ("_ended", "stream")
 
@@ -128,7 +128,7 @@ class StreamHandle(RawStream):
 
 
 class DeviceStreams:
-    """The streams of one device, by how they stand to its legacy stream."""
+    """The streams of one device, by their relation to its legacy stream."""
 
     __slots__ = ("blocking", "every", "legacy")
 
@@ -148,7 +148,7 @@ class DeviceStreams:
             self.blocking.remove(stream)
 
     def before(self, stream: SimStream) -> list[SimStream]:
-        """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rule.
+        """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rules.
 
         The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt.
         """

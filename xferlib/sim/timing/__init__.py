@@ -1,1 +1,1 @@
-"""The virtual clock: what things would cost on a real machine."""
+"""The virtual clock: the times that operations would take on a real machine."""

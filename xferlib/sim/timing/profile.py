@@ -1,4 +1,4 @@
-"""What things cost on a machine: figures from which the virtual clock computes times."""
+"""The figures of a machine, from which the virtual clock computes times."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from xferlib._api.calibration import Calibration
-    from xferlib.sim.timing.measured import Figures
+    from xferlib.sim.timing.bench_figures import Figures
 
 
 class Lane(StrEnum):
-    """An engine that does one thing at a time, beside the others."""
+    """An engine: it runs one operation at a time, concurrently with the other engines."""
 
     HOST = "host"
     STAGING = "staging"
@@ -25,7 +25,7 @@ class Lane(StrEnum):
 
 
 HOST = -1
-"""The host, where a device's index is asked for."""
+"""The host's number in place of a device's index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,14 @@ class Profile:
     """A machine's figures: bandwidths in bytes a second, times in seconds.
 
     Args:
-        name: What the figures are of.
-        h2d, d2h: The link with pinned memory, each way.
-        duplex: The link both ways at once, as a share of the sum of both.
-        peer: From device to device.
+        name: The name of the machine.
+        h2d, d2h: The link with pinned memory, in each direction.
+        duplex: The link in both directions at once, as a share of the sum of both.
+        peer: Copies from device to device.
         memory: Device memory, reads and writes together.
-        staging: All host threads together, copying between ordinary and pinned memory; how fast depends on the
+        staging: Copies between ordinary and pinned memory by all host threads together; the speed depends on the
             size of the transfer.
-        latency_s: From the start of a copy or kernel until it is under way.
+        latency_s: Time from the start of a copy or kernel until it is under way.
         enqueue_s: Host time of one call that enqueues.
         synchronize_s: Host time of one call that waits, beyond the wait.
     """
@@ -76,21 +76,21 @@ class Profile:
         nbytes: int | None = None,
         like: Profile | None = None,
     ) -> Profile:
-        """The figures of a machine on which `xferlib bench` has run.
+        """The figures of a machine on which the benchmarks have run.
 
         Args:
-            transfers: What ``xferlib bench transfer --json`` wrote: a file, or its content.
-            kernels: What ``xferlib bench kernels --json`` wrote, for the bandwidth of device memory.
-            nbytes: Size of your transfers: staging is as fast as it was for the size nearest to this; the
+            transfers: The output of ``xferlib bench transfer --json``: a file, or its content.
+            kernels: The output of ``python -m benchmarks kernels --json``, for the bandwidth of device memory.
+            nbytes: Size of your transfers: staging is as fast as measured for the nearest size; the
                 largest if omitted.
-            like: Where the figures that were not measured come from; `H200` if omitted.
+            like: The profile with the figures that were not measured; `H200` if omitted.
 
         Raises:
-            ConfigError: The figures are of a machine without a GPU, or of something else.
+            ConfigError: The figures are of a machine without a GPU, or are no output of the benchmark.
         """
-        from xferlib.sim.timing import measured
+        from xferlib.sim.timing import bench_figures
 
-        found = measured.read(transfers, kernels, nbytes)
+        found = bench_figures.read(transfers, kernels, nbytes)
         like = like if like is not None else H200
         return replace(
             like,
@@ -102,14 +102,14 @@ class Profile:
         )
 
     def costs(self) -> dict[Lane, tuple[float, float]]:
-        """By engine, its bytes a second and the seconds before the first of them."""
+        """For each engine, its bytes per second and the seconds before the first of them."""
         speeds = {Lane.H2D: self.h2d, Lane.D2H: self.d2h, Lane.PEER: self.peer, Lane.KERNELS: self.memory,
                   Lane.D2D: self.memory / 2}  # fmt: skip
         return {Lane.STAGING: (self.staging, 0.0), **{lane: (speed, self.latency_s) for lane, speed in speeds.items()}}
 
 
 H200 = Profile(
-    # Measured on one H200 with PCIe 5 x16 and 16 cores; both ways at once 101.6 GB/s.
+    # Measured on one H200 with PCIe 5 x16 and 16 cores; both directions at once 101.6 GB/s.
     name="h200", h2d=55.5e9, d2h=55.5e9, duplex=101.6 / 111.0, peer=300e9, memory=4345e9, staging=52.1e9,
     latency_s=2.5e-6, enqueue_s=1.8e-6, synchronize_s=3e-6,
 )  # fmt: skip

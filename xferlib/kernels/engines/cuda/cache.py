@@ -1,8 +1,8 @@
 """Compiled kernels on disk: atomic, checksummed, private to the user.
 
 A file is written under a temporary name and renamed, so that any number of processes may share the
-directory. What does not match its checksum is compiled again. Machine code of another user would run
-with this user's rights: a directory that others own or may write to is not used.
+directory. A file that does not match its checksum is compiled again. Machine code of another user would run
+with this user's rights, so a directory that others own or may write to is not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUFFIX = ".kernel"
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What is cached on disk; ``problem`` says why the directory is not used, or is empty."""
+    """The contents of the cache on disk; ``problem`` says why the directory is not used, empty if it is."""
 
     directory: Path
     files: int
@@ -32,12 +32,12 @@ class CacheInfo:
 
 
 def directory() -> Path:
-    """Where compiled kernels are kept: ``XFERLIB_CACHE_DIR``, under ``kernels``."""
+    """The folder of compiled kernels: ``kernels`` below ``XFERLIB_CACHE_DIR``."""
     return Path(config.get().cache_dir).expanduser() / "kernels"
 
 
 def key(*parts: str) -> str:
-    """The name for what was made from ``parts``: everything that the machine code depends on."""
+    """The name of the machine code made from ``parts``, which are all that it depends on."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode()
@@ -47,7 +47,7 @@ def key(*parts: str) -> str:
 
 
 def read(name: str) -> bytes | None:
-    """The payload cached under ``name``; None if there is none that is whole."""
+    """The payload cached under ``name``; None if there is none or its checksum is wrong."""
     folder = directory()
     if _problem(folder):
         return None
@@ -63,7 +63,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, payload: bytes) -> None:
-    """Cache ``payload`` under ``name``; a disk that is full or read-only is no error."""
+    """Cache ``payload`` under ``name``; a full or read-only disk is no error."""
     folder = directory()
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def info() -> CacheInfo:
 
 
 def clear() -> CacheInfo:
-    """Delete the cached kernels; what was deleted."""
+    """Delete the cached kernels; returns their number and size."""
     before = info()
     if not before.problem:
         for path in (*before.directory.glob(f"*{_SUFFIX}"), *before.directory.glob(".*.tmp")):
@@ -110,7 +110,7 @@ def _size(path: Path) -> int:
 
 
 def _problem(folder: Path) -> str:
-    """Why ``folder`` cannot be trusted or used; empty if it can."""
+    """The reason why ``folder`` cannot be trusted or used; empty if it can."""
     try:
         status = folder.lstat()
     except OSError as error:

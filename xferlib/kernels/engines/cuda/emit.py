@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, loaded, stored
+from xferlib.kernels.engines.cuda.ops import c_type, constant, expression
 from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import Program
 
@@ -34,13 +34,3 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
         names[id(node)] = f"v{number}"
         lines.append(f"const {c_type(node.dtype)} v{number} = {text};")
     return lines, [names[id(store.value)] for store in program.stores]
-
-
-def value_of(pointer: str, program: Program, param: int) -> str:
-    """A parameter's value in registers, read from a pointer to its storage type."""
-    return loaded(f"*{pointer}", program.params[param].dtype)
-
-
-def write_to(pointer: str, text: str, program: Program, param: int) -> str:
-    """The statement that stores a value from registers."""
-    return f"*{pointer} = {stored(text, program.params[param].dtype)};"

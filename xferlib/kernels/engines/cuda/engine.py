@@ -1,7 +1,6 @@
 """Runs programs on CUDA devices: choose the kind of access, generate, compile once, launch.
 
-Everything but pointers and scalar values is settled when a plan is made; a call patches those into a
-parameter block and launches.
+A plan fixes all but pointers and scalar values; a call writes those into a parameter block and launches.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from xferlib._core.array import ArrayInfo
 from xferlib.errors import KernelCompileError
 from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.engines.cuda.prelude import OPTIONS
-from xferlib.kernels.engines.cuda.source import ENTRY, Access, Shape, elementwise_source
-from xferlib.kernels.ir.layout import Layout, broadcast_strides, collapse, word_of
+from xferlib.kernels.engines.cuda.source import ENTRY, OperandAccess, Shape, elementwise_source
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse, word_of
 from xferlib.kernels.ir.nodes import Program
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ _kernels: dict[tuple[str, str, str], Any] = {}
 
 
 class ParameterBlock:
-    """The arguments of a launch in memory, as ``cuLaunchKernel`` takes them: `address`.
+    """The arguments of a launch in the memory format of ``cuLaunchKernel``, at `address`.
 
-    They are the pointers, the scalars of the given sizes, and the bytes of each of ``tails``.
+    They are the pointers, scalars of the given sizes in bytes, and the bytes of each of ``tails``.
     """
 
     def __init__(self, pointers: int, scalars: Sequence[int], *tails: bytes) -> None:
@@ -73,7 +72,7 @@ class ParameterBlock:
         ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
 
     def packer(self, codes: Sequence[str]) -> Callable[..., None]:
-        """A function that sets all scalars at once, written by these codes of `struct`; there are no pointers."""
+        """Make a function that sets all scalars at once by these `struct` codes, for a block without pointers."""
         form, at = "=", 0
         for offset, code in zip(self._scalar_offsets, codes, strict=True):
             form += f"{offset - at}x{code}"
@@ -111,7 +110,7 @@ class CudaPlan:
         self.scalar_order = tuple(number for number, param in params if param.is_scalar)
         self._block: ParameterBlock | None = None
         self.launch: Callable[[int], None] = _launch_nothing
-        """Run on the stream of this handle, with the arguments placed last."""
+        """Launch on the stream of this handle, with the arguments that `bind` set last."""
         if math.prod(shape) == 0:
             return
         layout = _layout(program, shape, elements, infos)
@@ -129,7 +128,7 @@ class CudaPlan:
         grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
         self.launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address, device=device)
 
-    def place(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
+    def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
         """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
 
         The driver copies them during a launch: the caller holds a lock from here until it is over.
@@ -142,11 +141,11 @@ class CudaPlan:
 
 
 def _launch_nothing(handle: int) -> None:
-    """The launch over no elements."""
+    """Do nothing: the launch over no elements."""
 
 
 def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
-    """The loaded kernel ``entry`` of a source: from memory, from disk, or compiled."""
+    """The kernel ``entry`` of a source, loaded from memory or disk, or compiled."""
     major, minor = backend.compute_capability(device)
     key = (source, f"sm_{major}{minor}", entry)
     found = _kernels.get(key)
@@ -164,7 +163,7 @@ def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> A
     if cubin is not None:
         try:
             return backend.load(cubin, name=entry, device=device)
-        except (KernelCompileError, RuntimeError):  # a driver older than the one that the cache was filled under
+        except (KernelCompileError, RuntimeError):  # the cache was filled under a newer driver
             pass
     cubin = backend.compile(source, device=device, options=OPTIONS).cubin
     cache.write(name, cubin)
@@ -174,26 +173,28 @@ def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> A
 # --- layout
 
 
-def _layout(program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Layout:
+def _layout(
+    program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]
+) -> CallLayout:
     strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
     keep_order = any(node.op == "index" for node in program.nodes)
-    layout = collapse(Layout(shape, strides), keep_order=keep_order)
+    layout = collapse(CallLayout(shape, strides), keep_order=keep_order)
     if not layout.shape:
-        return Layout((1,), tuple((0,) for _ in layout.strides))
+        return CallLayout((1,), tuple((0,) for _ in layout.strides))
     return layout
 
 
-def _raw_layout(info: ArrayInfo) -> Layout:
-    layout = collapse(Layout(info.shape, (info.strides,)), keep_order=True)
+def _raw_layout(info: ArrayInfo) -> CallLayout:
+    layout = collapse(CallLayout(info.shape, (info.strides,)), keep_order=True)
     if not layout.shape:
-        return Layout((1,), ((info.dtype.itemsize,),))
-    return Layout(layout.shape, layout.strides)
+        return CallLayout((1,), ((info.dtype.itemsize,),))
+    return CallLayout(layout.shape, layout.strides)
 
 
 def _kind(
-    layout: Layout,
+    layout: CallLayout,
     elements: Sequence[int],
-    raw_layouts: Sequence[Layout],
+    raw_layouts: Sequence[CallLayout],
     raw_words: tuple[int, ...],
     infos: dict[int, ArrayInfo],
     *,
@@ -205,7 +206,7 @@ def _kind(
         is_restrict = not is_aliased
         info = infos[number]
         word = word_of(info.pointer, strides, info.dtype.itemsize)
-        accesses.append(Access(_access(info, strides, width, layout.shape), is_restrict, word))
+        accesses.append(OperandAccess(_access(info, strides, width, layout.shape), is_restrict, word))
     return Shape(
         rank=len(layout.shape),
         width=width,
@@ -218,8 +219,8 @@ def _kind(
     )
 
 
-def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
-    """Elements for a thread: 16 bytes of the widest operand that is contiguous along the rows."""
+def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Elements of a thread: 16 bytes of the widest operand that is contiguous along the rows."""
     inner = layout.shape[-1]
     sizes = [
         infos[number].dtype.itemsize
@@ -234,8 +235,8 @@ def _width(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo])
     return width
 
 
-def _tile(layout: Layout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
-    """Rows of a 32-byte sector of an operand that lies across the rows of a matrix; 0 if there is none."""
+def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Rows in a 32-byte sector of an operand that is contiguous across the rows of a matrix; 0 if there is none."""
     if len(layout.shape) != 2:
         return 0
     for number, strides in zip(elements, layout.strides, strict=True):
@@ -256,7 +257,7 @@ def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[
     return "vector" if is_aligned and shape[-1] >= width else "unit"
 
 
-def _is_wide(layout: Layout) -> bool:
+def _is_wide(layout: CallLayout) -> bool:
     reach = max(
         (
             sum(abs(stride) * extent for stride, extent in zip(strides, layout.shape, strict=True))
@@ -268,7 +269,7 @@ def _is_wide(layout: Layout) -> bool:
     return max(reach, padded) + 16 * THREADS > _INT_MAX
 
 
-def _geometry(layout: Layout, kind: Shape, raw_layouts: Sequence[Layout]) -> tuple[bytes, int]:
+def _geometry(layout: CallLayout, kind: Shape, raw_layouts: Sequence[CallLayout]) -> tuple[bytes, int]:
     """The bytes of ``xf_geometry``, and the number of vectors."""
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)

@@ -1,4 +1,4 @@
-"""Each core operation as a CUDA C expression, with the meaning that `ir` defines.
+"""Each core operation as a CUDA C expression, with the meaning that `xferlib.kernels.ir.nodes` defines.
 
 Rounding is written out (``__fadd_rn``), so that no option of the compiler can contract or flush it. Half
 floats live in registers as float, rounded after each operation.
@@ -17,7 +17,7 @@ C_NAMES: dict[str, str] = {
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long",
     "float16": "float", "float32": "float", "float64": "double", "complex64": "xf_c64", "complex128": "xf_c128",
 }  # fmt: skip
-"""The type of a value in registers."""
+"""The C type of a value in registers."""
 
 _STORAGE = {"bool": "unsigned char", "float16": "unsigned short"}
 
@@ -49,7 +49,7 @@ def storage_type(dtype: DType) -> str:
 
 
 def fetched(address: str, dtype: DType, word: int) -> str:
-    """What lies at an address in memory, read by words of at most that many bytes."""
+    """The expression that reads an address, in words of at most ``word`` bytes."""
     memory = storage_type(dtype)
     if word >= dtype.itemsize:
         return f"*(const {memory}*)({address})"
@@ -57,7 +57,7 @@ def fetched(address: str, dtype: DType, word: int) -> str:
 
 
 def put(address: str, value: str, dtype: DType, word: int) -> str:
-    """The statement that writes to an address in memory, by words of at most that many bytes."""
+    """The statement that writes to an address, in words of at most ``word`` bytes."""
     memory = storage_type(dtype)
     if word >= dtype.itemsize:
         return f"*({memory}*)({address}) = {value};"
@@ -65,14 +65,14 @@ def put(address: str, value: str, dtype: DType, word: int) -> str:
 
 
 def loaded(text: str, dtype: DType) -> str:
-    """A value in registers from one in memory."""
+    """The expression of a value in registers, from one in memory."""
     if dtype == FLOAT16:
         return f"xf_from_half({text})"
     return f"({text} != 0)" if dtype == BOOL else text
 
 
 def stored(text: str, dtype: DType) -> str:
-    """A value in memory from one in registers."""
+    """The expression of a value in memory, from one in registers."""
     return f"xf_to_half({text})" if dtype == FLOAT16 else text
 
 

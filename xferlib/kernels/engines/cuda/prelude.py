@@ -1,4 +1,4 @@
-"""The device functions that generated kernels use: written out, because no header is included."""
+"""The device functions that generated kernels use; as text, because the source includes no header."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xferlib.kernels.ir.hard_cases import MARGIN_ULP, tables
 from xferlib.kernels.ir.nodes import FLOAT32, Node, Program
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
-"""IEEE arithmetic. The generated code does not rely on them, what NVRTC's own functions do might."""
+"""IEEE arithmetic. The generated code does not depend on these options; NVRTC's functions may."""
 
 _TYPES = """\
 struct __align__(8) xf_c64 { float x, y; };
@@ -39,7 +39,7 @@ template <> __device__ __forceinline__ void xf_put<unsigned short, unsigned char
 }
 #endif
 """
-"""Elements at addresses that are no multiples of their size, moved by parts."""
+"""Loads and stores of elements at unaligned addresses, in parts."""
 
 _HALF = """\
 __device__ __forceinline__ float xf_from_half(unsigned short h) {
@@ -121,7 +121,7 @@ __device__ __noinline__ float xf_lookup(const unsigned int* table, int count, fl
 
 
 def prelude(programs: Iterable[Program]) -> str:
-    """What the programs need, in an order that compiles."""
+    """The functions that the programs need, in an order that compiles."""
     programs = list(map(expanded, programs))
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
@@ -148,7 +148,7 @@ def _needs_integer(node: Node) -> bool:
 
 
 def exact_calls(programs: Iterable[Program]) -> list[str]:
-    """The float32 functions that the programs want correctly rounded."""
+    """The float32 functions that the programs need correctly rounded."""
     return sorted(
         {
             str(node.attr)
@@ -161,7 +161,7 @@ def exact_calls(programs: Iterable[Program]) -> list[str]:
 
 
 def _exact(name: str) -> str:
-    """A float32 function by one rounding of the float64 one, its hard cases from the table (`rounding` says why)."""
+    """A float32 function: the float64 one, rounded once, and a table of its hard cases (`rounding` says why)."""
     table = tables()[name]
     words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
     pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)

@@ -1,4 +1,4 @@
-"""Reductions on CUDA devices: which kernel, which geometry, and the launches that follow one another."""
+"""Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib._core.array import ArrayInfo
 from xferlib.kernels.engines.cuda.engine import CudaPlan, ParameterBlock, kernel_for
-from xferlib.kernels.engines.cuda.reduction_pieces import ReductionShape
+from xferlib.kernels.engines.cuda.reduction_fragments import ReductionShape
 from xferlib.kernels.engines.cuda.reduction_source import (
     FEW,
     GROUPS,
@@ -21,7 +21,7 @@ from xferlib.kernels.engines.cuda.reduction_source import (
     TREE_THREADS,
     reduction_source,
 )
-from xferlib.kernels.ir.layout import Layout, collapse, word_of
+from xferlib.kernels.ir.layout import CallLayout, collapse, word_of
 from xferlib.kernels.ir.nodes import INT64
 from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
 
@@ -34,7 +34,7 @@ _SHARED_NBYTES = 40 << 10
 
 
 class _Stage(NamedTuple):
-    """One launch: its arguments, and how many accumulators of each row it leaves."""
+    """One launch: its arguments, and the number of accumulators that it leaves for each row."""
 
     parameters: ParameterBlock
     launch: Callable[[int], None]
@@ -58,8 +58,8 @@ class CudaReduction:
         backend: Any,
         device: Device,
         spec: ReductionSpec,
-        kept: Layout,
-        reduced: Layout,
+        kept: CallLayout,
+        reduced: CallLayout,
         infos: Sequence[ArrayInfo],
     ) -> None:
         self._backend = backend
@@ -111,7 +111,7 @@ class CudaReduction:
         return _Stage(parameters, launch, parts)
 
     def _tree_stage(self, kernel: Any, parts: int) -> _Stage:
-        """From ``parts`` accumulators of each row to as few as one block can make of them."""
+        """The launch that combines ``parts`` accumulators of each row as far as one block can."""
         per_row = min(TREE_THREADS, 1 << (-(-parts // PARTS_PER_THREAD) - 1).bit_length())
         block = max(_PER_BLOCK, per_row)
         left = -(-parts // (per_row * PARTS_PER_THREAD))
@@ -120,8 +120,8 @@ class CudaReduction:
         grid = -(-self._rows * left // (block // per_row))
         return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left, awaits=True)
 
-    def _filling(self, kept: Layout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
-        """The results of no elements: what follows the reduction, run on the identity."""
+    def _filling(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
+        """The plan for the results of no elements: the final program, run on the identity."""
         post, count = self._spec.post, len(self._accumulators)
         params = [replace(param, is_scalar=number < count + 2) for number, param in enumerate(post.params)]
         pairs = zip(outputs, kept.strides[-len(outputs) :], strict=True)
@@ -153,7 +153,7 @@ class CudaReduction:
         )
 
     def _most_leaves(self) -> int:
-        """Leaves of one block: their lanes must fit the shared memory that every device has."""
+        """The most leaves of a block: their lanes must fit the shared memory that every device has."""
         held = sum(-(-dtype.itemsize // 8) * 8 if dtype.itemsize > 4 else 4 for dtype in self._accumulators)
         most = LEAVES_PER_BLOCK
         while most > 1 and most * LANES * held > _SHARED_NBYTES:
@@ -187,7 +187,7 @@ class CudaReduction:
         return width
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Results of one thread: one access of 16 bytes, as long as their accumulators fit the registers."""
+        """Results of one thread: those of one 16-byte access, if their accumulators fit the registers."""
         held = sum(dtype.itemsize for dtype in self._accumulators)
         width = max(1, 32 // held)
         for k, info in enumerate(infos):
@@ -216,7 +216,7 @@ class CudaReduction:
             return
         inputs = len(pointers) - self._spec.outputs
         given, outputs = pointers[:inputs], pointers[inputs:]
-        alive: list[Any] = []  # what is freed is reused in the order of the stream
+        alive: list[Any] = []  # freed memory is reused in stream order
         with self._lock:  # the driver copies the arguments during a launch
             for stage in self._stages:
                 arrays = self._temporaries(stage.parts, stream) if stage.parts > 1 else ()
@@ -234,26 +234,26 @@ class CudaReduction:
         dtypes = (*self._spec.accumulators, INT64, INT64)
         values = [dtype.type(value) for dtype, value in zip(dtypes, (*self._spec.identity, 0, self._rows), strict=True)]
         with self._lock:
-            fill.place(pointers[len(pointers) - self._spec.outputs :], values)
+            fill.bind(pointers[len(pointers) - self._spec.outputs :], values)
             fill.launch(stream.handle)
 
     def _temporaries(self, parts: int, stream: RawStream) -> list[Any]:
-        """Room for ``parts`` accumulators of each row."""
+        """Memory for ``parts`` accumulators of each row."""
         return [
             self._backend.empty((self._rows * parts,), dtype, device=self._device, stream=stream)
             for dtype in self._accumulators
         ]
 
 
-def _by_inputs(kept: Layout, arrays: int) -> Layout:
+def _by_inputs(kept: CallLayout, arrays: int) -> CallLayout:
     """The result's axes collapsed, ordered by the strides of the inputs so that reads coalesce."""
     order = [*range(arrays, len(kept.strides)), *reversed(range(arrays))]
-    moved = collapse(Layout(kept.shape, tuple(kept.strides[k] for k in order)), keep_order=False)
+    moved = collapse(CallLayout(kept.shape, tuple(kept.strides[k] for k in order)), keep_order=False)
     back: list[tuple[int, ...]] = [()] * len(order)
-    for place, k in enumerate(order):
-        back[k] = moved.strides[place]
-    return Layout(moved.shape, tuple(back))
+    for position, k in enumerate(order):
+        back[k] = moved.strides[position]
+    return CallLayout(moved.shape, tuple(back))
 
 
-def _not_empty(layout: Layout) -> Layout:
-    return layout if layout.shape else Layout((1,), tuple((0,) for _ in layout.strides))
+def _not_empty(layout: CallLayout) -> CallLayout:
+    return layout if layout.shape else CallLayout((1,), tuple((0,) for _ in layout.strides))

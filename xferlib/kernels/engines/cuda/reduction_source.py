@@ -1,33 +1,41 @@
-"""CUDA C for reductions, in the order that `reduction_spec` fixes.
+"""CUDA C for reductions, in the order that `xferlib.kernels.ir.reduction` fixes.
 
-Four kernels follow one tree. ``xf_rows``: a warp reduces a leaf, for elements that lie next to each other.
-``xf_columns``: 16 threads share a leaf, for results that lie next to each other. ``xf_few``: up to 32 threads
-share up to 512 elements. ``xf_tree``: combines what the first two leave.
+The usual kernel lets each thread stride through the elements, then adds the threads' sums, with atomics between
+blocks. Its result depends on the grid, so on the device, and with atomics on the run. Here every result has the bits
+of one tree, which the NumPy engine follows too: leaves of consecutive elements, lanes within a leaf, halves of lanes,
+pairs of leaves. The kernels differ only in which thread computes which node of the tree:
+
+- ``xf_rows``: a warp reduces a leaf, for elements that are adjacent in memory. One thread per lane would read with a
+  stride, so the block loads its leaves together, in memory order, and exchanges lanes through shared memory;
+- ``xf_columns``: 16 threads share a leaf, for results that are adjacent in memory;
+- ``xf_few``: up to 32 threads share a result of up to 512 elements, in one launch;
+- ``xf_tree``: combines the accumulators that the first two leave. It takes launches of its own, because blocks have
+  no cheaper barrier in common.
 """
 
 from __future__ import annotations
 
 from xferlib.kernels.engines.cuda.ops import loaded, storage_type
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
-from xferlib.kernels.engines.cuda.reduction_pieces import EARLY, SHUFFLE, Pieces, ReductionShape
+from xferlib.kernels.engines.cuda.reduction_fragments import EARLY, SHUFFLE, Fragments, ReductionShape
 from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
 
 FEW = LANES
-"""Results of at most so many elements have a single line of lanes."""
+"""The most elements of a result that has one row of lanes."""
 GROUPS = 16
 LEAVES_PER_BLOCK = 8
 PARTS_PER_THREAD = 8
 TREE_THREADS = 1024
-"""Threads of a block of the tree: 8192 accumulators, those of 2^28 elements, take one launch."""
+"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
 
 
 def reduction_source(spec: ReductionSpec, shape: ReductionShape) -> str:
     """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
-    return _Writer(spec, shape).text()
+    return _ReductionWriter(spec, shape).text()
 
 
-class _Writer(Pieces):
-    """The kernels."""
+class _ReductionWriter(Fragments):
+    """Writes the kernels."""
 
     def text(self) -> str:
         spec = self.spec
@@ -159,9 +167,9 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
 """
 
     def _rows(self) -> str:
-        """The block streams through its leaves together, in the order of memory; then each warp halves one.
+        """The kernel whose block loads its leaves together, in memory order; then each warp halves the lanes of one.
 
-        A leaf takes ``team`` threads, ``width`` lanes each; the lanes change hands in shared memory.
+        A leaf takes ``team`` threads, ``width`` lanes each; shared memory exchanges the lanes.
         """
         width, warps = self.shape.width, self.shape.warps
         team, lines = LANES // width, LEAF // LANES
@@ -234,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
 """
 
     def _tree(self) -> str:
-        """``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
+        """The kernel whose ``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
         places = [f"((const {storage_type(dtype)}*)from{number})[at]" for number, dtype in enumerate(self.dtypes)]
         loads = ", ".join(loaded(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
         sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))

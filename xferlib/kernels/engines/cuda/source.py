@@ -1,8 +1,18 @@
 """CUDA C for an element-wise program and one kind of layout.
 
-Each thread computes ``width`` neighbouring elements of the innermost dimension, so that an operand that
-is contiguous there moves in one access of up to 16 bytes. The geometry is a parameter, not a constant: one
-compilation serves all sizes of a kind.
+Two obvious kernels fail. One with the call's extents and strides written in is fast, but every new shape waits for a
+compilation. One that takes any layout from parameters divides indices for every element and moves one element at a
+time: instructions bind it instead of memory. So the source depends on a *kind* of call (`Shape`): the number of
+dimensions that remain after collapsing, how each operand is addressed, the width of an access. The extents and
+strides are a parameter, and one compilation serves all sizes of a kind.
+
+Each thread computes ``width`` neighbouring elements of the innermost dimension, so that an operand that is contiguous
+there moves in one access of up to 16 bytes. An operand that is contiguous across the rows instead (a transposed one)
+would waste most of every 32-byte sector: there a warp covers a tile of several rows. Offsets take 64 bits only where
+32 could overflow: 64-bit index arithmetic costs registers and time. An address that is no multiple of the element's
+size is moved in parts, for a misaligned access on a GPU is an error that destroys the context.
+
+The text is part of the disk cache's key: any change of it, a blank too, compiles every user's kernels anew.
 """
 
 from __future__ import annotations
@@ -18,42 +28,42 @@ ENTRY = "xf_kernel"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """How the elements of an operand are reached: ``vector``, ``unit``, ``same`` for all in the row, ``strided``."""
+class OperandAccess:
+    """How an operand's elements are addressed: ``vector``, ``unit``, ``strided``, or ``same`` for the whole row."""
 
     kind: str
     is_restrict: bool
     word: int
-    """The most bytes that an element may be moved by at once: see `xferlib.kernels.ir.layout.word_of`."""
+    """Bytes of the widest access to an element: see `xferlib.kernels.ir.layout.word_of`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The kind of a call: everything that the source depends on besides the program."""
+    """The kind of a call: all that the source depends on besides the program."""
 
     rank: int
     width: int
     unroll: int
     is_wide: bool
     """Offsets need 64 bits."""
-    accesses: tuple[Access, ...]
+    accesses: tuple[OperandAccess, ...]
     """For each element-wise operand, in parameter order."""
     tile: int
-    """Rows that a warp covers, where an operand is contiguous across the rows of a matrix; 0: it covers one."""
+    """Rows of a warp's tile, where an operand is contiguous across the rows of a matrix; 0: no tiles."""
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
-    """For each raw operand: as `Access.word`."""
+    """For each raw operand: as `OperandAccess.word`."""
 
 
 def elementwise_source(program: Program, shape: Shape) -> str:
     """The whole source of the kernel, named `ENTRY`."""
     program = expanded(program)
-    writer = _Writer(program, shape)
+    writer = _ElementwiseWriter(program, shape)
     return prelude([program]) + (PARTS if writer.needs_parts() else "") + writer.kernel()
 
 
-class _Writer:
+class _ElementwiseWriter:
     def __init__(self, program: Program, shape: Shape) -> None:
         self.program = program
         self.shape = shape
@@ -129,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         return "\n".join(lines) + "\n"
 
     def _offsets(self) -> list[str]:
-        """``first``, the number of the first element; ``left``, how many remain in the row; offsets ``f*``."""
+        """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
         width, rank, index = self.shape.width, self.shape.rank, self.index
         if rank <= 1:
             lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
@@ -152,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         return lines
 
     def _tile_offsets(self) -> list[str]:
-        """A warp as a tile: whole sectors of memory for operands along the rows and across them alike."""
+        """The offsets of a warp's tile, which reads whole sectors of operands along the rows and across them alike."""
         width, tile, index = self.shape.width, self.shape.tile, self.index
         lines = [
             f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles;",
@@ -240,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
 
     def _gather(self, node: Node) -> str:
-        """Out of range reads 0: memory is safe even where the kernel is wrong."""
+        """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
         index = self.names[id(node.args[0])]
         inside = f"(unsigned long long){index} < (unsigned long long)g.length{node.attr}"
         if len(node.args) == 2:
@@ -277,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
 
 
 def _vector_moves(nbytes: int, local: str, address: str, *, is_load: bool) -> str:
-    """Accesses of 16 bytes or the power of two below between memory and a local array."""
+    """The moves between memory and a local array, in words of 16 bytes or the largest power of two that fits."""
     word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
     size = min(nbytes, 16)
     moves = []

@@ -1,4 +1,4 @@
-"""A program as a function of blocks: what reductions map, combine and finish with."""
+"""A program as a function of blocks, with which reductions map, combine and finish."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.engines.numpy.steps import Recipe, execute
+from xferlib.kernels.engines.numpy.recipe import Recipe, execute
 from xferlib.kernels.ir.nodes import INT64, Program
 
 A = np.ndarray[Any, Any]
 
 
 class BlockFunction:
-    """A program on arrays of one shape, given anew at each call; ``is_aliased``: results may be operands."""
+    """A program for arrays of any shape, all alike in one call; ``is_aliased``: a result may be an operand."""
 
     def __init__(self, program: Program, size: int, *, is_aliased: bool = False) -> None:
         whole = np.broadcast_to(np.empty((), np.uint8), (max(size, 1),))
@@ -28,11 +28,11 @@ class BlockFunction:
         self.is_copy = len(loads) == len(program.stores) and not any(
             program.params[each.attr].is_scalar for each in loads
         )
-        """Whether the results are the operands as they are."""
+        """Whether the results are the operands, unchanged."""
 
     @property
     def ufunc(self) -> np.ufunc | None:
-        """The NumPy ufunc of two operands that the function is; None for anything else."""
+        """The NumPy ufunc of two operands that equals the function; None if there is none."""
         if self._only is None or self._only[1:3] != (0, 1) or not isinstance(self._only[0], np.ufunc):
             return None
         return self._only[0]
@@ -54,11 +54,11 @@ class BlockFunction:
         return env
 
     def environment(self, operands: Sequence[A], raws: list[A]) -> list[A]:
-        """The slots of `recipe` for these operands, with temporaries in ``raws``, which grows."""
+        """The slots of `recipe` for these operands, with temporaries in ``raws``, a list that grows on demand."""
         return self._environment(operands, raws)
 
     def calls(self, operands: Sequence[A], raws: list[A]) -> list[tuple[Any, ...]]:
-        """The function on these operands, as calls: each a function and its arguments."""
+        """The work on these operands as a list of calls, each a function and its arguments."""
         env = self.environment(operands, raws)
         return [
             (function, *(env[slot] for slot in (*slots, out) if slot >= 0))

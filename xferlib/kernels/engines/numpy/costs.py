@@ -1,4 +1,4 @@
-"""What the steps of a program cost on one core, roughly: enough to tell whether another thread gains anything.
+"""Rough times of a program's steps on one core, to decide whether another thread pays.
 
 Measured with NumPy 2.4 on x86-64 with AVX-512, in blocks that fit the cache. A plain ufunc is bound by the
 bytes it writes, the rest by what it computes.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xferlib.kernels.ir.nodes import FLOAT16, FLOAT32, Node
 
 THREAD_NS = 100_000
-"""The least work for which a thread is woken: to wake one and to wait for it takes 30 to 40 us."""
+"""The least work for which a thread is woken; waking one and waiting for it takes 30 to 40 us."""
 
 _PER_BYTE_NS = 0.05
 _SLOW_NS = {"call": 4.0, "fma": 25.0, "fmod": 8.0, "gather": 4.0, "select": 0.6, "cast": 0.5, "index": 0.5}

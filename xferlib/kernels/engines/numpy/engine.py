@@ -17,14 +17,14 @@ import numpy as np
 
 from xferlib._runtime import config, thread_budget
 from xferlib.kernels.engines.numpy import costs
-from xferlib.kernels.engines.numpy.steps import Recipe, execute
-from xferlib.kernels.ir.layout import Layout, broadcast_strides, collapse
+from xferlib.kernels.engines.numpy.recipe import Recipe, execute
+from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse
 from xferlib.kernels.ir.nodes import INT64, Program
 
 A = np.ndarray[Any, Any]
 
 SMALL = 16384
-"""Calls of at most so many elements run as one block, in memory that the plan keeps."""
+"""The most elements of a call that runs as one block, in memory that the plan keeps."""
 Block = tuple[int, tuple[Any, ...]]
 """The number of its first element, and its index."""
 _MOST, _LEAST = 65536, 16384
@@ -38,8 +38,8 @@ class NumpyPlan:
         program: What to run.
         shape: The common shape of its element-wise operands.
         operands: One array per parameter, for shapes and strides; scalars are zero-dimensional.
-        is_aliased: Whether an output shares memory with an input, so that nothing may be written
-            before all of the block has been read.
+        is_aliased: Whether an output shares memory with an input, so that a block must be read completely
+            before it is written.
     """
 
     def __init__(self, program: Program, shape: tuple[int, ...], operands: Sequence[A], *, is_aliased: bool) -> None:
@@ -59,15 +59,15 @@ class NumpyPlan:
         self._flat = self._contiguous(operands)
         self._divided: tuple[int, list[Block], int] = (0, [], 0)
 
-    def _collapsed(self, operands: Sequence[A]) -> Layout:
+    def _collapsed(self, operands: Sequence[A]) -> CallLayout:
         strides = tuple(
             broadcast_strides(self._shape, operands[number].shape, operands[number].strides)
             for number in self._elementwise
         )
-        return collapse(Layout(self._shape, strides), keep_order=self._recipe.uses_index)
+        return collapse(CallLayout(self._shape, strides), keep_order=self._recipe.uses_index)
 
     def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
-        """The operands that lie flat, where all are seen so: a view of them is made in no time."""
+        """The operands that are contiguous, if the collapsed layout is flat: a view of those is cheap."""
         if self._layout is None or len(self._layout.shape) != 1:
             return frozenset()
         return frozenset(
@@ -115,9 +115,9 @@ class NumpyPlan:
         if helpers:
             self._run_in_threads(env, views, blocks, helpers)
             return
-        placed: tuple[int, ...] | None = None
+        bound: tuple[int, ...] | None = None
         for block in blocks:
-            placed = self._run_block(env, views, *block, placed)
+            bound = self._run_block(env, views, *block, bound)
 
     def _run_in_threads(self, base: list[A], views: list[A], blocks: list[Block], helpers: int) -> None:
         from xferlib._runtime.jobs import Computation
@@ -125,10 +125,10 @@ class NumpyPlan:
 
         def work(take: Callable[[], int]) -> None:
             env = list(base)
-            placed: tuple[int, ...] | None = None
+            bound: tuple[int, ...] | None = None
             with np.errstate(all="ignore"):
                 while (number := take()) >= 0:
-                    placed = self._run_block(env, views, *blocks[number], placed)
+                    bound = self._run_block(env, views, *blocks[number], bound)
 
         workers.run(Computation(len(blocks), work, helpers=helpers))
 
@@ -150,18 +150,18 @@ class NumpyPlan:
     def _block_size(self, threads: int) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)
         size = max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))
-        return size * max(1, threads // 4)  # many threads hand the GIL over too often with small blocks
+        return size * max(1, threads // 4)  # with small blocks, many threads pass the GIL on too often
 
     def _run_block(
-        self, env: list[A], views: list[A], first: int, region: tuple[Any, ...], placed: tuple[int, ...] | None
+        self, env: list[A], views: list[A], first: int, region: tuple[Any, ...], bound: tuple[int, ...] | None
     ) -> tuple[int, ...]:
-        """Run one block in ``env``, whose buffers have shape ``placed``; their shape afterwards."""
+        """Run one block in ``env``, whose buffers have shape ``bound``; returns their shape afterwards."""
         recipe = self._recipe
         shape: tuple[int, ...] = (self._size,)
         for number, view in zip(self._elementwise, views, strict=True):
             part = env[number] = view[region]
             shape = part.shape
-        if shape != placed:
+        if shape != bound:
             recipe.bind_scratch(env, shape)
         if recipe.uses_index:
             env[recipe.first_slot] = np.array(first, INT64)
@@ -177,12 +177,12 @@ def quiet_context() -> Context:
 
 
 def most_threads() -> int:
-    """How many threads may compute at a time."""
+    """The number of threads that may compute at a time."""
     return config.get().threads or thread_budget.usable_cores()
 
 
 def _blocks(shape: tuple[int, ...], size: int) -> Iterator[Block]:
-    """Pieces of at most ``size`` elements in C order."""
+    """The blocks of at most ``size`` elements, in C order."""
     axis, inner = len(shape), 1
     while axis and inner * shape[axis - 1] <= size:
         axis -= 1

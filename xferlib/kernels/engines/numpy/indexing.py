@@ -13,7 +13,7 @@ A = np.ndarray[Any, Any]
 
 
 def gather_step(name: str) -> Callable[..., None]:
-    """``f(raw, index, [mask,] out)``, which reads array argument ``name``; 0 where the mask is false."""
+    """Make ``f(raw, index, [mask,] out)``, which reads array argument ``name``; 0 where the mask is false."""
 
     def gather(raw: A, index: A, *rest: A) -> None:
         mask, out = (rest[0], rest[1]) if len(rest) == 2 else (None, rest[0])
@@ -30,7 +30,7 @@ def gather_step(name: str) -> Callable[..., None]:
 
 
 def scatter_step(name: str, *, is_checked: bool) -> Callable[..., None]:
-    """``f(index, value, [mask,] out)``, which writes array argument ``name``.
+    """Make ``f(index, value, [mask,] out)``, which writes array argument ``name``.
 
     Args:
         name: The argument's, for messages.
@@ -56,7 +56,7 @@ def scatter_step(name: str, *, is_checked: bool) -> Callable[..., None]:
 
 
 def _check_stored(index: A, value: A, out: A, name: str) -> None:
-    """Refuse values of which one has replaced another: a GPU would keep any of them."""
+    """Refuse two different values for one element: a GPU would keep either of them."""
     index = index.ravel()
     kept = (out if out.ndim == 1 else out.ravel())[index]
     differs = kept.view(np.uint8) != value.ravel().view(np.uint8)

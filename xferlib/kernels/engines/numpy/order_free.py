@@ -1,4 +1,4 @@
-"""Reductions whose bits do not depend on the order: whole blocks in one call of NumPy."""
+"""Reductions whose bits do not depend on the order, so that one NumPy call reduces a whole block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xferlib.kernels.ir.nodes import Program, is_float
 
 A = np.ndarray[Any, Any]
 Fold = Callable[[A], A]
-"""The last axis reduced, of one element or more."""
+"""Reduces the last axis, of one element or more."""
 
 _BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 _EXTREMA = {"min": np.minimum, "max": np.maximum}
@@ -36,8 +36,8 @@ def fold_of(combine: Program) -> Fold | None:
 def _extremum(op: str) -> Fold:
     """The smallest or largest float: NaN propagates, and -0 is below +0.
 
-    NumPy takes whichever zero its instructions happen to: one of the results of a comparison of vectors,
-    lane by lane. So the signs of zeros are reduced on their own.
+    Of +0 and -0 NumPy returns either, depending on the vector instructions it uses. So the signs of zeros are
+    reduced separately.
     """
     reduce = _EXTREMA[op].reduce
     # Where the maximum is zero, no element has a clear sign but +0: it is -0 only if all signs are set.

@@ -18,7 +18,7 @@ from xferlib.kernels.ir.reduction import LANES, LEAF, ReductionSpec
 
 A = np.ndarray[Any, Any]
 Piece = tuple[slice, slice, int]
-"""Rows, columns, and the number of the piece among those of its rows."""
+"""One thread's work: rows, columns, and the index of the piece among those of its rows."""
 
 SMALL = 4 * LEAF
 """The most elements of a reduction that runs in memory kept by its plan."""
@@ -26,7 +26,7 @@ _BLOCK = 64 * LEAF
 """Elements that are reduced at a time."""
 _LEAST_MAPPED, _MOST_MAPPED = 8, 32
 _CACHE_NBYTES = 1 << 21
-"""Where elements are computed first, as many leaves at a time as stay in cache with their temporaries."""
+"""Bytes of leaves that are mapped at a time, so that they stay in cache with their temporaries."""
 
 
 class NumpyReduction:
@@ -42,7 +42,7 @@ class NumpyReduction:
         self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
         self._free = order_free.fold_of(spec.combine)
         self._post = BlockFunction(spec.post, 1)
-        # The number of an element counts along its own row.
+        # An element's index counts along its own row.
         self._is_by_row = self._map.recipe.uses_index and rows > 1
         self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
@@ -121,8 +121,8 @@ class NumpyReduction:
         workers.run(Computation(len(pieces), work, helpers=helpers))
 
     def _pieces(self) -> list[Piece]:
-        """Blocks of rows and of elements; the latter start at leaves."""
-        # Many threads spend their time handing the GIL over, unless each holds it seldom.
+        """The pieces of the work: blocks of rows, and blocks of elements that start at a leaf."""
+        # Many threads spend their time passing the GIL on, unless each seldom needs it.
         block = self._block() * max(1, most_threads() // 4)
         step = min(-(-self._count // LEAF) * LEAF, block)
         rows = max(1, block // min(step, self._count))
@@ -149,7 +149,7 @@ class NumpyReduction:
             self._reduce_leaves(mapped, partial, rows, columns.start // LEAF)
 
     def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
-        """The accumulators of a block of elements; the elements themselves where those are it."""
+        """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]
         if self._is_by_row:
@@ -158,7 +158,7 @@ class NumpyReduction:
                 parts = [each if each.ndim == 0 else each[row] for each in blocks]
                 self._map([*parts, *(each[row] for each in mapped)], start)
             return mapped
-        # Columns that lie side by side are mapped and stay so: a transposition would cost more than the arithmetic.
+        # Adjacent columns stay adjacent when mapped: a transposition would cost more than the arithmetic.
         strides = next(each.strides for each in blocks if each.ndim)
         if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
             mapped = self._temporaries(shape[::-1])
@@ -169,7 +169,7 @@ class NumpyReduction:
         return mapped
 
     def _temporaries(self, shape: tuple[int, ...]) -> list[A]:
-        """Memory for the accumulators of a block, of this thread, until the next block."""
+        """This thread's memory for the accumulators of a block, valid until the next block."""
         return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
 
     def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
@@ -185,7 +185,7 @@ class NumpyReduction:
                 target[rows, leaf + whole : leaf + whole + 1] = value
 
     def _leaf(self, values: list[A]) -> list[A]:
-        """The last axis, of at most `LEAF` elements, reduced."""
+        """Reduce the last axis, of at most `LEAF` elements."""
         lanes = self._lanes(values)
         ufunc = self._ufunc
         for mine, other in reduction_tree.halves(lanes):
@@ -196,7 +196,7 @@ class NumpyReduction:
         return [each[..., 0] for each in lanes]
 
     def _lanes(self, values: list[A]) -> list[A]:
-        """Rows of lanes, one after the other; in memory as the values are."""
+        """Combine rows of lanes, one after the other, in the memory order of the values."""
         count = values[0].shape[-1]
         rows = count // LANES
         # NumPy folds an outer axis in its order, unless it walks backwards through memory.
@@ -215,7 +215,7 @@ class NumpyReduction:
 
 
 def _copied(values: A, name: str) -> A:
-    """A copy in this thread's memory, which lies as the values do: rows side by side, or their elements."""
+    """A copy in this thread's memory, in the memory order of the values: by rows or by columns."""
     is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
     shape = values.shape
     copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)

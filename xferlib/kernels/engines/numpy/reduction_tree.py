@@ -1,6 +1,7 @@
-"""The fixed order of a reduction, as views of its accumulators: each pair takes the second into the first, in place.
+"""The fixed order of a reduction, as pairs of views of its accumulators: the second is combined into the first.
 
-`reduction_ir` defines the order. The accumulators are arrays whose last axis is reduced; what it leaves is at 0.
+`xferlib.kernels.ir.reduction` defines the order. The accumulators are arrays whose last axis is reduced; the result
+stays at index 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Pair = tuple[Views, Views]
 
 
 def whole(accumulators: Sequence[A]) -> Iterator[Pair]:
-    """All elements, in shape (rows, count)."""
+    """The pairs for accumulators of shape (rows, count)."""
     rows, count = accumulators[0].shape
     cut = count - count % LEAF
     if cut:
@@ -36,7 +37,7 @@ def _split(array: A, shape: tuple[int, ...]) -> A:
 
 
 def leaves(accumulators: Sequence[A]) -> Iterator[Pair]:
-    """Leaves of at most `LEAF` elements: rows of lanes one after the other, then halves."""
+    """The pairs within leaves of at most `LEAF` elements: rows of lanes one after the other, then halves."""
     count = accumulators[0].shape[-1]
     for start in range(LANES, count, LANES):
         width = min(LANES, count - start)
@@ -45,7 +46,7 @@ def leaves(accumulators: Sequence[A]) -> Iterator[Pair]:
 
 
 def halves(lanes: Sequence[A]) -> Iterator[Pair]:
-    """At most `LANES` lanes: lane l takes in lane l + step, where both hold something."""
+    """The pairs of at most `LANES` lanes: lane l takes in lane l + step, where both exist."""
     count = lanes[0].shape[-1]
     step = LANES // 2
     while step:
@@ -56,7 +57,7 @@ def halves(lanes: Sequence[A]) -> Iterator[Pair]:
 
 
 def pairs(partial: Sequence[A]) -> Iterator[Pair]:
-    """The results of leaves: neighbours, level by level; an odd one passes through."""
+    """The pairs of the leaves' results: neighbours, level by level; an odd one stays for the next level."""
     views = list(partial)
     while (count := views[0].shape[-1]) > 1:
         even = count - count % 2

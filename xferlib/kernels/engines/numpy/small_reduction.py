@@ -1,4 +1,4 @@
-"""A small reduction on NumPy arrays with memory of its own, on which every step is bound in advance."""
+"""A small reduction on NumPy arrays, every step of which is bound in advance to memory of its own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from xferlib.kernels.engines.numpy import reduction_tree
 from xferlib.kernels.engines.numpy.block_function import BlockFunction
 from xferlib.kernels.engines.numpy.order_free import Fold
-from xferlib.kernels.engines.numpy.steps import execute
+from xferlib.kernels.engines.numpy.recipe import execute
 
 A = np.ndarray[Any, Any]
 
 
 class SmallReduction:
-    """One shape of a reduction; one call at a time.
+    """A reduction of one shape; runs one call at a time.
 
     Args:
         shape: Results, and the elements of each.
@@ -24,7 +24,7 @@ class SmallReduction:
         combine: Two accumulators to one, in place.
         post: From accumulators and ``sizes`` to the outputs.
         sizes: The numbers of all elements and of results.
-        free: What folds the accumulators in one call, if their order is free.
+        free: Folds the accumulators in one call; None where their order matters.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SmallReduction:
         count = len(program.stores)  # each takes one accumulator
         self._inputs = len(program.params) - count
         self._unbound = [nothing] * self._inputs
-        # Lanes of many short rows lie better side by side.
+        # Many short rows reduce faster with their lanes adjacent.
         order: Any = "F" if shape[0] > shape[1] and mapping.is_copy else "C"
         self._whole = [np.empty(shape, param.dtype, order) for param in program.params[self._inputs :]]
         self._map_slots = mapping.environment([*self._unbound, *self._whole], raws)

@@ -1,8 +1,8 @@
-"""Division of complex numbers, by float64 operations; infinities and zeros as in C (ISO C, annex G).
+"""Division of complex numbers by float64 operations, with the infinities and zeros of C (ISO C, annex G).
 
-complex64 by the textbook formula, which cannot overflow in float64; complex128 by Smith's method ("Algorithm 116:
-Complex division", Communications of the ACM 5, 1962), arranged so that its denominator is positive: then zero parts
-have the signs that the textbook formula gives them.
+complex64 takes the textbook formula, which cannot overflow in float64. complex128 would overflow there for parts
+beyond 1e154, so it takes Smith's method ("Algorithm 116: Complex division", Communications of the ACM 5, 1962). It is
+arranged so that its denominator is positive: then zero parts have the signs that the textbook formula gives them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _textbook(top: Pair, bottom: Pair) -> Pair:
 
 
 def scaled(parts: Pair) -> tuple[Pair, Real]:
-    """The parts times a power of two, so that no step of the method over- or underflows; and that power."""
+    """The parts times a power of two, with which no step of the method over- or underflows, and that power."""
     wide, tall = abs(parts[0]), abs(parts[1])
     size = tall.where(tall.compared("ge", wide), wide)
     small = size.of(2.0**200).where(size.compared("lt", 2.0**-800), 1.0)
@@ -58,7 +58,7 @@ def _smith(top: Pair, bottom: Pair) -> Pair:
 
 
 def _mended(b: Builder, quotient: Pair, top: Pair, bottom: Pair) -> Pair:
-    """C's values where both parts came out NaN though one operand is infinite, or the divisor 0."""
+    """The quotient, with C's values where both parts are NaN although an operand is infinite or the divisor 0."""
     (x, y), (u, v) = top, bottom
     real, imag = quotient
     is_lost = b.op("and", real.compared("ne", real), imag.compared("ne", imag))
@@ -80,5 +80,5 @@ def _is_infinite(x: Real) -> Node:
 
 
 def _boxed(x: Real) -> Real:
-    """±1 of an infinity, 0 of anything else."""
+    """±1 for an infinity, a zero for any other value."""
     return x.of(1.0).where(x.compared("eq", np.inf), x.of(-1.0).where(x.compared("eq", -np.inf), 0.0))

@@ -1,11 +1,16 @@
 """The mathematical functions of complex numbers, as formulas of real ones.
 
-Everything is float64. The float32 functions in the formulas of complex64 are the correctly rounded ones, so that
-the result has the same bits everywhere; where one is needed at a float64 argument, its tangent there corrects for
-the rounding of the argument. The formulas of complex128 use the platform's float64 functions. Infinities, NaNs and
-signed zeros are those of C (ISO C, annex G) wherever that gives a value.
+The textbook formulas fail in three respects. They overflow or cancel although the result is an ordinary number:
+``exp(x) * cos(y)`` at x = 720 with a tiny cosine, ``log(|z|)`` near |z| = 1. They lose the sign of zero, which says on
+which side of a branch cut an argument lies. And platforms' libraries differ in both. So each formula factors
+exponentials, computes |z|² - 1 without cancellation, and sets infinities, NaNs and signed zeros as C does (ISO C,
+annex G) wherever that gives a value.
 
-Sources: Kahan, "Branch cuts for complex elementary functions" (1987), for the inverse functions.
+All steps are float64. The formulas of complex64 call the correctly rounded float32 functions, so the result has the
+same bits everywhere; where one is needed at a float64 argument, a tangent corrects for the rounding of the argument.
+The formulas of complex128 call the platform's float64 functions.
+
+Source: Kahan, "Branch cuts for complex elementary functions" (1987), for the inverse functions.
 """
 
 from __future__ import annotations
@@ -92,7 +97,7 @@ def _tanh(f: Functions, x: Real, y: Real) -> Pair:
 
 
 def _rotated(formula: Formula) -> Formula:
-    """``-i f(iz)``: the circular function of a hyperbolic one, and the other way round."""
+    """``-i f(iz)``: the circular function from the hyperbolic one, and the reverse."""
 
     def turned(f: Functions, x: Real, y: Real) -> Pair:
         real, imag = formula(f, -y, x)
@@ -191,7 +196,7 @@ def _sqrt(f: Functions, x: Real, y: Real) -> Pair:
 
 
 def _sign(f: Functions, x: Real, y: Real) -> Pair:
-    """z / |z|; an infinite part leaves of the finite one a zero; 0 of 0."""
+    """z / |z|; 0 for 0. Beside an infinite part, a finite one becomes zero."""
     endless = f.b.op("or", x.is_infinite(), y.is_infinite())
 
     def boxed(part: Real) -> Real:
@@ -216,7 +221,7 @@ FORMULAS: dict[str, Formula] = {
 """The functions of one complex number."""
 
 IDENTICAL = frozenset({"sqrt", "sign", "divide", "reciprocal"})
-"""What calls no function of the platform: complex128 has the same bits everywhere too."""
+"""The functions whose formulas call none of the platform's: complex128 has the same bits everywhere too."""
 
 
 def lowering(name: str) -> Lowering:
@@ -232,7 +237,7 @@ def lowering(name: str) -> Lowering:
 
 
 def power(b: Builder, z: Node, w: Node) -> Node:
-    """``exp(w log z)``; 1 for an exponent of 0, and 0 of a zero whose exponent has a positive real part."""
+    """``exp(w log z)``; 1 for an exponent of 0, and 0 for a zero base whose exponent has a positive real part."""
     part = part_dtype(z.dtype)
     f = Functions(b, is_single=part == FLOAT32)
     x, y, u, v = (Real(b, each) for each in (b.real(z), b.imag(z), b.real(w), b.imag(w)))

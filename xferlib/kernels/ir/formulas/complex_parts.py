@@ -1,4 +1,4 @@
-"""The real functions of which those of complex numbers are made: of the parts of a number, and of computed values."""
+"""The real functions that formulas of complex functions call, on a number's parts and on computed values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Functions:
         self.b = b
         self.is_single = is_single
         self.big = 80.0 if is_single else 700.0
-        """Beyond it an exponential may overflow where its product with something small does not."""
+        """From here on an exponential may overflow although its product with a small factor does not."""
 
     def _call(self, name: str, *args: Real) -> Real:
         if self.is_single:
@@ -31,7 +31,7 @@ class Functions:
         return Real(self.b, self.b.call(name, *(each.node for each in args)))
 
     def of_part(self, name: str, x: Real) -> Real:
-        """Function ``name`` of a part of the operand, which is exact in the operand's own precision."""
+        """Function ``name`` of a part of the operand, exact in the operand's precision."""
         return self._call(name, x)
 
     def at(self, name: str, x: Real, slope: Callable[[Real], Real]) -> Real:
@@ -49,13 +49,13 @@ class Functions:
         return self.b.op("not", x)
 
     def exp_factors(self, x: Real) -> Pair:
-        """Two factors of e^x, neither of which overflows before their product with something small does."""
+        """Two factors of e^x: neither overflows unless their product with any small factor does."""
         is_big = abs(x).compared("gt", self.big)
         one, two = self._big_factors(x)
         return one.where(is_big, self.of_part("exp", x)), two.where(is_big, 1.0)
 
     def _big_factors(self, x: Real) -> Pair:
-        """The same where ``x`` is big: a power of two apart, or where that is not enough two halves."""
+        """The two factors where ``x`` is big: one is a power of two or, where that is not enough, both are halves."""
         if not self.is_single:
             half = self.of_part("exp", x * 0.5)
             return half, half
@@ -66,7 +66,7 @@ class Functions:
         return self.at("exp", moved, lambda value: self.of_part("exp", value)), power
 
     def hyperbolic_factors(self, x: Real) -> tuple[Real, Real, Real]:
-        """sinh and cosh of ``x``, both without the third value as a factor."""
+        """sinh and cosh of ``x``, both divided by the third value."""
         is_big = abs(x).compared("gt", self.big)
         one, two = self._big_factors(abs(x))
         sinh = (one * 0.5).with_sign_of(x).where(is_big, self.of_part("sinh", x))
@@ -91,7 +91,7 @@ class Functions:
         return angle.of(np.nan).where(is_nan, angle)
 
     def log_of(self, value: Real, less_one: Real) -> Real:
-        """The logarithm of a positive value, given that value less one too: accurate where the value is near 1."""
+        """The logarithm of a positive value; ``less_one``, the value minus 1, makes it accurate near 1."""
         is_near = self.both(less_one.compared("gt", -0.5), less_one.compared("lt", 1.0))
         near = self.at("log1p", less_one.of(0.0).where(self.unlike(is_near), less_one), lambda v: 1.0 / (1.0 + v))
         return near.where(is_near, self.log(value))
@@ -110,7 +110,7 @@ class Functions:
         return value.where(self.unlike(value.is_finite()), result)
 
     def log_size(self, x: Real, y: Real, less_one: Real) -> Real:
-        """The logarithm of |x + iy|, given x² + y² - 1, which is accurate where it is not near -1."""
+        """The logarithm of |x + iy|, given x² + y² - 1 as ``less_one``, which is accurate where it is not near -1."""
         if self.is_single:
             size = x * x + y * y
             result = self.log_of(size, less_one) * 0.5
@@ -127,7 +127,7 @@ class Functions:
         return result.of(np.inf).where(is_infinite, result)
 
     def arcsinh(self, x: Real) -> Real:
-        """Of a computed value, however large."""
+        """arcsinh of a computed value of any size."""
         if not self.is_single:
             return self._call("arcsinh", x)
         is_large = abs(x).compared("gt", 2.0**100)
@@ -137,7 +137,7 @@ class Functions:
         return x.where(self.unlike(x.is_finite()), result)
 
     def arcsinh_of_cross(self, p: Real, c: Real, q: Real, a: Real) -> Real:
-        """Of ``p * c - q * a``, which may be beyond the range of float64."""
+        """arcsinh of ``p * c - q * a``, which may be beyond the range of float64."""
         cross = self.arcsinh(p * c - q * a)
         if self.is_single:
             return cross

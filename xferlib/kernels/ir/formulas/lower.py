@@ -1,7 +1,11 @@
-"""Formulas: functions defined by other operations, once, so that every engine computes the same.
+"""Real functions as formulas of core operations, so that every engine computes the same bits.
 
-Each takes a `Builder` and operands of one dtype. What is written here is the definition of the
-result, rounding by rounding; no engine may simplify it.
+Calling each platform's ``nextafter``, ``remainder`` or ``copysign`` would be shorter. But they differ: in the signs of
+zeros and of NaN, at infinities, in the rounding of float16, in the sign of a remainder. A formula of core operations,
+each defined to the last bit by `xferlib.kernels.ir.nodes`, has one result everywhere, and a derivative.
+
+Each function takes a `Builder` and operands of one dtype. The formula is the definition of the result, rounding by
+rounding: no engine may simplify, reorder or contract it, and a change here changes published results.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from xferlib.kernels.ir.nodes import (
 Lowering = Callable[..., Node]
 
 COMPLEX_FUNCTIONS: dict[str, Lowering] = {}
-"""Mathematical functions of complex operands; `lower_complex` fills it."""
+"""Formulas of the mathematical functions of complex operands; `complex_functions` fills the table."""
 
 _BITS: dict[int, DType] = {2: UINT16, 4: UINT32, 8: UINT64}
 
@@ -70,7 +74,7 @@ _NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
 
 
 def plain_bits(b: Builder, x: Node) -> Node:
-    """The bits of a float, every NaN with the same ones: those that an operation leaves are not defined."""
+    """The bits of a float, one pattern for every NaN: an operation's NaN may have any."""
     bits = _BITS[x.dtype.itemsize]
     return b.select(isnan(b, x), b.const(_NAN[bits.itemsize], bits), b.bitcast(x, bits))
 
@@ -117,7 +121,7 @@ def sign(b: Builder, x: Node) -> Node:
 
 
 def floor_divide(b: Builder, x: Node, y: Node) -> Node:
-    """``floor(x / y)`` of the exact quotient, by the exact remainder; x/0 as IEEE division."""
+    """The floor of the exact quotient, found by the exact remainder; x/0 as in IEEE division."""
     zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
     rest = b.op("fmod", x, y)
     quotient = b.op("div", b.op("sub", x, rest), y)
@@ -188,7 +192,7 @@ def hypot_sums(b: Builder, x: Node, y: Node) -> Node:
 
 
 def _infinite_if(b: Builder, value: Node, x: Node, y: Node) -> Node:
-    """IEEE: an infinite side makes the hypotenuse infinite, even beside NaN."""
+    """Infinity where a side is infinite, even if the other is NaN, as IEEE 754 demands."""
     return b.select(b.op("or", isinf(b, x), isinf(b, y)), b.const(np.inf, value.dtype), value)
 
 
@@ -202,7 +206,7 @@ def logaddexp(b: Builder, x: Node, y: Node) -> Node:
 
 
 def call_wide(name: str) -> Lowering:
-    """A function of two floats: float32 and float16 by one rounding of the float64 function."""
+    """A function of two floats; float32 and float16 round the float64 result once."""
 
     def lower(b: Builder, *args: Node) -> Node:
         dtype = args[0].dtype
@@ -214,7 +218,7 @@ def call_wide(name: str) -> Lowering:
 
 
 def call(name: str) -> Lowering:
-    """A function of one float; float16 by rounding the float32 function; complex where a formula exists."""
+    """A function of one float, or of a complex operand where a formula exists; float16 rounds the float32 result."""
 
     def lower(b: Builder, x: Node) -> Node:
         if x.dtype in (FLOAT32, FLOAT64):
@@ -230,7 +234,7 @@ def call(name: str) -> Lowering:
 
 
 def integer_power(b: Builder, x: Node, y: Node) -> Node:
-    """``x ** y`` by squaring, wrapping; of a negative exponent: 1, ±1 or 0 as the quotient truncates."""
+    """``x ** y`` by repeated squaring, modulo the width; for a negative exponent the truncated quotient: 1, ±1 or 0."""
     bits = 8 * y.dtype.itemsize
     zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
     result, base = one, x

@@ -1,4 +1,4 @@
-"""Formulas of complex numbers, by their real and imaginary parts."""
+"""Arithmetic of complex numbers as formulas of their real and imaginary parts."""
 
 from __future__ import annotations
 

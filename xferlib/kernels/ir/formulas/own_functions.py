@@ -1,6 +1,6 @@
-"""float64 functions that xferlib computes itself: formulas of rounded operations, the same bits on every backend.
+"""float64 functions that xferlib computes itself, as formulas with the same bits on every backend.
 
-A program has them as calls, so that their derivatives are known; `expanded` puts in the formulas for an engine.
+A program keeps them as calls, because their derivatives are known; `expanded` inserts the formulas for an engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xferlib.kernels.ir.nodes import FLOAT64, UINT64, Builder, Node, Program, St
 
 
 def _rsqrt(x: Real) -> Real:
-    """The root of the quotient, which halves the error of the division: less than 0.86 ulp; ±inf at ±0."""
+    """The root of 1 / x, which halves the division's error: less than 0.86 ulp; ±inf at ±0."""
     is_small, is_large = x.compared("lt", 2.0**-1000), x.compared("gt", 2.0**1000)
     scale = x.of(2.0**100).where(is_small, x.of(2.0**-100).where(is_large, 1.0))
     back = x.of(2.0**50).where(is_small, x.of(2.0**-50).where(is_large, 1.0))
@@ -26,12 +26,12 @@ def _rsqrt(x: Real) -> Real:
 
 _THIRD = 0x55555556  # 2^32 / 3
 _CBRT_BIAS = 715093663
-"""What to add to a third of the high word: two thirds of the exponent's bias, less what makes the error of the guess
-the same both ways, 3.2 %."""
+"""The addend to a third of the high word: two thirds of the exponent's bias, less a share that makes the guess's error
+equal above and below, 3.2 %."""
 
 
 def _cbrt(x: Real) -> Real:
-    """Two steps of Halley's method from a guess by bits, a third one with an exact square: less than 0.667 ulp."""
+    """Two steps of Halley's method from a guess by bits, then one with an exact square: less than 0.667 ulp."""
     size = abs(x)
     is_small = size.compared("lt", 2.0**-1022)
     size = size * size.of(2.0**54).where(is_small, 1.0)
@@ -48,7 +48,7 @@ def _cbrt(x: Real) -> Real:
 
 
 def _guess(x: Real) -> Real:
-    """Near the cube root: a third of the exponent, and so of the bits."""
+    """A guess of the cube root: a third of the bits, and so of the exponent."""
     b = x.b
     high = b.op("shr", b.bitcast(x.node, UINT64), b.const(32, UINT64))
     third = b.op("shr", b.op("mul", high, b.const(_THIRD, UINT64)), b.const(32, UINT64))
@@ -63,7 +63,7 @@ def _improved(root: Real, x: Real) -> Real:
 
 
 def _power(x: Real, y: Real) -> Real:
-    """The platform's, but for the square: NumPy multiplies where one exponent serves all elements, and only there."""
+    """The platform's function except for a square, which NumPy multiplies only if all elements share the exponent."""
     general = Real(x.b, x.b.call("power", x.node, y.node))
     exponent = y.node
     if exponent.op == "const":
@@ -72,14 +72,14 @@ def _power(x: Real, y: Real) -> Real:
 
 
 FORMULAS: dict[str, Callable[..., Real]] = {"rsqrt": _rsqrt, "cbrt": _cbrt, "power": _power}
-"""From float64 operands to the result."""
+"""The formulas, of float64 operands."""
 
 IDENTICAL = frozenset({"rsqrt", "cbrt"})
-"""Those that call no function of the platform."""
+"""The functions whose formulas call none of the platform's."""
 
 
 def expanded(program: Program) -> Program:
-    """The program with formulas in place of the calls of own functions; itself, where it has none."""
+    """The program with the formulas inserted for its calls of own functions; the same object if it has none."""
     if not any(map(_is_own, program.nodes)):
         return program
     b = Builder(program.params, math=program.math)

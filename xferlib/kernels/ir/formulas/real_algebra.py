@@ -1,4 +1,4 @@
-"""Formulas in float64, written as formulas: each operator is one rounded operation of the representation."""
+"""Operators for writing float64 formulas: each is one rounded operation of the representation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Real:
         self.node = b.cast(value, FLOAT64) if isinstance(value, Node) else b.const(value, FLOAT64)
 
     def of(self, value: Real | float) -> Real:
-        """A value or a constant, beside this one."""
+        """Another value, or a constant, as a value of the same program."""
         return value if isinstance(value, Real) else Real(self.b, value)
 
     def _op(self, name: str, *others: Real | float) -> Real:
@@ -80,14 +80,14 @@ class Real:
 
 
 def two_sum(x: Real, y: Real) -> tuple[Real, Real]:
-    """``x + y`` rounded, and the rest, exact (Knuth, TAOCP 2, section 4.2.2)."""
+    """The rounded ``x + y`` and its exact rounding error (Knuth, TAOCP 2, section 4.2.2)."""
     total = x + y
     back = total - x
     return total, (x - (total - back)) + (y - back)
 
 
 def two_product(x: Real, y: Real) -> tuple[Real, Real]:
-    """``x * y`` rounded, and the rest, exact as long as nothing over- or underflows (Dekker 1971)."""
+    """The rounded ``x * y`` and its rounding error, exact unless a step over- or underflows (Dekker 1971)."""
     product = x * y
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
     rest = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low

@@ -1,0 +1,269 @@
+"""`python -m benchmarks overlap`: loops with and without `prefetch`, beside CuPy and PyTorch, and `stream_map`."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
+from benchmarks.overlap_result import Figures, Loop, Map
+from xferlib._cli.bench.result import size_text
+from xferlib._cli.bench.transfer import machine
+
+_GIB = 1 << 30
+_MIB = 1 << 20
+_LEAST_BATCHES = 48
+_ROW = 1024
+"""float32 values of a row of a batch."""
+
+
+# --- loops
+
+
+def _median(run: Callable[[], Any], rounds: int) -> float:
+    run()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _batches(kind: str, base: HostArray, nbytes: int, count: int, backend: str) -> list[HostArray]:
+    """``count`` batches, parts of ``base`` in turn: at least four, and 512 MiB of them, which no cache holds."""
+    rows, parts = nbytes // 4 // _ROW, []
+    flat = base.reshape(-1, 2 * _ROW)[:, ::2] if kind == "strided" else base.reshape(-1, _ROW)
+    for low in range(0, min(len(flat) - rows + 1, max(4, 512 * _MIB // nbytes) * rows), rows):
+        part = flat[low : low + rows]
+        parts.append(xl.pinned_array(part, backend=backend) if kind == "pinned" else part)
+    return [parts[number % len(parts)] for number in range(count)]
+
+
+def _loop(kind: str, base: HostArray, nbytes: int, count: int, place: xl.Device, rounds: int) -> Loop:
+    subject = XferlibLoop(place)
+    batches = _batches(kind, base, nbytes, count, place.backend)
+    compute = compute_on(place, nbytes // 4)
+    copy_s = _median(lambda: subject.prefetched(batches, lambda batch: None), rounds)
+    compute.take(copy_s / count)
+    loop = Loop(kind, nbytes, count, copy_s, compute.seconds(count) * count)
+    ways: dict[str, Callable[[], Any]] = {
+        f"{subject.name}, list": lambda: subject.prefetched(batches, compute),
+        f"{subject.name}, generator": lambda: subject.prefetched(iter(batches), compute),
+        f"{subject.name}, no prefetch": lambda: subject.in_turn(batches, compute),
+    }
+    sums = [compute]
+    if place.kind != "cpu":
+        for peer in peers(is_pinned=kind == "pinned"):
+            other = compute_on(peer.place, nbytes // 4)
+            other.rounds = compute.rounds
+            ways[peer.name] = functools.partial(peer.prefetched, batches, other, is_pinned=kind == "pinned")
+            sums.append(other)
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):  # in turns
+        for name, run in ways.items():
+            if number and "workers" in name:  # takes ten times as long as all others together
+                continue
+            run()  # in a training loop an epoch follows its like: threads are awake then, and cores at speed
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    expected = summed(batches)
+    for each in sums:
+        each.check(expected)
+    loop.epochs = {name: statistics.median(found) for name, found in times.items()}
+    return loop
+
+
+def _loops(place: xl.Device, largest: int, is_quick: bool) -> Iterator[Callable[[], Loop]]:
+    base = np.ones(largest // 4, np.float32)
+    base[:: _ROW // 2] = np.arange(base[:: _ROW // 2].size) % 7  # values that tell batches apart, exact in any sum
+    sizes = [size for size in (_MIB, 16 * _MIB, 64 * _MIB, 256 * _MIB) if 4 * size <= largest]
+    middle = sizes[-2] if len(sizes) > 1 else sizes[0]
+    cases = [("contiguous", size) for size in sizes]
+    cases += [("strided", middle), *(("pinned", size) for size in sizes)]
+    for kind, size in cases:
+        count = max(_LEAST_BATCHES, min(256, 3 * largest // size))  # the first copy overlaps nothing: 2 % of 48
+        yield functools.partial(_loop, kind, base, size, count, place, 1 if is_quick else 3)
+
+
+def _small(place: xl.Device) -> dict[str, float]:
+    """Microseconds that each batch of 64 KiB costs beyond the loop itself."""
+    count = 2000
+    batches = list(np.ones((count, 16384), np.float32))
+    subject, compute = XferlibLoop(place), compute_on(place, 16384)
+    held = xl.to_device(batches[0], device=place)
+
+    def alone() -> None:
+        for _ in batches:
+            compute(held)
+        place.synchronize()
+
+    kernel = _median(alone, 5)
+    found = {}
+    for name, given in (("list", list), ("generator", iter)):
+        with_kernel = _median(lambda given=given: subject.prefetched(given(batches), compute), 5)  # type: ignore[misc]
+        copies = _median(lambda given=given: subject.prefetched(given(batches), lambda batch: None), 5)  # type: ignore[misc]
+        found[f"{name}, beside a kernel"] = (with_kernel - kernel) / count * 1e6
+        found[f"{name}, copies alone"] = copies / count * 1e6
+    return found
+
+
+# --- stream_map
+
+
+def _duplex_s(place: xl.Device, nbytes: int) -> float:
+    """Measure the link: the seconds for ``nbytes`` in both directions at once, between pinned memory and the device."""
+    part = 256 * _MIB
+    up, down = (xl.pinned_zeros(part, "uint8", backend=place.backend) for _ in range(2))
+    there, back = xl.zeros(part, "uint8", device=place), xl.zeros(part, "uint8", device=place)
+    streams = xl.Stream(place), xl.Stream(place)
+    place.synchronize()
+
+    def run() -> None:
+        for _ in range(8):
+            xl.to_device_async(up, out=there, stream=streams[0])
+            xl.to_host_async(back, out=down, stream=streams[1])
+        place.synchronize()
+
+    return _median(run, 3) / 8 / part * nbytes
+
+
+def _maps(places: list[xl.Device], nbytes: int, folder: Path | None) -> Iterator[Callable[[], Map]]:
+    place = places[0]
+    rows, width = nbytes // (4 * _MIB), _MIB
+    chunk_rows = max(1, min(64, rows // 8))
+    link_s = _duplex_s(place, nbytes) / len(places) if place.kind != "cpu" else 0.0
+    with xl.use_backend(place.backend):
+        double = xl.elementwise("float32 x", "float32 y", "y = x + x", name="bench_double")
+    source, out = np.ones((rows, width), np.float32), np.ones((rows, width), np.float32)
+
+    def mapped(case: str, devices: list[xl.Device], bound_s: float, bound: str) -> Map:
+        seconds = _median(lambda: xl.stream_map(double, source, chunk_rows=chunk_rows, out=out, devices=devices), 2)
+        assert (out[:: max(1, rows // 64), ::4096] == 2).all()
+        return Map(case, nbytes, seconds, bound_s or seconds, bound)
+
+    def pinned() -> Map:
+        with xl.pin(source, backend=place.backend), xl.pin(out, backend=place.backend):
+            return mapped("pinned to pinned", places, link_s, "link, both ways")
+
+    yield lambda: mapped("array to array", places, link_s, "link, both ways")
+    if place.kind != "cpu":
+        yield pinned
+    if len(places) > 1:
+        yield lambda: mapped("array to array, one device", places[:1], link_s * len(places), "link, both ways")
+    if folder is not None:
+        yield lambda: _from_disk(places, folder, nbytes // 4, double)
+
+
+def _from_disk(places: list[xl.Device], folder: Path, nbytes: int, double: Any) -> Map:
+    """A sum over a memory map of a file that is not in the page cache, beside reading it and nothing else."""
+    import os
+
+    path, width = folder / "rows.bin", _MIB
+    rows = nbytes // (4 * width)
+    part = np.ones((min(rows, 16), width), np.float32)
+    with path.open("wb") as file:
+        for _ in range(rows // len(part)):
+            file.write(part.data)
+        file.flush()
+        os.fsync(file.fileno())
+
+    def cold() -> None:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def read() -> None:
+        with path.open("rb", buffering=0) as file:
+            memory = bytearray(16 << 20)
+            while file.readinto(memory):
+                pass
+
+    def timed(run: Callable[[], Any]) -> float:
+        cold()
+        start = time.perf_counter()
+        run()
+        return time.perf_counter() - start
+
+    try:
+        source = np.memmap(path, np.float32, "r", shape=(rows // len(part) * len(part), width))
+        first = lambda chunk: xl.to_host(double(chunk[:, :1])) if places[0].kind == "cpu" else double(chunk)[:, :1]
+        fold = lambda value, each: value + each[:1]
+        disk_s = min(timed(read) for _ in range(2))
+        seconds = min(
+            timed(lambda: xl.stream_map(first, source, chunk_rows=16, devices=places, reduce=fold)) for _ in range(2)
+        )
+    finally:
+        path.unlink()
+    return Map("cold memory map to a sum", nbytes, seconds, disk_s, "disk")
+
+
+# --- the command
+
+
+def measure(
+    places: list[xl.Device], largest: int, mapped: int, folder: Path | None, report: Callable[[str], None], *,
+    is_quick: bool,
+) -> Figures:  # fmt: skip
+    """Every case."""
+    figures = Figures()
+    for run in _loops(places[0], largest, is_quick):
+        figures.loops.append(run())
+        report(f"{figures.loops[-1].case}, {size_text(figures.loops[-1].nbytes)}")
+        gc.collect()
+        xl.trim()
+    report("small batches")
+    figures.small_us = _small(places[0])
+    for work in _maps(places, mapped, folder):
+        figures.maps.append(work())
+        report(f"stream_map, {figures.maps[-1].case}")
+    return figures
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print tables, write JSON and a picture."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks overlap", description=__doc__)
+    parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
+    parser.add_argument("--devices", type=int, default=1, help="devices that stream_map uses (default: 1)")
+    parser.add_argument("--largest", default=None, help="memory that batches are cut from (1GiB; 64MiB on a CPU)")
+    parser.add_argument("--map", default=None, help="bytes that stream_map reads (default: 16GiB; 256MiB on a CPU)")
+    parser.add_argument("--folder", type=Path, help="a folder for a file that a memory map is read from, cold")
+    parser.add_argument("--quick", action="store_true", help="one round of every loop")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--plot", type=Path, help="draw the loops to this file (needs matplotlib)")
+    parser.add_argument("--out", type=Path, help="a folder for overlap.json and overlap.png")
+    options = parser.parse_args(argv)
+    from benchmarks import overlap_show
+    from xferlib._cli.bench import show
+    from xferlib._core import registry
+    from xferlib._runtime import config
+
+    backend = options.backend or xl.get_backend().name
+    kind = xl.get_device(backend).kind
+    places = [each for each in registry.get(backend).devices() if each.kind == kind][: options.devices]
+    is_gpu = kind == "cuda"
+    largest = config.parse_nbytes(options.largest) if options.largest else _GIB if is_gpu else 64 * _MIB
+    mapped = config.parse_nbytes(options.map) if options.map else 16 * _GIB if is_gpu else 256 * _MIB
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        options.json, options.plot = options.out / "overlap.json", options.out / "overlap.png"
+    with show.progress("measuring overlap") as report:
+        figures = measure(places, largest, mapped, options.folder, report, is_quick=options.quick)
+    found = machine(backend)
+    overlap_show.table(figures, found)
+    if options.json is not None:
+        options.json.write_text(json.dumps({"machine": found, **asdict(figures)}, indent=1), encoding="utf-8")
+    if options.plot is not None:
+        overlap_show.plot(figures, found, options.plot)
+    return 0

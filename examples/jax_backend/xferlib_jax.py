@@ -1,0 +1,77 @@
+"""JAX on the CPU as a backend of xferlib, written by docs/how-to/add-a-backend.md alone.
+
+JAX's arrays are immutable, and a function that JAX compiled may keep or reuse their memory at will. So this backend
+allocates memory with NumPy, lets xferlib fill it, and hands it to JAX once, by DLPack, before JAX has seen any of it.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xferlib.backends.base import (
+    WHY_HOST,
+    ArrayInfo,
+    Capabilities,
+    Device,
+    HostBackend,
+    RawStream,
+    c_strides,
+)
+
+_ALIGNMENT = 64  # bytes; JAX copies memory that is aligned to less, instead of adopting it
+
+
+class _Memory:
+    """The memory of a JAX array, for NumPy: writable, and it keeps the array."""
+
+    def __init__(self, array: jax.Array) -> None:
+        self.array = array
+        self.__array_interface__ = {
+            "data": (array.unsafe_buffer_pointer(), False),
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "version": 3,
+        }
+
+
+class JaxBackend(HostBackend):
+    """JAX's arrays in host memory: `xl.to_device(x, backend="jax")`."""
+
+    name = "jax"
+    array_types = ("jaxlib._jax.ArrayImpl",)
+    capabilities = Capabilities(
+        namespace=True,
+        in_place=False,
+        fork=False,
+        why={
+            **WHY_HOST,
+            "strided": "arrays of JAX have no views",
+            "in_place": "arrays of JAX are immutable",
+            "fork": "JAX has threads, and warns when its process forks",
+        },
+    )
+
+    def namespace(self) -> ModuleType:
+        module: ModuleType = jnp
+        return module
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> jax.Array:
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        with jax.enable_x64(True):  # or JAX would make float32 of float64
+            return jax.dlpack.from_dlpack(np.ndarray(shape, dtype, memory, -memory.ctypes.data % _ALIGNMENT))
+
+    def view(self, array: jax.Array) -> ArrayInfo:
+        array.block_until_ready()
+        strides = c_strides(array.shape, array.dtype.itemsize)
+        return ArrayInfo(array.unsafe_buffer_pointer(), array.shape, strides, array.dtype, self.device, False)
+
+    def host_view(self, array: jax.Array) -> np.ndarray[Any, Any]:
+        array.block_until_ready()
+        return np.asarray(_Memory(array))

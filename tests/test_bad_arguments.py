@@ -1,0 +1,140 @@
+"""Whatever nonsense a public function is given, it says so itself, and asks no stranger's object for its text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.errors import XferError, shown
+
+
+class Hostile:
+    """Asked for its text, its length or its value, it fails as nothing else does."""
+
+    def _fail(self, *_: Any) -> Any:
+        raise SystemError("a stranger's object was asked")
+
+    __repr__ = __str__ = __len__ = __eq__ = __bool__ = __iter__ = __format__ = _fail
+    __hash__ = object.__hash__
+
+
+class Pretender:
+    """Claims to be a stream, and gives rubbish."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def __cuda_stream__(self) -> Any:
+        return self.given
+
+
+RUBBISH: dict[str, Any] = {
+    "nothing": None, "object": object(), "empty text": "", "text": "cuda:\x00:1", "-1": -1, "1e300": 1e300,
+    "nan": float("nan"), "huge": 1 << 5000, "-huge": -(1 << 5000), "bytes": b"x" * 500, "class": int,
+    "list": [[1], [1, 2]], "objects": np.array([object(), None], dtype=object), "texts": np.array(["a", "b"]),
+    "void": np.zeros(2, "V3"), "hostile": Hostile(), "dict": {"a": 1}, "module": np, "set": {1, 2},
+}  # fmt: skip
+STREAMS = [
+    (),
+    (0,),
+    (0, None),
+    (0, -1),
+    (0, 1 << 80),
+    (0, "1"),
+    (0, 1.5),
+    (None, 3),
+    7,
+    None,
+    "ab",
+    Hostile(),
+    (0, True),
+]
+
+
+def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Each argument of each public function and method by name, the others being sound."""
+    x = np.arange(6, dtype=np.float32)
+    d = xl.to_device(x)
+    stream, event = xl.Stream(), xl.Event()
+    stream.record(event)
+    for name in ("to_device", "to_device_async", "to_host", "to_host_async", "tree.to_device", "tree.to_host"):
+        call: Any = getattr(xl.tree, name[5:]) if name.startswith("tree") else getattr(xl, name)
+        first = d if "host" in name else x
+        yield f"{name}(x)", call
+        for option in [each for each in inspect.signature(call).parameters.values() if each.kind is each.KEYWORD_ONLY]:
+            yield f"{name}({option.name}=)", lambda v, c=call, f=first, o=option.name: c(f, **{o: v})
+    for name in ("empty", "zeros", "ones", "pinned_empty", "pinned_zeros"):
+        yield f"{name}(shape)", getattr(xl, name)
+        yield f"{name}(dtype)", lambda v, n=name: getattr(xl, n)(3, v)
+    for name in ("empty_like", "zeros_like", "pinned_array", "pinned_empty_like", "pin", "explain", "device_of",
+                 "get_device", "Device", "Stream", "use_backend", "get_backend", "get_array_module", "synchronize",
+                 "current_stream", "pinned_pool", "prefetch"):  # fmt: skip
+        if name != "pin" and hasattr(xl, name):
+            yield f"{name}(x)", getattr(xl, name)
+    yield "pin(x)", lambda v: xl.pin(v).__enter__()
+    yield "zeros(device=)", lambda v: xl.zeros(3, device=v)
+    yield "full(value)", lambda v: xl.full(3, v)
+    yield "Stream.from_any", xl.Stream.from_any
+    yield "Stream(priority=)", lambda v: xl.Stream(priority=v)
+    yield "wait", stream.wait
+    yield "record", stream.record
+    yield "elapsed_ms", event.elapsed_ms
+    yield "result(timeout=)", lambda v: xl.to_host_async(d).result(timeout=v)
+    yield "prefetch(depth=)", lambda v: xl.prefetch([x], depth=v)
+    yield "prefetch(device=)", lambda v: xl.prefetch([x], device=v)
+    for option in ("chunk_rows", "out", "devices", "depth", "start"):
+        sound = {"chunk_rows": 2}
+        yield f"stream_map({option}=)", lambda v, o=option, s=sound: xl.stream_map(lambda c: c, x, **{**s, o: v})
+    for setting in xl.configure.__globals__["fields"](xl.configure.__globals__["Config"]):
+        yield f"configure({setting.name}=)", lambda v, n=setting.name: xl.configure(**{n: v})
+    yield "trace", xl.trace
+    yield "trace(keep=)", lambda v: xl.trace(keep=v)
+
+
+def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: bool = False) -> str:
+    """The fault in how an argument is refused; empty where there is none, or where it is accepted."""
+    before = xl.configure()
+    try:
+        call(given)
+    except SystemError:
+        return "" if asks_its_source else "a stranger's object was asked"
+    except XferError as error:
+        return "" if len(str(error)) > 15 else f"says too little: {error}"
+    except (TypeError, MemoryError) as error:
+        return "" if type(error) is not TypeError or "argument" in str(error) else f"{type(error).__name__}: {error}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        xl.configure(**{name: getattr(before, name) for name in before.__dataclass_fields__})
+    return ""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim"])
+def test_a_nonsense_argument_is_refused_by_name(backend: str) -> None:
+    with xl.use_backend(backend):
+        wrong = {
+            f"{name} <- {kind}": said
+            for name, call in functions(backend)
+            for kind, given in RUBBISH.items()
+            if (said := refuses_well(call, given, asks_its_source=name == "prefetch(x)"))
+        }
+    assert not wrong, "\n".join(f"{case}: {said}" for case, said in wrong.items())
+
+
+@pytest.mark.parametrize("given", STREAMS, ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize("backend", ["numpy", "sim"])
+def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str, given: Any) -> None:
+    with xl.use_backend(backend), pytest.raises(xl.errors.StreamError, match="is no stream"):
+        xl.Stream.from_any(Pretender(given))
+
+
+def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
+    assert shown((1, "a", Hostile())) == "(1, 'a', an object of type Hostile)"
+    assert shown(np.float32(2.5)) == "np.float32(2.5)"
+    assert shown(1 << 20000) == "an int of 20001 bits"
+    assert len(shown("x" * 10_000)) < 100

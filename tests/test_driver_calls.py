@@ -1,0 +1,359 @@
+"""C functions called by address, compiled and through ctypes, and whole copies in one step."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xferlib import _native
+from xferlib._core import layout as _layout
+from xferlib._native import build, driver_calls
+from xferlib.testing import assert_same_bits, strategies
+from xferlib.testing.strategies import bits_of
+
+WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
+CONTEXT = 0xC0
+compiled = pytest.mark.skipif(driver_calls._loaded()[0] is None, reason=f"calls in C: {driver_calls.why_absent()}")
+
+
+@pytest.fixture(params=[pytest.param("compiled", marks=compiled), "ctypes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(_native, "is_wanted", lambda: request.param == "compiled")
+    return str(request.param)
+
+
+def address_of(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize("keeps_lock", [True, False])
+def test_arguments_and_result_arrive_whole(way: str, count: int, keeps_lock: bool) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, *[WORD] * count)
+    def noted(*given: int) -> int:
+        seen.append(given)
+        return -7
+
+    call = driver_calls.bind(address_of(noted), count, keeps_lock=keeps_lock)
+    words = (LARGEST, 0, 1 << 63, 12345)[:count]
+    assert call(*words) == -7
+    assert seen == [words]
+
+
+@pytest.mark.parametrize("wrong", [(), (1,), (1, 2, 3)])
+def test_a_wrong_number_of_arguments_is_refused(way: str, wrong: tuple[int, ...]) -> None:
+    @ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)
+    def never(*_: int) -> int:
+        raise AssertionError("called")  # pragma: no cover
+
+    call = driver_calls.bind(address_of(never), 2, keeps_lock=True)
+    if way == "compiled" or len(wrong) < 2:  # ctypes takes more than a C function declares
+        with pytest.raises(TypeError):
+            call(*wrong)
+
+
+@compiled
+@pytest.mark.parametrize("given", [-1, LARGEST + 1, 1.0, None, "1"])
+def test_an_argument_that_is_no_64_bit_integer_is_refused(given: Any) -> None:
+    never = ctypes.CFUNCTYPE(ctypes.c_int, WORD)(lambda _: 1)
+    with pytest.raises((TypeError, OverflowError)):
+        driver_calls.bind(address_of(never), 1, keeps_lock=True)(given)
+
+
+@compiled
+@pytest.mark.parametrize(("address", "count"), [(0, 1), (1, 5), (1, -1)])
+def test_a_function_that_cannot_be_bound_is_refused(address: int, count: int) -> None:
+    with pytest.raises(ValueError, match="needs an address and 0 to 4"):
+        driver_calls.bind(address, count, keeps_lock=True)
+
+
+@compiled
+def test_a_question_and_a_copy_need_functions() -> None:
+    with pytest.raises(ValueError, match="address of a function"):
+        driver_calls.bind_question(0)
+    with pytest.raises(ValueError, match="two functions"):
+        driver_calls.bind_copy(0, 0, 0, is_upward=True)
+
+
+@pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
+def test_a_question_has_its_answer(way: str, fails: int, expected: int) -> None:
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))
+    def asked(answer: Any) -> int:
+        answer[0] = LARGEST - 1
+        return fails
+
+    ask = driver_calls.bind_question(address_of(asked))
+    assert [ask(), ask()] == [expected, expected]
+
+
+def test_a_function_that_waits_lets_other_threads_run(way: str) -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int)
+    def waits() -> int:
+        entered.set()
+        return int(go.wait(60))
+
+    results: list[int] = []
+    call = driver_calls.bind(address_of(waits), 0, keeps_lock=False)
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    assert entered.wait(60)
+    go.set()
+    thread.join()
+    assert results == [1]
+
+
+# --- whole copies
+
+
+class Driver:
+    """A device whose memory is the host's."""
+
+    def __init__(self) -> None:
+        self.context = CONTEXT
+        self.busy = 0
+        self.result = 0
+        self.copies = 0
+        self._copy = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self.copy)
+        self._current = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self.current)
+        self._query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: self.busy)
+
+    def copy(self, dst: int, src: int, nbytes: int) -> int:
+        self.copies += 1
+        if not self.result:
+            ctypes.memmove(dst, src, nbytes)
+        return self.result
+
+    def current(self, context: Any) -> int:
+        context[0] = self.context
+        return 0
+
+    def bound(self, *, is_upward: bool) -> Callable[..., int]:
+        addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
+        if not is_upward:
+            addresses[2] = 0
+        made = driver_calls.bind_copy(*addresses, is_upward=is_upward)
+        assert made is not None
+        return made
+
+
+@compiled
+@given(layout=strategies.layouts(), is_upward=st.booleans(), is_writable=st.booleans())
+def test_plain_bytes_are_copied_and_nothing_else_is_touched(
+    layout: strategies.Layout, is_upward: bool, is_writable: bool
+) -> None:
+    driver = Driver()
+    buffer = bits_of(layout.nbytes, np.uint8, seed=1)
+    before = buffer.copy()
+    host = layout.over(buffer)
+    host.flags.writeable = is_writable
+    device = np.full(max(host.nbytes, 1), 0xA5, np.uint8)
+    is_plain = host.flags.c_contiguous and host.nbytes > 0 and (is_upward or is_writable)
+    result = driver.bound(is_upward=is_upward)(host, device.ctypes.data, CONTEXT, host.nbytes)
+    assert result == (0 if is_plain else driver_calls.NOT_ASKED)
+    assert driver.copies == is_plain
+    if is_plain and is_upward:
+        assert device.tobytes() == host.tobytes()
+    elif is_plain:
+        before[layout.offset : layout.offset + host.nbytes] = 0xA5
+    else:
+        assert np.all(device == 0xA5)
+    assert_same_bits(buffer, before)
+
+
+@compiled
+@pytest.mark.parametrize("is_upward", [True, False])
+def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
+    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
+    copy = driver.bound(is_upward=is_upward)
+    assert copy(host, device.ctypes.data, CONTEXT, 7) == driver_calls.NOT_ASKED
+    assert copy(host, device.ctypes.data, CONTEXT + 1, 8) == driver_calls.NOT_ASKED
+    driver.busy = 600
+    assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if is_upward else 0)
+    assert driver.copies == (not is_upward)
+    driver.busy, driver.result = 0, 700
+    assert copy(host, device.ctypes.data, CONTEXT, 8) == 700
+    with pytest.raises(TypeError):
+        copy(object(), device.ctypes.data, CONTEXT, 8)
+    with pytest.raises(TypeError, match="4 arguments, not 3"):
+        copy(host, device.ctypes.data, CONTEXT)
+
+
+@compiled
+def test_an_array_can_be_dropped_after_its_copy() -> None:
+    driver, device = Driver(), np.zeros(8, np.uint8)
+    host = bytearray(8)
+    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
+    host += b"longer"  # a buffer that were still held could not grow
+    assert len(host) == 14
+
+
+def test_whole_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
+
+
+# --- compiling
+
+
+def _name(path: str | Path) -> str:
+    return Path(path).name
+
+
+def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
+    """Otherwise all tests of compiled code would be skipped unnoticed."""
+    assert {
+        _name(_native.SOURCE): _name(_native.LIBRARY),
+        _name(driver_calls.SOURCE): _name(driver_calls.LIBRARY),
+    } == build.LIBRARIES
+    if not build._compiler():
+        pytest.skip("no C compiler")
+    assert not _native.why_absent()
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        pytest.skip("no CPython headers")
+    assert not driver_calls.why_absent()
+
+
+@compiled
+def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    include = Path(sysconfig.get_paths()["include"])
+    assert not build.build(driver_calls.SOURCE, tmp_path / driver_calls.LIBRARY.name, 12345, include)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
+        driver_calls.load("_calls")
+    sys.modules.pop("_calls")
+
+
+def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
+    assert "python3-dev" in build.build(driver_calls.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
+    assert "python -m xferlib._native.build" in driver_calls.why_absent()
+
+
+@compiled
+def test_arrays_are_located_where_they_lie() -> None:
+    arrays = [bits_of(12, np.int16, seed=n) for n in range(5)]
+    arrays[2].flags.writeable = False
+    parts = (_native.Part * 5)()
+    locate = driver_calls.locator()
+    assert locate is not None
+    assert locate(arrays, ctypes.addressof(parts), 100, 12)
+    assert [(part.host, part.place, part.nbytes) for part in parts] == [
+        (array.ctypes.data, 100 + 12 * n, 12) for n, array in enumerate(arrays)
+    ]
+    assert not locate([arrays[0], arrays[1][::2]], ctypes.addressof(parts), 0, 6)  # no plain bytes
+    assert not locate(arrays[:2], ctypes.addressof(parts), 0, 11)
+    assert locate([], ctypes.addressof(parts), 0, 12)
+    for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
+        with pytest.raises(TypeError):
+            locate(*wrong)
+
+
+@given(data=st.data(), is_compiled=st.booleans(), is_read_only=st.booleans())
+def test_the_address_of_any_array_is_that_of_its_first_element(
+    data: st.DataObject, is_compiled: bool, is_read_only: bool
+) -> None:
+    layout = data.draw(strategies.layouts(distinct=True))
+    array = layout.over(np.zeros(layout.nbytes, np.uint8))
+    array.flags.writeable = not is_read_only
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_compiled:
+            patch.setattr(_layout, "_addresser", lambda: None)
+        assert _layout.address(array) == array.ctypes.data
+
+
+@compiled
+def test_a_strided_array_has_no_single_address() -> None:
+    find = driver_calls.addresser()
+    assert find is not None
+    assert find(np.arange(6).reshape(2, 3).T) == find(np.arange(6)[::2]) == 0
+    with pytest.raises(TypeError):
+        find(3)
+
+
+def test_arrays_are_not_located_without_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert driver_calls.locator() is None
+
+
+# --- a copy between two streams
+
+
+class Streams:
+    """Notes what a driver is asked for; the request of that number fails."""
+
+    def __init__(self, failing: int = -1) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self._failing = failing
+        note = self._note
+        self.functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)(lambda *given: note("record", *given)),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, WORD)(lambda *given: note("wait", *given)),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, WORD, WORD)(lambda *given: note("copy", *given)),
+        )
+
+    def _note(self, *request: Any) -> int:
+        self.asked.append(request)
+        return 700 if len(self.asked) - 1 == self._failing else 0
+
+    def bound(self) -> Callable[..., int]:
+        made = driver_calls.bind_copy_behind(*map(address_of, self.functions))
+        assert made is not None
+        return made
+
+
+TARGET, SOURCE, OWNER, FREE, CARRIER, COPIED = LARGEST, 1 << 63, 0, 11, 12, 13
+REQUESTS = [
+    ("record", FREE, OWNER),
+    ("wait", CARRIER, FREE, 0),
+    ("copy", TARGET, SOURCE, 4096, CARRIER),
+    ("record", COPIED, CARRIER),
+]
+
+
+@compiled
+@pytest.mark.parametrize("failing", range(-1, 4))
+def test_a_copy_comes_behind_another_streams_work_and_nothing_after_a_failure(failing: int) -> None:
+    streams = Streams(failing)
+    result = streams.bound()(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, COPIED)
+    assert result == (0 if failing < 0 else 700)
+    assert streams.asked == (REQUESTS if failing < 0 else REQUESTS[: failing + 1])
+
+
+@compiled
+def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() -> None:
+    streams = Streams()
+    enqueue = streams.bound()
+    with pytest.raises(TypeError, match="7 arguments, not 6"):
+        enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER)
+    for wrong in (-1, LARGEST + 1, None):
+        with pytest.raises((TypeError, OverflowError)):
+            enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong)
+    assert not streams.asked
+    with pytest.raises(ValueError, match="three functions"):
+        driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1)
+
+
+def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert driver_calls.bind_copy_behind(1, 1, 1) is None
+    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None

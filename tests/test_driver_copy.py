@@ -1,0 +1,186 @@
+"""The fast path: the calls that take it, those that may not, and that results are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib._transfer import driver_copy
+from xferlib.errors import LayoutError, SlowPathError
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, strategies
+from xferlib.testing.strategies import bits_of
+
+HERE, THERE = "fake:sim:0", "fake:sim:1"
+
+
+@pytest.fixture
+def copies(fake: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The driver's copies, in order."""
+    seen: list[str] = []
+    for name in ("copy_to_device", "copy_to_host"):
+        own = getattr(fake, name)
+
+        def noted(*args: Any, _name: str = name, _own: Callable[..., bool] = own, **options: Any) -> bool:
+            seen.append(_name)
+            return _own(*args, **options)
+
+        monkeypatch.setattr(fake, name, noted)
+    return seen
+
+
+def test_ordinary_calls_take_the_fast_path(copies: list[str]) -> None:
+    x = bits_of(12_000, np.float32, seed=1).reshape(3, 1000)
+    d = xl.to_device(x, device=HERE)
+    assert xl.to_device(x[::-1].copy(), out=d) is d
+    y = np.zeros_like(x)
+    assert xl.to_host(d, out=y) is y
+    assert_same_bits(y, x[::-1])
+    assert_same_bits(xl.to_host(d), y)
+    assert copies == ["copy_to_device"] * 2 + ["copy_to_host"] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (lambda x: x[:, ::2], lambda: xl.zeros((4, 4), "float32", device=HERE)),
+        (lambda x: x[::-1], lambda: xl.zeros((4, 8), "float32", device=HERE)),
+        (lambda x: x, lambda: xl.zeros((4, 8), "float64", device=HERE)),
+        (lambda x: x, lambda: xl.zeros((8, 4), "float32", device=HERE).transpose(1, 0)),
+        (lambda x: x, lambda: xl.zeros((8, 4), "float32", device=HERE)),
+        (lambda x: x.T, lambda: xl.zeros((4, 8), "float32", device=HERE).transpose(1, 0)),
+        (lambda x: x.astype(">f4"), lambda: xl.zeros((4, 8), "float32", device=HERE)),
+        (lambda x: x[:0], lambda: xl.zeros((0, 8), "float32", device=HERE)),
+        (lambda x: x.tolist(), lambda: xl.zeros((4, 8), "float32", device=HERE)),
+        (lambda x: x.view(type("Sub", (np.ndarray,), {})), lambda: xl.zeros((4, 8), "float32", device=HERE)),
+        (lambda x: x, lambda: np.zeros((4, 8), "float32")),
+        (lambda x: x, lambda: object()),
+    ],
+)
+def test_an_upload_of_more_than_one_copy_takes_another_path(fake: Any, source: Any, target: Any) -> None:
+    x = bits_of(128, np.float32, seed=2).reshape(4, 8)
+    out = target()
+    assert not driver_copy.upload(source(x), out)
+    assert not np.any(xl.to_host(out) if type(out) is not object else 0)
+
+
+def test_a_download_of_more_than_one_copy_takes_another_path(fake: Any) -> None:
+    d = xl.to_device(bits_of(128, np.float32, seed=2).reshape(4, 8), device=HERE)
+    for array, out in [
+        (d[:, ::2], None),
+        (d.transpose(1, 0), np.zeros((8, 4), "float32")),
+        (d, np.zeros((8, 4), "float32").T),
+        (d, np.zeros((4, 8), "float64")),
+        (d, np.zeros((4, 8), ">f4")),
+        (d[:0], None),
+        (np.zeros(4), None),
+        (object(), None),
+        ([1, 2], None),
+    ]:
+        assert driver_copy.download(array, out) is None
+        assert out is None or not out.any()
+
+
+def test_large_arrays_are_left_to_others(fake: Any) -> None:
+    d = xl.zeros(THRESHOLDS.driver_at_all_nbytes + 1, "uint8", device=HERE)
+    assert driver_copy.download(d, None) is None
+    assert not driver_copy.upload(np.zeros(d.shape, "uint8"), d)
+
+
+def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
+    x = bits_of(THRESHOLDS.driver_nbytes + 1, np.uint8, seed=9)
+    d = xl.to_device(x, device=HERE)
+    xl.Device(HERE).synchronize()
+    assert driver_copy.upload(x, d) == (not native().is_on)
+    assert driver_copy.upload(xl.pinned_array(x[::-1], backend="fake"), d)
+    assert_same_bits(xl.to_host(d), x[::-1])
+
+
+def test_a_stream_with_pending_work_is_not_waited_for_upward(copies: list[str], fake: Any) -> None:
+    fake.machine.progresses_on_query = False
+    try:
+        pinned = xl.pinned_array(bits_of(100_000, np.uint8, seed=3), backend="fake")
+        d = xl.to_device(pinned, device=HERE, stream=xl.current_stream(HERE))  # still pending
+        xl.to_device(bits_of(100_000, np.uint8, seed=4), out=d)
+        assert "copy_to_device" not in copies
+    finally:
+        fake.machine.progresses_on_query = True
+    assert_same_bits(xl.to_host(d), bits_of(100_000, np.uint8, seed=4))
+
+
+def test_another_current_stream_goes_the_long_way(copies: list[str]) -> None:
+    x = bits_of(1000, np.uint8, seed=5)
+    with xl.Stream(HERE):
+        d = xl.to_device(x, device=HERE)
+        assert_same_bits(xl.to_host(xl.to_device(x, out=d)), x)
+    assert copies == []
+
+
+@pytest.mark.parametrize("nbytes", [1000, 100_000, THRESHOLDS.medium_nbytes])
+def test_a_stream_of_the_users_is_not_waited_for_while_the_source_is_read(
+    copies: list[str], fake: Any, nbytes: int
+) -> None:
+    x = bits_of(nbytes, np.uint8, seed=5)
+    stream = xl.Stream(HERE)
+    pinned = xl.pinned_array(x[::-1], backend="fake")
+    fake.machine.progresses_on_query = False
+    try:
+        d = xl.to_device(pinned, device=HERE, stream=stream)  # still pending
+        changing = x.copy()
+        xl.to_device(changing, out=d, stream=stream)
+        assert not fake.stream_done(stream._raw)
+        changing[:] = 0  # it has been read
+    finally:
+        fake.machine.progresses_on_query = True
+    assert copies == []
+    with stream:
+        assert_same_bits(xl.to_host(d), x)
+
+
+def test_a_driver_that_refuses_the_memory_is_not_an_error(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("copy_to_device", "copy_to_host"):
+        monkeypatch.setattr(fake, name, lambda *args, **options: False)
+    x = bits_of(100_000, np.uint8, seed=6)
+    d = xl.to_device(x, device=HERE)
+    stream = xl.Stream(HERE)
+    assert_same_bits(xl.to_host(xl.to_device(x, device=HERE, stream=stream), stream=stream), x)
+    assert_same_bits(xl.to_host(xl.to_device(x[::-1].copy(), out=d)), x[::-1])
+    assert_same_bits(xl.to_host(d, out=np.empty_like(x)), x[::-1])
+
+
+def test_errors_are_those_of_the_long_way(fake: Any) -> None:
+    d = xl.zeros(8, "float32", device=HERE)
+    for source, words in [
+        (np.zeros(9, "float32"), r"shape \(8,\).*shape \(9,\)"),
+        (np.zeros(8, "float64"), "dtype float32, but float64"),
+    ]:
+        with pytest.raises(LayoutError, match=words):
+            xl.to_device(source, out=d)
+    kept = np.zeros(8, "float32")
+    kept.flags.writeable = False
+    with pytest.raises(LayoutError, match="read-only"):
+        xl.to_host(d, out=kept)
+    before = xl.configure(strict="pageable")
+    try:
+        with pytest.raises(SlowPathError, match="XFERLIB_STRICT=pageable"):
+            xl.to_host(xl.empty(1 << 20, "uint8", device=HERE), out=np.zeros(1 << 20, "uint8"))
+    finally:
+        xl.configure(strict=before.strict)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(x=strategies.host_arrays(), place=st.sampled_from([HERE, THERE]))
+def test_it_gives_the_bits_of_every_other_way(fake: Any, x: Any, place: str) -> None:
+    d = xl.to_device(x, device=place)
+    plain = np.array(x, order="C")
+    if plain.dtype.isnative:
+        xl.to_device(plain, out=d)
+    with forced("staged"):
+        expected = xl.to_host(d)
+    assert_same_bits(xl.to_host(d), expected)
+    assert_same_bits(xl.to_host(d, out=np.empty_like(expected)), expected)

@@ -1,0 +1,46 @@
+"""The seam is as narrow as the docs say, and what is optional is optional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.backends.base import Arrays, Backend, Copies, DeviceKernels, FastCopies, HostBackend, LibraryHooks, Streams
+from xferlib.testing import assert_same_bits
+from xferlib.testing.fake import FakeBackend
+from xferlib.testing.strategies import bits_of
+
+pytestmark = pytest.mark.usefixtures("plugins")
+
+
+def test_the_seam_is_narrow() -> None:
+    """A new device needs at most twenty methods, a library on the CPU eight; all else has a default or is optional."""
+    assert len(Backend.__abstractmethods__) <= 20
+    assert HostBackend.__abstractmethods__ == {"empty", "view", "host_view"}
+
+
+def test_a_backend_needs_no_more_than_the_seam_asks_for() -> None:
+    """The fake accelerator is written as a stranger would: it has no method that the seam does not name."""
+    required = Backend.__abstractmethods__
+    optional = {
+        name for part in (Arrays, Streams, Copies, FastCopies, DeviceKernels, LibraryHooks) for name in vars(part)
+    }
+    own = {name for name, each in vars(FakeBackend).items() if callable(each) and not name.startswith("_")}
+    assert own - {"array_class"} <= required | optional
+    assert len(own & required) == len(required)
+
+
+def test_a_backend_without_fast_copies_gives_the_same(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake, "fast", None)
+    for nbytes in (12, 100_000, 5 << 20):
+        x = bits_of(nbytes, np.uint8, seed=nbytes)
+        d = xl.to_device(x, backend="fake")
+        assert_same_bits(xl.to_host(d), x)
+        xl.to_device(x[::-1].copy(), out=d)
+        assert_same_bits(xl.to_host_async(d).result(), x[::-1])
+        assert_same_bits(xl.to_host(xl.to_device_async(x, backend="fake").result()), x)
+        (one,) = xl.prefetch([x], device="fake:sim:0")
+        assert_same_bits(xl.to_host(one), x)

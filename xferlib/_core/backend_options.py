@@ -1,0 +1,209 @@
+"""The optional parts of a backend: each has a default, or is missing, and everything works without it.
+
+`LibraryHooks` are methods with defaults, which a backend overrides where its library needs it. `FastCopies` and
+`DeviceKernels` are interfaces that a backend hands out as `Backend.fast` and `Backend.kernels`, usually itself.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core.array import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    import numpy as np
+
+    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawEvent, RawKernel, RawStream, StagingCalls
+
+
+class LibraryHooks:
+    """Methods beyond the primitives; the defaults suit a library that computes at once and keeps no history."""
+
+    follows_writes: bool = False
+    """Whether the library wants to know of writes past it: see `note_write`."""
+    has_made_streams: bool = False
+    """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
+    survives_fork: bool = False
+    """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
+
+    if TYPE_CHECKING:
+
+        def view(self, array: Array) -> ArrayInfo: ...
+        def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array: ...
+
+    # --- arrays that a library evaluates lazily, or keeps a history of
+
+    def resolved(self, array: Array) -> Array:
+        """``array`` with anything that its library does lazily done; usually ``array`` itself."""
+        return array
+
+    def detached(self, array: Array) -> Array:
+        """``array`` as mere memory: without the history that its library keeps for derivatives."""
+        return array
+
+    def note_write(self, array: Array, what: str) -> None:
+        """``array`` is about to be written past its library.
+
+        Args:
+            array: The array.
+            what: Its name for an error, such as ``"kernel(): output 'y'"``.
+
+        Raises:
+            LayoutError: The library's own operations would refuse to write it.
+        """
+
+    # --- arrays whose memory the library may reuse while another stream still works on it
+
+    def consumed(self, array: Array, stream: RawStream) -> None:
+        """``array``, allocated on another stream, is used on ``stream``: its memory must outlive that use."""
+
+    def guarded(self, array: Array, stream: RawStream) -> Array:
+        """``array``, made by the library on ``stream``, whose memory then outlives all uses told by `consumed`."""
+        return array
+
+    def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
+        """Return those of ``objects`` that shared code must hold until ``event`` completes; usually all.
+
+        A backend whose memory outlives its arrays in stream order by itself returns fewer.
+        """
+        return objects
+
+    # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
+
+    def subarrays(
+        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> list[Array]:
+        """``count`` arrays of one shape and dtype, one behind the other in ``slab``."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
+
+    def signature(self, array: Array) -> Hashable:
+        """All of an array that a prepared kernel call depends on, its type too, but not its address."""
+        return (type(array), *self.view(array)[1:])
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        """A function that compares as many arrays with these, one by one: True if the signatures are equal."""
+        return matching(self.signature, arrays)
+
+    def operands(self, arrays: Sequence[Array]) -> list[Any]:
+        """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""
+        return [self.view(array).pointer for array in arrays]
+
+
+class FastCopies:
+    """Copies in fewer steps than `Backend.copy` between pinned memory and a device.
+
+    Each method may decline: it returns None, 0 or False, nothing has been done, and shared code takes the general way.
+    """
+
+    def staging_calls(self, device: Device) -> StagingCalls | None:
+        """C functions for staging plain bytes; None where only Python can do it."""
+        return None
+
+    def copy_behind(
+        self,
+        dst: int,
+        src: int,
+        nbytes: int,
+        *,
+        behind: RawStream,
+        stream: RawStream,
+        event: RawEvent,
+        copied: RawEvent | None = None,
+    ) -> RawEvent | None:
+        """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``, a stream of the same device.
+
+        Args:
+            dst, src, nbytes: As for `Backend.copy`.
+            behind: Its work comes first: ``event`` is recorded on it.
+            stream: The stream of the copy.
+            event: Recorded again.
+            copied: Recorded after the copy; a new one if omitted.
+
+        Returns:
+            ``copied``, or the new one.
+        """
+        return None
+
+    def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
+        """Whether `copy_to_device` and `copy_to_host` are ordered on ``stream``; with ``idle``, at once."""
+        return False
+
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
+        """Copy ordinary host memory by the driver's own staging; ``src`` has been read on return.
+
+        Returns:
+            False if the driver does not take this memory.
+        """
+        return False
+
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
+        """Copy to ordinary host memory by the driver's own staging; complete on return.
+
+        Returns:
+            False if the driver does not take this memory.
+        """
+        return False
+
+    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
+        """The address of ``array``, on a device, if the bytes of ``host`` fill it without change; else 0.
+
+        Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out.
+        """
+        return 0
+
+    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
+        """Do a whole blocking upload of at most ``most`` bytes in one step; ``src`` has been read on return.
+
+        Args:
+            src: On the host.
+            dst: As many bytes in C order, on a device.
+            pointer: Of ``dst``.
+            most: The limit in bytes.
+
+        Returns:
+            False where that cannot be: ``src`` is not in C order, the stream is busy or another than the driver's
+            default, or the device is not the current one.
+        """
+        return False
+
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
+        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
+        return False
+
+
+class DeviceKernels(ABC):
+    """CUDA C++ for the devices of a backend whose `Capabilities.kernels` is True."""
+
+    @abstractmethod
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Any:
+        """Machine code (``cubin``) of CUDA C++ for ``device``, with the mangled ``names`` asked for."""
+
+    @abstractmethod
+    def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
+        """Load the kernel ``name`` from machine code."""
+
+    @abstractmethod
+    def launch(
+        self,
+        kernel: RawKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
+
+    def engine(self) -> Any:
+        """A `kernels.calls.backend_engine.BackendEngine` in place of the compiler; None, as usual: the three above."""
+        return None
