@@ -13,7 +13,7 @@ import xferlib as xl
 from xferlib import sim
 from xferlib._memory import chunk_quota, slab, staging_ring
 from xferlib._pipeline.sequence_feed import ListFeed
-from xferlib._runtime import happens_before
+from xferlib._runtime.handoff import Handed, OwnThread
 from xferlib.errors import DeviceLostError, TransferError
 from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, staging_stats
 
@@ -176,26 +176,22 @@ def test_a_transfer_that_cannot_start_ahead_raises_when_its_batch_is_taken(
     ahead.close()
 
 
-class Own(threading.Thread):
+class Own(OwnThread):
     """A thread of the library's own, which knows what the one that made it has waited for."""
 
-    handover: object = None
-
     def __init__(self, work: Callable[[], Any]) -> None:
-        super().__init__()
+        super().__init__(self._do, "own")
         self._work = work
+        self._begun = Handed()
+        self._begun.hand_on()
         self.error: BaseException | None = None
-        happens_before.given(self)
 
-    def run(self) -> None:
-        happens_before.began()
+    def _do(self) -> None:
         try:
-            happens_before.taken(self)
+            self._begun.take_over()
             self._work()
         except BaseException as error:
             self.error = error
-        finally:
-            happens_before.ended()
 
 
 @pytest.mark.parametrize("is_upload", [False, True])

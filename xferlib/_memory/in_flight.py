@@ -102,11 +102,11 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
     try:
         return backend.event_record(stream, timing=False)
     except BaseException:
-        backend.stream_synchronize(stream)
+        abandon(backend, stream)
         raise
 
 
 def abandon(backend: Backend, stream: RawStream) -> None:
-    """Wait for copies that may be in flight without an event: Ctrl-C may strike between the two."""
+    """Wait for copies that may be in flight without an event: after an error, or Ctrl-C between the two."""
     with contextlib.suppress(Exception):  # a device that is lost copies nothing; the first error is the one to tell
         backend.stream_synchronize(stream)

@@ -31,7 +31,8 @@ import numpy as np
 
 from xferlib._memory import host
 from xferlib._memory.domains import PerDomain
-from xferlib._runtime import config, happens_before
+from xferlib._runtime import config
+from xferlib._runtime.handoff import Handed
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
@@ -75,16 +76,15 @@ class PinnedStats:
         return self.in_use_nbytes + self.free_nbytes + self.draining_nbytes
 
 
-class _Block:
+class _Block(Handed):
     """A block of the pool, the events of copies that use it, and its bytes as the pool counts them."""
 
-    __slots__ = ("events", "handover", "memory", "nbytes")
+    __slots__ = ("events", "memory", "nbytes")
 
     def __init__(self, memory: PinnedBlock, nbytes: int) -> None:
         self.memory = memory
         self.nbytes = nbytes
         self.events: list[RawEvent] = []
-        self.handover: object = None
 
 
 class Lease:
@@ -184,7 +184,7 @@ class PinnedPool:
             if not blocks:
                 return None
             block = blocks.pop()
-            happens_before.taken(block)
+            block.take_over()
             self._free_nbytes -= size
             self._in_use += size
             self._reuses += 1
@@ -230,19 +230,13 @@ class PinnedPool:
     def _lend(self, block: _Block) -> Lease:
         lease = Lease(block, self)
         pointer = block.memory.pointer
-        # The callback is a C function, which Ctrl-C strikes before or after; the simulator needs Python's.
-        died = self._dead.append if happens_before.listener is None else self._bury
         with self._lock:
-            reference = weakref.ref(lease, died)
+            reference = block.follow(lease, self._dead)
             self._used[reference] = block
             self._leases[pointer] = reference
             bisect.insort(self._starts, pointer)
             self._peak = max(self._peak, self._in_use + self._free_nbytes + self._draining_nbytes)
         return lease
-
-    def _bury(self, reference: weakref.ref[Lease]) -> None:
-        happens_before.given(self._used[reference])
-        self._dead.append(reference)
 
     def _poll(self) -> None:
         """Move dead leases' blocks on, and those whose last event is complete; with the lock held, Ctrl-C put off."""
@@ -260,7 +254,7 @@ class PinnedPool:
             del self._draining[block]
             self._draining_nbytes -= block.nbytes
             self._free_nbytes += block.nbytes
-            happens_before.given(block)
+            block.hand_on()
             block.events = []
             self._free.setdefault(block.nbytes, []).append(block)
 

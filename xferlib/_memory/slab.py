@@ -27,8 +27,8 @@ import numpy as np
 
 from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_SEGMENT_NBYTES
 from xferlib._memory import host
-from xferlib._runtime import happens_before
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.handoff import Handed
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -54,7 +54,7 @@ class _Segment:
         self.events: list[RawEvent] = []
 
 
-class Slab:
+class Slab(Handed):
     """One thread's pinned memory for copies of one size or less: taken in turn, one event a segment and stream."""
 
     def __init__(self, backend: Backend, segment_nbytes: int) -> None:
@@ -67,7 +67,6 @@ class Slab:
             for start in range(0, _SEGMENTS * segment_nbytes, segment_nbytes)
         ]
         self._index = 0
-        self.handover: object = None
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
         """Return bytes that no copy uses, and their address, for one copy on ``stream``."""
@@ -87,7 +86,7 @@ class Slab:
         fresh = self._segments[index]
         for event in fresh.events:
             self._backend.event_synchronize(event)  # if this is interrupted, the next call begins here
-        happens_before.given(self)  # the next thread may use the rest of the segment, and waits for none of these
+        self.hand_on()  # the next thread may use the rest of the segment, and waits for none of these
         fresh.events = []
         fresh.used = 0
         self._index = index
@@ -143,7 +142,7 @@ def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
         slab = _idle_slabs[kind].pop()
     except (KeyError, IndexError):
         return Slab(backend, kind[1])
-    happens_before.taken(slab)
+    slab.take_over()
     return slab
 
 

@@ -29,7 +29,7 @@ from xferlib._core.thresholds import CHUNK_NBYTES, LENT_CHUNKS, RING_CHUNKS
 from xferlib._memory import host
 from xferlib._memory.chunk_quota import PATIENCE_S, ChunkQuota
 from xferlib._memory.domains import PerDomain
-from xferlib._runtime import happens_before
+from xferlib._runtime.handoff import Handed
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import PinnedMemoryError
 
@@ -38,20 +38,19 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawEvent, RawStream
 
 
-class Chunk:
+class Chunk(Handed):
     """A pinned chunk of the ring, and the event after which it may be filled again.
 
     The event is the chunk's own, recorded anew at each use: creating one costs as much as a copy call.
     """
 
-    __slots__ = ("_index", "bytes", "event", "handover", "is_busy", "pointer")
+    __slots__ = ("_index", "bytes", "event", "is_busy", "pointer")
 
     def __init__(self, backend: Backend) -> None:
         block = backend.pinned_alloc(CHUNK_NBYTES)
         self.pointer = block.pointer
         self.bytes = host.bytes_over(block.pointer, CHUNK_NBYTES, block)
         self.event: RawEvent | None = None
-        self.handover: object = None
         self.is_busy = False
         self._index = -1
 
@@ -165,7 +164,7 @@ class Ring:
                 self.release(chunk)
 
     def _settled(self, chunk: Chunk) -> Chunk:
-        happens_before.taken(chunk)
+        chunk.take_over()
         if chunk.is_busy:
             try:
                 chunk.wait(self.backend)
@@ -229,7 +228,7 @@ class Ring:
 
     def release(self, chunk: Chunk) -> None:
         """Give a chunk back; it is reused once its copy is done."""
-        happens_before.given(chunk)
+        chunk.hand_on()
         self._free.put(chunk)
 
     def abandon(self, chunks: list[Chunk], stream: RawStream, *, is_upward: bool | None = None) -> None:

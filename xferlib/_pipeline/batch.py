@@ -13,9 +13,9 @@ Guaranteed:
   is retried at once. A copy that can no longer succeed is cancelled and begun anew.
 - What `hand_over` returns is ordered on the stream that is current in the calling thread.
 
-A batch has no lock of its own. The reading thread begins it and publishes it with `happens_before`; from then on the
-consumer uses it under `Feed._turn`. Beside the consumer come only `precede`, by which the reading thread puts the next
-batch's copies behind it, and `cancel` and `await_end`, when the feed is closed.
+A batch has no lock of its own. The reading thread begins it and hands it on; from then on the consumer uses it under
+`Feed._turn`. Beside the consumer come only `precede`, by which the reading thread puts the next batch's copies behind
+it, and `cancel` and `await_end`, when the feed is closed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from xferlib._core.stream import Stream
 from xferlib._memory import in_flight
 from xferlib._pipeline.routing import Route, Router
 from xferlib._pipeline.tree_upload import Arriving
+from xferlib._runtime.handoff import Handed
 from xferlib._transfer import routes
 from xferlib.errors import OutOfMemoryError, XferError
 
@@ -45,15 +46,12 @@ class AnyBatch(Protocol):
     """One item of the source on its way to the device, as a feed uses it.
 
     Attributes:
-        handover: See `xferlib._runtime.happens_before`.
         has_slot: Its device memory belongs to its slot's stream, and not to the consumer's.
         is_sent: Nothing is left to `push`.
         is_sent_by_consumer: The reading thread stages it, and the consumer's thread enqueues its copy.
         is_stalled: Starting it failed when there was room for it.
         is_waiting: It is to be copied on the consumer's stream, and may travel with others.
     """
-
-    handover: object
 
     @property
     def has_slot(self) -> bool: ...
@@ -65,6 +63,12 @@ class AnyBatch(Protocol):
     def is_stalled(self) -> bool: ...
     @property
     def is_waiting(self) -> bool: ...
+
+    def hand_on(self) -> None:
+        """See `xferlib._runtime.handoff.Handed`."""
+
+    def take_over(self) -> None:
+        """As `hand_on`."""
 
     def push(self) -> None:
         """Start what there was no room for before, and enqueue the copy of what has been staged."""
@@ -88,7 +92,7 @@ class AnyBatch(Protocol):
         """After `cancel`: wait until no copy reads the source."""
 
 
-class Batch:
+class Batch(Handed):
     """An item that may fail, and be retried, until it has been handed out: see `AnyBatch`."""
 
     __slots__ = (
@@ -102,7 +106,6 @@ class Batch:
         "_sent_on",
         "_stream",
         "_value",
-        "handover",
         "is_sent",
         "is_stalled",
     )
@@ -122,7 +125,6 @@ class Batch:
         self._event: RawEvent | None = None
         self._sent_on: RawStream | None = None
         """The stream that carried a small batch, with others, before its turn came."""
-        self.handover: object = None
         self.is_sent = True
         self.is_stalled = False
 

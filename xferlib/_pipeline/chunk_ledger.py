@@ -12,7 +12,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.thresholds import RESULT_BEGUN_FROM
-from xferlib._runtime import happens_before
+from xferlib._runtime.handoff import Handed
 from xferlib._transfer import routes
 from xferlib.errors import MixedDevicesError, UnsupportedArrayError
 
@@ -53,7 +53,8 @@ class Results:
         """The first chunk whose result is not stored."""
         self._is_broken = False
         self._changed = threading.Condition()
-        self.handover: object = None
+        self._turn = Handed()
+        """Of storing."""
 
     @property
     def is_stopped(self) -> bool:
@@ -112,11 +113,11 @@ class Results:
         with self._changed:
             while self._next < number and not self._is_broken:
                 self._changed.wait()
-            happens_before.taken(self)
+            self._turn.take_over()
 
     def _note(self, number: int) -> None:
         with self._changed:
-            happens_before.given(self)
+            self._turn.hand_on()
             self._done.add(number)
             while self._next in self._done:
                 self._done.remove(self._next)
@@ -145,7 +146,7 @@ class Results:
 
     def end(self) -> None:
         """Every thread that stored results has ended: the calling one comes after them."""
-        happens_before.taken(self)
+        self._turn.take_over()
 
     def explain(self, error: BaseException) -> None:
         """Say in an error how far it has come."""

@@ -14,12 +14,13 @@ Guaranteed:
 - After `close` no thread of the device runs, but the feed's where the source does not return.
 - A thread that fails makes `Results` fail and ends; nothing waits for it.
 
-`_changed` protects the list of results to download and the three counters. It is never held while a result is waited
+`_changed` protects the three counters. It is never held while a result is waited
 for, copied or stored.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ from xferlib._core import registry
 from xferlib._core.stream import Stream
 from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._pipeline.routing import Router
-from xferlib._runtime import callsite, happens_before, shutdown
+from xferlib._runtime import callsite, shutdown
+from xferlib._runtime.handoff import HandoffQueue, OwnThread
 from xferlib.errors import ClosedError, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -77,18 +79,17 @@ class Station:
         self._results = results
         self._numbers = numbers
         self._room = threading.Semaphore(depth)
-        self._waiting: list[_Outgoing | None] = []
+        self._waiting: HandoffQueue[_Outgoing | None] = HandoffQueue()
         self._given = self._received = self._stored = 0
         """Results that the function has given, that have arrived on the host, and that are stored."""
         self._changed = threading.Condition()
-        self.handover: object = None
         streams = [self._stream() for _ in range(depth)]
         router = Router(self._backend, device, None)
         downs = [self._stream() for _ in range(min(depth, _DRAINS))]
         self.feed = ThreadedFeed(self._chunks(), router, streams, is_stable=True)
         self._site = callsite.user_site()
         self._threads = [
-            threading.Thread(target=self._run, args=(down,), name=f"xferlib-drain-{number}", daemon=True)
+            OwnThread(functools.partial(self._run, down), f"xferlib-drain-{number}")
             for number, down in enumerate(downs)
         ]
         for thread in self._threads:
@@ -118,19 +119,17 @@ class Station:
         """Enqueue a result, to be downloaded when it is computed."""
         backend = self._backend
         event = backend.event_record(backend.stream_current(self.device), timing=False)
+        turn = self._given
         with self._changed:
-            happens_before.given(self)
-            self._waiting.append(_Outgoing(self._given, number, value, event))
             self._given += 1
-            self._changed.notify_all()
+        self._waiting.put(_Outgoing(turn, number, value, event))
 
     def _run(self, down: RawStream) -> None:
         """Download results: the body of each such thread."""
-        happens_before.began()
         callsite.inherited.site = self._site
         try:
             stream = Stream._of(down, self._backend)
-            while (outgoing := self._next()) is not None:
+            while (outgoing := self._waiting.get()) is not None:
                 self._take_away(outgoing, stream)
                 del outgoing  # the device's memory, before the next chunk comes for it
                 self._room.release()
@@ -141,8 +140,6 @@ class Station:
             self._results.fail(error)
             with self._changed:
                 self._changed.notify_all()
-        finally:
-            happens_before.ended()
 
     def _take_away(self, outgoing: _Outgoing, stream: Stream) -> None:
         turn, number, value, event = outgoing
@@ -157,13 +154,6 @@ class Station:
             self._changed.notify_all()
         self._results.store(number, host)
 
-    def _next(self) -> _Outgoing | None:
-        with self._changed:
-            while not self._waiting:
-                self._changed.wait()
-            happens_before.taken(self)
-            return self._waiting.pop(0)
-
     def release(self) -> None:
         """Wake the feed's thread where it waits for room: the source is read no more."""
         self._room.release()
@@ -171,17 +161,20 @@ class Station:
     def abandon(self) -> None:
         """End the threads that download results, whatever is in flight: the interpreter ends."""
         self._results.fail(ClosedError("the interpreter ends: stream_map stops; end its thread before"))
+        self._waiting.clear()
+        self._end_threads()
         with self._changed:
-            self._waiting[:] = [None] * len(self._threads)
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(_END_S)
 
+    def _end_threads(self) -> None:
+        for _ in self._threads:
+            self._waiting.put(None)
+
     def close(self) -> None:
         """End every thread, after the results that are in flight."""
-        with self._changed:
-            self._waiting += [None] * len(self._threads)
-            self._changed.notify_all()
+        self._end_threads()
         for thread in self._threads:
             thread.join()
         self._room.release()

@@ -29,8 +29,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib._pipeline.batch import send_together
-from xferlib._runtime import happens_before, shutdown
+from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.handoff import Handed
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
@@ -39,14 +40,18 @@ if TYPE_CHECKING:
     from xferlib._pipeline.routing import Router
 
 
-class Slot:
-    """A stream for copies, and the event that completes when its last batch is no longer in use."""
+class Slot(Handed):
+    """A stream for copies, and the event that completes when its last batch is no longer in use.
+
+    The consumer hands it on when it gives the batch back.
+    """
 
     __slots__ = ("gate", "stream")
 
     def __init__(self, stream: RawStream) -> None:
         self.stream = stream
         self.gate: RawEvent | None = None
+        self.hand_on()
 
 
 class Feed:
@@ -104,6 +109,7 @@ class Feed:
             backend = self._router.backend
             current = backend.stream_current(self._router.device)
             slot.gate = backend.event_record(current, timing=False, event=slot.gate)
+        slot.hand_on()
         self._returned = self._taken
 
     def _front(self) -> AnyBatch:
@@ -115,7 +121,7 @@ class Feed:
         waiting = list(itertools.takewhile(lambda batch: batch.is_waiting, tuple(self._ready)))
         if len(waiting) > 1:
             for batch in waiting:
-                happens_before.taken(batch)
+                batch.take_over()
             send_together(waiting)
 
     def _release(self, batch: AnyBatch) -> None:

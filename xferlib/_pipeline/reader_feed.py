@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import threading
 from collections.abc import Iterator
 from enum import Enum
@@ -17,7 +18,8 @@ from xferlib._core import devices
 from xferlib._pipeline.batch import Batch
 from xferlib._pipeline.feed import Feed
 from xferlib._pipeline.routing import Route, Router
-from xferlib._runtime import callsite, happens_before
+from xferlib._runtime import callsite
+from xferlib._runtime.handoff import OwnThread
 
 if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
@@ -38,15 +40,6 @@ class _Phase(Enum):
     ENDED = "has ended"
 
 
-class _Credit:
-    """The object by which the consumer publishes to the reading thread that there is room."""
-
-    __slots__ = ("handover",)
-
-    def __init__(self) -> None:
-        self.handover: object = None
-
-
 class ThreadedFeed(Feed):
     """The batches of any source, read ahead.
 
@@ -63,13 +56,11 @@ class ThreadedFeed(Feed):
         self._trouble: BaseException | None = None
         """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
         self._phase = _Phase.IDLE
-        self._credit = _Credit()
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = callsite.user_site()
         self._here = devices.current_device(router.backend)
         context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
-        self.thread = threading.Thread(target=context.run, args=(self._run,), name="xferlib-feed", daemon=True)
-        happens_before.given(self._credit)
+        self.thread = OwnThread(functools.partial(context.run, self._run), "xferlib-feed")
         self.thread.start()
 
     # --- the consumer
@@ -77,14 +68,13 @@ class ThreadedFeed(Feed):
     def _give_back(self) -> None:
         super()._give_back()
         with self._changed:
-            happens_before.given(self._credit)
             self._changed.notify_all()
 
     def _front(self) -> AnyBatch:
         front = self._oldest()
         for batch in tuple(self._ready):
             if batch.is_sent_by_consumer:  # any other begins when the reading thread has room for it, or in its turn
-                happens_before.taken(batch)
+                batch.take_over()
                 batch.push()
         return front
 
@@ -96,7 +86,7 @@ class ThreadedFeed(Feed):
             if self._is_closed:
                 self._refuse_closed()
             if self._ready:
-                happens_before.taken(self._ready[0])
+                self._ready[0].take_over()
                 return self._ready[0]
             if self._end is not None:
                 raise self._the_end()
@@ -118,7 +108,6 @@ class ThreadedFeed(Feed):
 
     def _run(self) -> None:
         """Read until the source ends or the feed is closed: the thread's body."""
-        happens_before.began()
         callsite.inherited.site = self._site
         try:
             devices.current_device(self._router.backend)  # a first look later would undo the next line
@@ -129,7 +118,6 @@ class ThreadedFeed(Feed):
             self._end = self._end or error
         finally:
             self._source = None
-            happens_before.ended()
             with self._changed:
                 self._phase = _Phase.ENDED
                 self._changed.notify_all()
@@ -141,8 +129,9 @@ class ThreadedFeed(Feed):
                 self._changed.wait()
             if self._is_closed or self._end is not None:
                 return False
-            happens_before.taken(self._credit)
-            gate = self._next_slot.gate
+            slot = self._next_slot
+            slot.take_over()
+            gate = slot.gate
             self._phase = _Phase.GATE
         while True:
             try:
@@ -178,7 +167,7 @@ class ThreadedFeed(Feed):
                 batch.cancel()
                 return False
             self._started += 1
-            happens_before.given(batch)
+            batch.hand_on()
             self._ready.append(batch)
             self._changed.notify_all()
         return True

@@ -39,6 +39,7 @@ from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
 from xferlib._memory import in_flight, pinned
 from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
+from xferlib._runtime.handoff import Handed
 from xferlib._transfer import arguments, plan
 from xferlib._transfer import staged as _staged
 from xferlib._transfer.copy_streams import copy_behind
@@ -262,7 +263,7 @@ class Conveyor:
         return copied
 
 
-class Ahead:
+class Ahead(Handed):
     """One array in flight: a batch, see `xferlib._pipeline.batch.AnyBatch`, or the copies of one.
 
     Attributes:
@@ -271,7 +272,7 @@ class Ahead:
         copied: The event after the copy, once that is enqueued.
     """
 
-    __slots__ = ("_conveyor", "_staged", "array", "copied", "handover", "is_sent", "owner")
+    __slots__ = ("_conveyor", "_staged", "array", "copied", "is_sent", "owner")
 
     has_failed = has_slot = is_stalled = is_waiting = False
     is_sent_by_consumer = True
@@ -283,7 +284,6 @@ class Ahead:
         self.array: Array | None = None
         self.owner: RawStream | None = None
         self.copied: RawEvent | None = None
-        self.handover: object = None
 
     def push(self) -> None:
         """Enqueue the copy of a staged array, in the thread that will use it; an error is left to `result`."""

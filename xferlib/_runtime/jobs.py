@@ -12,7 +12,7 @@ Guaranteed:
 - `finish` runs once, in the last thread to leave; then the latch opens. After `wait` no thread works on the job.
 - A thread that comes is counted out again whatever strikes it: its stay lies inside `deferred`, and Ctrl-C during it
   becomes the job's error in `take`.
-- Work done before a thread leaves happens-before what follows `wait` (`happens_before.given` and `taken`).
+- What the maker of a job did happens-before its steps; a step happens-before what follows `wait`.
 
 `_lock` protects the count of threads inside, whether one found nothing more to do, and whether the job is over. It is
 held for a few assignments, never during a step or `finish`. `take` needs no lock: advancing the counter is atomic.
@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable
 
 from xferlib._runtime import callsite, happens_before
+from xferlib._runtime.handoff import Handed
 from xferlib._runtime.interrupts import deferred
 
 _PATIENCE_S = 0.05
@@ -36,7 +37,7 @@ def _nothing(take: Callable[[], int]) -> None:
     """The work of a job that is over."""
 
 
-class Job:
+class Job(Handed):
     """Numbered steps shared by whichever threads come; the first error stops the rest.
 
     ``work(take)`` runs in each thread that helps: it does step ``take()`` until that is negative.
@@ -50,7 +51,7 @@ class Job:
     """
 
     __slots__ = (
-        "_active", "_finish", "_has_left", "_is_over", "_latch", "_lock", "_next", "_work", "error", "handover",
+        "_active", "_finish", "_has_left", "_is_over", "_latch", "_lock", "_next", "_work", "error",
         "helpers", "is_over", "run_slice", "site", "start", "steps",
     )  # fmt: skip
 
@@ -67,7 +68,6 @@ class Job:
         self.start: Callable[[], bool] | None = None
         self.run_slice: Callable[[], bool] | None = None
         self.error: BaseException | None = None
-        self.handover: object = None
         self.site = callsite.user_site() if callsite.is_recorded or happens_before.listener else None
         self._work = work
         self._finish = finish
@@ -79,6 +79,7 @@ class Job:
         self._lock = threading.Lock()
         self._latch = threading.Lock()
         self._latch.acquire()
+        self.hand_on()
 
     def take(self) -> int:
         """Take the next step and return its number; -1 when none is left, or after an error."""
@@ -121,7 +122,7 @@ class Job:
 
     def _do_steps(self) -> bool:
         try:
-            self._taken()
+            self.take_over()
             if self.site is not None:
                 callsite.inherited.site = self.site
             self._work(self.take)
@@ -140,7 +141,7 @@ class Job:
         with self._lock:
             try:
                 if ends:
-                    self._given()
+                    self.hand_on()
             finally:
                 self._active -= 1
                 self._has_left = self._has_left or ends
@@ -152,9 +153,9 @@ class Job:
     def _close(self) -> None:
         try:
             if self._finish is not None:
-                self._taken()
+                self.take_over()
                 self._finish()
-                self._given()
+                self.hand_on()
         except BaseException as error:
             self.error = self.error or error
         finally:
@@ -175,7 +176,7 @@ class Job:
                 pass
         elif not self._is_over_within(timeout_s):
             return False
-        self._taken()
+        self.take_over()
         return True
 
     def _is_over_within(self, timeout_s: float) -> bool:
@@ -190,25 +191,14 @@ class Job:
                 return False
         return True
 
-    def given(self) -> None:
-        """Publish: everything the calling thread did happens-before what the job's threads do."""
-        if self.handover is None:  # else it was published before, when the transfer was started
-            self._given()
-
-    def _given(self) -> None:
-        happens_before.given(self)
-
-    def _taken(self) -> None:
-        happens_before.taken(self)
-
 
 class Computation(Job):
-    """A CPU-only job: it establishes no happens-before edges in the simulator."""
+    """A CPU-only job: it orders nothing, since it writes only to memory that the caller gave for it."""
 
     __slots__ = ()
 
-    def _given(self) -> None:
-        """No-op: a CPU-only job writes only to memory that the caller gave for it."""
+    def hand_on(self) -> None:
+        """No-op."""
 
-    def _taken(self) -> None:
-        """No-op: a CPU-only job does not advance the caller's vector clock."""
+    def take_over(self) -> None:
+        """No-op."""

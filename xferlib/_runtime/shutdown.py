@@ -45,20 +45,19 @@ _OUTSIDE_S = 0.1
 _LOOK_S = 0.0005
 
 _PACKAGE = __package__.partition(".")[0]
-_OWN = frozenset(
-    f"{_PACKAGE}.{name}" for name in ("_runtime.threads", "_pipeline.reader_feed", "_pipeline.device_worker")
-)
-"""Modules of the library's own threads' first functions: those threads end by themselves."""
-_LOCKING = _OWN | {
+_OWN = f"{_PACKAGE}._runtime.handoff"
+"""The module of the library's own threads' first function: those threads end by themselves."""
+_LOCKING = {
     f"{_PACKAGE}.{name}"
     for name in (
         "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.chunk_quota", "_memory.host",
-        "_memory.in_flight", "_memory.pinned", "_memory.registration", "_memory.slab",
-        "_memory.staging_ring", "_pipeline.batch", "_pipeline.chunk_ledger", "_pipeline.feed", "_pipeline.routing",
-        "_pipeline.sequence_feed", "_pipeline.side_stream", "_pipeline.tree_upload", "_runtime.happens_before",
-        "_runtime.jobs", "_trace.notes", "_trace.recorder", "_trace.staged_copy", "_trace.trace",
-        "_transfer.compiled_staging", "_transfer.cutting", "_transfer.filling", "_transfer.host_copy",
-        "_transfer.partition", "_transfer.staged",
+        "_memory.in_flight", "_memory.pinned", "_memory.registration", "_memory.slab", "_memory.staging_ring",
+        "_pipeline.batch", "_pipeline.chunk_ledger", "_pipeline.device_worker", "_pipeline.feed",
+        "_pipeline.reader_feed", "_pipeline.routing", "_pipeline.sequence_feed", "_pipeline.side_stream",
+        "_pipeline.tree_upload", "_runtime.handoff", "_runtime.jobs", "_runtime.threads", "_trace.notes",
+        "_trace.recorder", "_trace.staged_copy", "_trace.trace", "_transfer.compiled_staging",
+        "_transfer.cutting", "_transfer.filling", "_transfer.host_copy", "_transfer.partition",
+        "_transfer.staged",
     )
 }  # fmt: skip
 """Modules that call a backend with a lock held, or within a step that other threads wait for: no thread parks there."""
@@ -193,7 +192,7 @@ def _look(before: dict[int, tuple[int, int]]) -> tuple[bool, bool, dict[int, tup
         now[thread] = (id(frame), frame.f_lasti)
         runs = before.get(thread) != now[thread]
         modules = [each for each in _modules(frame) if each != "threading"]
-        if any(map(_is_ours, modules)) and modules[-1] not in _OWN:  # a user's thread, however far inside
+        if any(map(_is_ours, modules)) and modules[-1] != _OWN:  # a user's thread, however far inside
             inside = True
         elif runs:
             outside = True

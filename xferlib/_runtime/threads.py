@@ -5,11 +5,13 @@ NumPy releases the GIL while it copies, so that plain threads reach memory speed
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 
-from xferlib._runtime import happens_before, shutdown, thread_budget
+from xferlib._runtime import shutdown, thread_budget
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.handoff import OwnThread
 from xferlib._runtime.interrupts import deferred
 from xferlib._runtime.jobs import Job
 from xferlib.errors import ClosedError
@@ -45,7 +47,6 @@ class Workers:
 
     def submit(self, job: Job, helpers: int) -> None:
         """Let up to ``helpers`` threads work on ``job``: sleeping ones, new ones, and those that become free."""
-        job.given()
         if helpers <= 0:
             return
         with deferred:
@@ -79,12 +80,11 @@ class Workers:
         with self._lock:
             for _ in range(min(count, most - len(self._threads))):
                 name = f"xferlib-{len(self._threads)}"
-                thread = threading.Thread(target=self._work, args=(_Worker(),), name=name, daemon=True)
+                thread = OwnThread(functools.partial(self._work, _Worker()), name)
                 thread.start()
                 self._threads.append(thread)
 
     def _work(self, worker: _Worker) -> None:
-        happens_before.began()
         while (job := self._next(worker)) is not None:
             job.help()
             del job  # or its arrays would live until the next job

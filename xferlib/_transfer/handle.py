@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import observe, pending, staging_hooks
 from xferlib._core.pending import PendingTransfer
 from xferlib._memory import in_flight
-from xferlib._runtime import happens_before
 from xferlib._runtime.interrupts import deferred
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
@@ -110,7 +109,6 @@ class Transfer(PendingTransfer):
         self._keep = keep
         try:
             pending.add_pending(self._stream, self)
-            happens_before.given(job)
             if is_awaited and self.try_start():
                 self._is_orphaned = True
                 return

@@ -194,17 +194,17 @@ def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream
         _download_small(src, dst, backend, stream)
     elif found.path is Path.PINNED:
         enqueue_download(src, dst, backend, stream, found)
-        await_copy(backend, stream, dst)
+        await_copy(backend, stream)
     elif found.path is not Path.EMPTY:
         workers.run(download_job(src, dst, backend, stream))
 
 
-def await_copy(backend: Backend, stream: RawStream, *memory: Any) -> None:
-    """Wait for the copies on ``stream``; their memory must outlive them even if the wait is interrupted."""
+def await_copy(backend: Backend, stream: RawStream) -> None:
+    """Wait for the copies on ``stream``, even if the wait is interrupted: their memory must outlive them."""
     try:
         backend.stream_synchronize(stream)
     except BaseException:
-        in_flight.in_flight.hold(backend, in_flight.record(backend, stream), *memory)
+        in_flight.abandon(backend, stream)
         raise
 
 

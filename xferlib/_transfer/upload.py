@@ -79,7 +79,7 @@ def host_to_device(
         _upload_strided(src, into, backend, order, found)
     if found.path is Path.PINNED:
         if stream is None:
-            _staged.await_copy(backend, order, src, out)
+            _staged.await_copy(backend, order)
         else:
             _keep_until_copied(src, found, out, backend, order)
     elif is_given and order.handle:  # its memory may be of another stream, which must not reuse it before this one
