@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import errors as e
 from xferlib._memory import mmap_advice
-from xferlib._pipeline import chunk_ledger, progress, row_sources
+from xferlib._pipeline import chunk_ledger, row_sources
 from xferlib.testing import assert_same_bits, backend_named
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -448,7 +449,7 @@ def test_progress_on_a_terminal_is_a_bar(
     if has_rich:
         pytest.importorskip("rich")
     else:
-        monkeypatch.setattr(progress, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     xl.stream_map(same, rows(), chunk_rows=7, progress=True)
     shown = capsys.readouterr().err

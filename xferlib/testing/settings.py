@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
 from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
-from xferlib._memory import staging_ring
+from xferlib._memory import chunk_quota, staging_ring
 from xferlib._runtime import config, thread_budget
 from xferlib._transfer import partition, plan
 from xferlib._transfer.plan import Path
@@ -60,9 +60,20 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
 
 
 @contextmanager
-def fresh_staging() -> Iterator[None]:
-    """Begin with no staging buffers shared among transfers, for a block."""
-    with replaced(staging_ring, "_rings", {}):
+def fresh_staging(chunks: int | None = None) -> Iterator[None]:
+    """Begin with no staging buffers shared among transfers, for a block.
+
+    Args:
+        chunks: Most chunks of a new ring, and of each direction and transfer; the library's own limits if omitted.
+    """
+    limits = (
+        (staging_ring, "RING_CHUNKS"), (staging_ring, "LENT_CHUNKS"),
+        (chunk_quota, "LENT_CHUNKS"), (chunk_quota, "ONE_WAY_CHUNKS"),
+    )  # fmt: skip
+    with ExitStack() as stack:
+        stack.enter_context(replaced(staging_ring, "_rings", {}))
+        for module, name in limits if chunks is not None else ():
+            stack.enter_context(replaced(module, name, chunks))
         yield
 
 
