@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xferlib import _native
-from xferlib._core import layout as _layout
 from xferlib._native import build, driver_calls
 from xferlib.testing import assert_same_bits, strategies
 from xferlib.testing.strategies import bits_of
@@ -266,19 +265,6 @@ def test_arrays_are_located_where_they_lie() -> None:
     for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
         with pytest.raises(TypeError):
             locate(*wrong)
-
-
-@given(data=st.data(), is_compiled=st.booleans(), is_read_only=st.booleans())
-def test_the_address_of_any_array_is_that_of_its_first_element(
-    data: st.DataObject, is_compiled: bool, is_read_only: bool
-) -> None:
-    layout = data.draw(strategies.layouts(distinct=True))
-    array = layout.over(np.zeros(layout.nbytes, np.uint8))
-    array.flags.writeable = not is_read_only
-    with pytest.MonkeyPatch.context() as patch:
-        if not is_compiled:
-            patch.setattr(_layout, "_addresser", lambda: None)
-        assert _layout.address(array) == array.ctypes.data
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Chunk planning: every element exactly once, at its place, in chunks that fit."""
+"""Layouts: chunks cover each element once, and merged axes reach the same memory in the same order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._core import array as _array
 from xferlib._core import layout as _layout
-from xferlib._transfer import partition, relayout
-from xferlib.testing import THRESHOLDS, assert_same_bits, strategies
+from xferlib._transfer import relayout
+from xferlib.backends.base import ArrayInfo
+from xferlib.testing import assert_same_bits, strategies
 
 relaxed = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
@@ -79,8 +79,8 @@ def test_transposed_and_fortran_arrays_have_a_dense_order() -> None:
 @relaxed
 @given(strategies.host_arrays())
 def test_contiguity_agrees_with_numpy(source: Any) -> None:
-    found = _array.is_c_contiguous(source.shape, source.strides, source.dtype.itemsize)
-    assert found == source.flags.c_contiguous
+    info = ArrayInfo(0, source.shape, source.strides, source.dtype, xl.get_device("cpu"), True)
+    assert info.is_c_contiguous == source.flags.c_contiguous
 
 
 @relaxed
@@ -103,9 +103,17 @@ def _addresses(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[A
     return np.array(strides, np.int64) @ grid
 
 
-@pytest.mark.parametrize("nbytes", [1, 1000, 1 << 20, 9 << 20, 100 << 20, 3 << 30])
-def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
-    assert 0 < partition.chunk_nbytes(nbytes) <= partition.PYTHON_PIECE_MOST <= THRESHOLDS.chunk_nbytes
+@given(data=st.data(), is_compiled=st.booleans(), is_read_only=st.booleans())
+def test_the_address_of_any_array_is_that_of_its_first_element(
+    data: st.DataObject, is_compiled: bool, is_read_only: bool
+) -> None:
+    layout = data.draw(strategies.layouts(distinct=True))
+    array = layout.over(np.zeros(layout.nbytes, np.uint8))
+    array.flags.writeable = not is_read_only
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_compiled:
+            patch.setattr(_layout, "_addresser", lambda: None)
+        assert _layout.address(array) == array.ctypes.data
 
 
 def test_no_chunks_are_planned_for_an_empty_array() -> None:

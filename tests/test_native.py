@@ -21,16 +21,15 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import _native
-from xferlib._core.thresholds import WAITING_MOST
-from xferlib._memory import chunk_quota, staging_ring
 from xferlib._memory import host as _host
+from xferlib._memory import staging_ring
 from xferlib._native import build
 from xferlib._transfer import cutting, partition, staged
 from xferlib._transfer.compiled_staging import _steps
 from xferlib._transfer.filling import Filling
 from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
-from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced
+from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, fresh_staging, staging_stats
 from xferlib.testing.strategies import bits_of
 
 HERE = "fake:sim:0"
@@ -445,10 +444,10 @@ def test_results_on_fresh_pages_are_known_to_be() -> None:
 
 
 def test_no_thread_waits_for_the_device_with_a_batch_that_may_wait_for_it() -> None:
-    for nbytes in {*range(1 << 20, WAITING_MOST, 123_457), WAITING_MOST}:
+    for nbytes in {*range(1 << 20, THRESHOLDS.one_borrow_nbytes, 123_457), THRESHOLDS.one_borrow_nbytes}:
         for unit in (1, 4, 16):
             found = cutting.cut(nbytes - nbytes % unit, unit=unit, threads=10, is_upward=True)
-            assert len(found.shares) <= staging_ring.LENT_CHUNKS
+            assert len(found.shares) <= THRESHOLDS.transfer_chunks
 
 
 @pytest.mark.parametrize("nbytes", [1 << 20, 3 << 20, (16 << 20) + 5, 64 << 20, 1 << 30])
@@ -535,7 +534,7 @@ def test_chunks_come_back_after_success_and_after_failure(ring: Any) -> None:
     with _staged():
         d = xl.to_device(x, device=HERE)
         held = ring._free.qsize()
-        assert held == staging_ring.LENT_CHUNKS
+        assert held == THRESHOLDS.transfer_chunks
         backend_named("fake").machine.failing = OSError("the link is down")
         with pytest.raises(OSError, match="the link is down"):
             xl.to_device(x, out=d)
@@ -554,14 +553,14 @@ def test_a_transfer_in_each_direction_has_chunks_of_its_own(ring: Any) -> None:
         up, down = xl.to_device_async(x[::-1].copy(), device=HERE), xl.to_host_async(d, out=y)
         assert_same_bits(down.result(), x)
         assert_same_bits(xl.to_host(up.result()), x[::-1])
-    assert ring._count <= staging_ring.RING_CHUNKS
+    assert ring._count <= THRESHOLDS.ring_chunks
 
 
 @compiled
 def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: Any) -> None:
     stream = fake.stream_current(xl.Device(HERE))
     lent = [ring.borrow(100, stream, is_upward=True) for _ in range(2)]
-    assert [len(each) for each in lent] == [staging_ring.LENT_CHUNKS] * 2
+    assert [len(each) for each in lent] == [THRESHOLDS.transfer_chunks] * 2
     has_asked = threading.Event()
 
     class Watched(threading.Condition):
@@ -574,7 +573,7 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
     waits.start()
     assert has_asked.wait(60)
     down = ring.borrow(100, stream, is_upward=False)
-    assert len(down) == staging_ring.RING_CHUNKS - chunk_quota.ONE_WAY_CHUNKS
+    assert len(down) == THRESHOLDS.ring_chunks - THRESHOLDS.one_way_chunks
     assert len(lent) == 2
     ring.give_back(lent[0], is_upward=True)
     waits.join(60)
@@ -586,15 +585,15 @@ def test_transfers_in_one_direction_leave_chunks_for_the_other(ring: Any, fake: 
 
 
 @compiled
-def test_one_chunk_is_enough(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging_ring, "RING_CHUNKS", 1)
+@pytest.mark.usefixtures("fake")
+def test_one_chunk_is_enough() -> None:
     x = bits_of(30_000, np.uint8, seed=4)
-    with _staged():
+    with fresh_staging(chunks=1), _staged():
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
         transfers = [xl.to_device_async(x, device=HERE) for _ in range(5)]
         for transfer in transfers:
             assert_same_bits(xl.to_host(transfer.result()), x)
-    assert ring._count == 1
+        assert staging_stats("fake").nbytes == THRESHOLDS.chunk_nbytes
 
 
 def test_without_a_compiler_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -669,7 +668,7 @@ def test_a_transfer_that_cannot_begin_keeps_no_chunk(ring: Any, fake: Any, monke
         with pytest.raises(MemoryError, match="state of a transfer"):
             lending._open(_native.library(), waits=True)
     lending._finish()
-    assert ring._free.qsize() == ring._count == staging_ring.LENT_CHUNKS
+    assert ring._free.qsize() == ring._count == THRESHOLDS.transfer_chunks
 
 
 def test_pieces_that_were_not_done_are_no_steps() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xferlib._transfer import partition
+from xferlib.testing import THRESHOLDS
 
 
 @given(nbytes=st.integers(1, 1 << 34), limit=st.sampled_from([1 << 16, 512 << 10, 1 << 20, 4 << 20]))
@@ -26,6 +27,11 @@ def test_a_large_transfer_begins_and_ends_with_small_pieces() -> None:
     assert sizes[-1] == 1 << 20
     assert max(sizes) == 4 << 20
     assert sizes[:6] == sorted(sizes[:6])
+
+
+@pytest.mark.parametrize("nbytes", [1, 1000, 1 << 20, 9 << 20, 100 << 20, 3 << 30])
+def test_chunks_of_any_transfer_fit_the_ring(nbytes: int) -> None:
+    assert 0 < partition.chunk_nbytes(nbytes) <= partition.PYTHON_PIECE_MOST <= THRESHOLDS.chunk_nbytes
 
 
 @pytest.mark.parametrize("nbytes", [1, 1 << 20, 8 << 20, 1 << 30])

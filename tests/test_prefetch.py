@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib import errors as e
 from xferlib._pipeline.batch import Batch
-from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._transfer import partition
 from xferlib.testing import assert_same_bits, cores, native
 
@@ -611,8 +610,10 @@ def test_a_thread_reads_ahead_only_where_the_host_is_kept_busy() -> None:
         ([{"x": each} for each in pinned], is_host),
         ([each[:1000] for each in large], False),
     ]:
+        before = set(threading.enumerate())
         with xl.prefetch(batches) as found:
-            assert isinstance(found._feed, ThreadedFeed) == is_threaded
+            begun = {each.name for each in {*threading.enumerate()} - before}
+            assert ("xferlib-feed" in begun) == is_threaded
             for number, batch in enumerate(found):
                 expected = batches[number]["x"] if isinstance(batch, dict) else batches[number]  # type: ignore[call-overload]
                 assert_same_bits(xl.to_host(batch["x"] if isinstance(batch, dict) else batch), expected)

@@ -11,11 +11,10 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._memory import chunk_quota, slab, staging_ring
-from xferlib._pipeline.sequence_feed import ListFeed
+from xferlib._memory import slab, staging_ring
 from xferlib._runtime.handoff import Handed, OwnThread
 from xferlib.errors import DeviceLostError, TransferError
-from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, staging_stats
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, fresh_staging, native, staging_stats
 
 
 @pytest.fixture
@@ -38,20 +37,17 @@ def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
 def test_one_thread_fills_a_new_chunk_while_the_last_one_is_sent(ring: staging_ring.Ring) -> None:
     source, sent = _send(1 << 20)
     assert ring.nbytes > THRESHOLDS.chunk_nbytes
-    assert ring.nbytes <= staging_ring.RING_CHUNKS * THRESHOLDS.chunk_nbytes
+    assert ring.nbytes <= THRESHOLDS.ring_chunks * THRESHOLDS.chunk_nbytes
     assert_same_bits(xl.to_host(sent), source)
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
-def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(
-    ring: staging_ring.Ring, monkeypatch: pytest.MonkeyPatch, chunks: int
-) -> None:
-    monkeypatch.setattr(staging_ring, "RING_CHUNKS", chunks)
-    monkeypatch.setattr(staging_ring, "LENT_CHUNKS", chunks)
-    monkeypatch.setattr(chunk_quota, "LENT_CHUNKS", chunks)
-    source, sent = _send(2 << 20)
-    assert ring.nbytes == chunks * THRESHOLDS.chunk_nbytes
-    assert_same_bits(xl.to_host(sent), source)
+@pytest.mark.usefixtures("fake")
+def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(chunks: int) -> None:
+    with fresh_staging(chunks):
+        source, sent = _send(2 << 20)
+        assert staging_stats("fake").nbytes == chunks * THRESHOLDS.chunk_nbytes
+        assert_same_bits(xl.to_host(sent), source)
 
 
 def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging_ring.Ring, fake: Any) -> None:
@@ -112,7 +108,7 @@ def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(
     with pytest.raises(DeviceLostError):
         ring.abandon(chunks, stream)
     monkeypatch.undo()
-    others = [ring.acquire() for _ in range(staging_ring.RING_CHUNKS)]
+    others = [ring.acquire() for _ in range(THRESHOLDS.ring_chunks)]
     assert not {each.pointer for each in chunks} & {each.pointer for each in others}
     for each in others:
         ring.release(each)
@@ -125,25 +121,21 @@ def _batches() -> list[np.ndarray[Any, Any]]:
 @pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
 @pytest.mark.parametrize("chunks", [1, 2, 8])
 @pytest.mark.parametrize("path", ["staged", None])
-def test_a_thread_that_waits_for_chunks_ends_an_orphaned_job(
-    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch, chunks: int, path: str | None
-) -> None:
+@pytest.mark.usefixtures("fake")
+def test_a_thread_that_waits_for_chunks_ends_an_orphaned_job(chunks: int, path: str | None) -> None:
     """Batches on their way hold all the chunks, and their consumer sends something else."""
-    for name in ("RING_CHUNKS", "LENT_CHUNKS"):
-        monkeypatch.setattr(staging_ring, name, chunks)
-    for name in ("LENT_CHUNKS", "ONE_WAY_CHUNKS"):
-        monkeypatch.setattr(chunk_quota, name, chunks)
     other = np.random.default_rng(1).integers(0, 256, 5 << 20, dtype=np.uint8)
     batches = _batches()
-    with xl.prefetch(batches, device="fake:sim:0") as ahead:
+    before = set(threading.enumerate())
+    with fresh_staging(chunks), xl.prefetch(batches, device="fake:sim:0") as ahead:
         for number, batch in enumerate(ahead):
-            assert isinstance(ahead._feed, ListFeed)
+            assert "xferlib-feed" not in {each.name for each in {*threading.enumerate()} - before}
             with forced(path, chunk_nbytes=8 << 20):
                 sent = xl.to_device(other, backend="fake", stream=xl.current_stream("fake:sim:0"))
             assert_same_bits(xl.to_host(sent), other)
             assert (xl.to_host(batch) == number).all()
-    assert number == len(batches) - 1
-    assert staging_stats("fake")[1:] == (0, 0, 0)
+        assert number == len(batches) - 1
+        assert staging_stats("fake")[1:] == (0, 0, 0)
 
 
 @pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")

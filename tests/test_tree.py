@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._transfer import packing
 from xferlib.testing import assert_same_bits, staging_stats
 from xferlib.testing.strategies import bits_of
 
@@ -116,22 +115,14 @@ def test_a_registered_class_is_a_node() -> None:
     _same(back.inside, np.arange(5))
 
 
-def test_every_leaf_in_a_slab_is_aligned_for_vector_loads() -> None:
-    kinds = [
-        packing.LeafKind(shape, np.dtype(name), np.dtype(name), [0, 1, 2])
-        for shape in ((3,), (4,), (5, 7))
-        for name in ("int8", "float32", "complex128")
-    ]
-    groups, nbytes = packing._layout_of(kinds)
-    ends = []
-    for group in groups:
-        size = int(np.prod(group.kind.shape)) * group.kind.wanted.itemsize
-        starts = [group.offset + index * size for index in range(len(group.members))]
-        assert all(start % 16 == 0 for start in starts)
-        ends += [(start, start + size) for start in starts]
-    ends.sort()
+def test_every_leaf_in_a_slab_is_aligned_for_vector_loads(fake: Any) -> None:
+    shapes, names = ((3,), (4,), (5, 7)), ("int8", "float32", "complex128")
+    leaves = [np.ones(shape, name) for shape in shapes for name in names for _ in range(3)]
+    sent = [fake.view(each) for each in xl.tree.to_device(leaves, backend="fake")]
+    assert all(each.pointer % 16 == 0 for each in sent)
+    ends = sorted((each.pointer, each.pointer + leaf.nbytes) for each, leaf in zip(sent, leaves, strict=True))
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
-    assert ends[-1][1] <= nbytes
+    assert len({each.block.pointer for each in xl.tree.to_device(leaves, backend="fake")}) == 1
 
 
 @pytest.mark.parametrize("make", [list, tuple, lambda arrays: {f"z{9 - n}": x for n, x in enumerate(arrays)}])
@@ -154,7 +145,7 @@ def test_a_subclass_of_a_container_is_a_leaf() -> None:
         pass
 
     bag = Bag([np.zeros(3)])
-    assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # a type that is not registered as a node
+    assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # no node that the caller registered
 
 
 @pytest.mark.parametrize("odd", ["none", "strided", "swapped", "read-only", "small"])

@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from xferlib._pytest_plugin import xferlib_sim
 from xferlib.sim.detect.detector import Mode
 from xferlib.sim.machine.machine import Machine
 from xferlib.sim.machine.schedules import Lazy, Schedule
 from xferlib.sim.machine.settings import Settings
-
-__all__ = ["make_machine", "xferlib_sim"]
 
 
 @pytest.fixture

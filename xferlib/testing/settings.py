@@ -1,17 +1,17 @@
-"""``with`` blocks that change the library's settings and restore them."""
+"""Blocks in which the library is set up otherwise; afterwards everything is as it was."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
 from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
-from xferlib._memory import staging_ring
+from xferlib._memory import chunk_quota, staging_ring
 from xferlib._runtime import config, thread_budget
 from xferlib._transfer import partition, plan
 from xferlib._transfer.plan import Path
@@ -32,10 +32,10 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> Iterator[Any]:
     """Give the library other settings for a block; yields the configuration in force.
 
-    The block also undoes the changes made by ``xl.configure`` and ``xl.use_backend`` inside it.
+    What ``xl.configure`` and ``xl.use_backend`` change within the block ends with it, too.
 
     Args:
-        environ: Read the ``XFERLIB_*`` variables of this environment first; the present settings if omitted.
+        environ: Read the ``XFERLIB_*`` variables of this environment first; what is in force if omitted.
         **settings: As for ``xl.configure``.
 
     Raises:
@@ -52,7 +52,7 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
     """Look for installed backends anew, for a block.
 
     Args:
-        **backends: The function that makes each backend, by name, instead of the installed ones.
+        **backends: What makes each backend, by name, instead of those that are installed.
     """
     points = {name: SimpleNamespace(load=lambda made=made: made) for name, made in backends.items()}
     with replaced(registry, "_plugins", points or None):
@@ -60,9 +60,20 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
 
 
 @contextmanager
-def fresh_staging() -> Iterator[None]:
-    """Give transfers new staging buffers, for a block."""
-    with replaced(staging_ring.rings, "made", {}):
+def fresh_staging(chunks: int | None = None) -> Iterator[None]:
+    """Begin with no staging buffers shared among transfers, for a block.
+
+    Args:
+        chunks: Most chunks of a new ring, and of each direction and transfer; the library's own limits if omitted.
+    """
+    limits = (
+        (staging_ring, "RING_CHUNKS"), (staging_ring, "LENT_CHUNKS"),
+        (chunk_quota, "LENT_CHUNKS"), (chunk_quota, "ONE_WAY_CHUNKS"),
+    )  # fmt: skip
+    with ExitStack() as stack:
+        stack.enter_context(replaced(staging_ring.rings, "made", {}))
+        for module, name in limits if chunks is not None else ():
+            stack.enter_context(replaced(module, name, chunks))
         yield
 
 
@@ -80,7 +91,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
     Args:
         path: One of `PATHS`; None: the library's own choice.
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
-        helpers: The number of threads that help this one where Python stages; the library's choice if omitted.
+        helpers: How many threads help this one where Python stages; the library's own choice if omitted.
     """
     chosen = None if path is None else Path(path)
     tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)
@@ -101,7 +112,7 @@ _partition: Any = partition  # whose functions are replaced
 
 
 class _StandIns:
-    """Replaces the library's functions by ones that follow the thread's `forced`, while any thread is in a block."""
+    """Functions that ask the thread's `forced` first take the place of the library's while any thread is in a block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -124,7 +135,7 @@ class _StandIns:
 
     @staticmethod
     def _or_own(wanted: ContextVar[int | None], own: Callable[[int], int]) -> Callable[[int], int]:
-        """Return the forced value, or the library's choice where the transfer's thread forces none."""
+        """The library's own choice, where the thread that asked for the transfer made none."""
 
         def chosen(nbytes: int) -> int:
             found = wanted.get()
