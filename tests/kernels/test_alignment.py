@@ -126,12 +126,10 @@ def test_copies_between_layouts(pair):
     emulator = Emulator()
     target[...] = 0
     moved = {}
-    patched = pytest.MonkeyPatch()
-    patched.setattr(relayout.observe, "copy", lambda *args: moved.setdefault("whole", True))
-    patched.setattr(relayout, "_kernels", {})
-    with patched.context():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(relayout.observe, "copy", lambda *args: moved.setdefault("whole", True))
+        patched.setattr(relayout, "_kernels", {})
         relayout.copy(_info(target), _info(source), emulator, RawStream(0, None))
-    patched.undo()
     assert not emulator.misaligned
     assert moved or same_bits(np.array(target), np.array(source))
 
