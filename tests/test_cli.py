@@ -129,7 +129,7 @@ def test_cache_is_cleared(tmp_path: object, capsys: pytest.CaptureFixture[str]) 
         cache.write("a" * 64, b"machine code")
         assert "1 kernel(s)" in run(capsys, "cache", "info")[1]
         assert "deleted 1 kernel(s)" in run(capsys, "cache", "clear")[1]
-    assert ": 0 kernel(s)" in run(capsys, "cache", "info")[1]
+        assert ": 0 kernel(s)" in run(capsys, "cache", "info")[1]
 
 
 SCRIPT = """\
