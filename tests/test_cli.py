@@ -164,7 +164,8 @@ def test_trace_runs_a_script_as_python_would(
     assert err.splitlines()[-1].startswith("overlap 0%")
     assert "H2D" in err
     copies = [each for each in json.loads(file.read_text())["traceEvents"] if each.get("cat") == "h2d"]
-    assert [each["args"]["source"] for each in copies] == [f"{script}:7 in <module>"]
+    sources = [each["args"]["source"] for each in copies]  # other tests' simulated copies may end in this trace
+    assert [each for each in sources if each.startswith(str(script))] == [f"{script}:7 in <module>"]
     assert picture.stat().st_size > 1000
     assert (sys.argv, sys.path) == before
 
