@@ -68,6 +68,7 @@ def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> Non
     paths = [str(FOLDER.parent), str(package), str(tmp_path), os.environ.get("PYTHONPATH", "")]
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, f"--rootdir={package}", str(package)]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "JAX_PLATFORMS": "cpu"}
+    environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
     done = subprocess.run(
         [*command, "--import-mode=importlib", "-p", "no:cacheprovider"],
         env=environ, capture_output=True, text=True, check=False,

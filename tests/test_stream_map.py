@@ -450,13 +450,21 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "chunk_rows=np.float32",
     ),
     "depth": (lambda: xl.stream_map(same, rows(), chunk_rows=1, depth=0), e.ArgumentError, "depth=0"),
-    "fn": (lambda: xl.stream_map("double", rows(), chunk_rows=1), e.ArgumentError, "fn is str"),
-    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn is NoneType"),
-    "reduce": (lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"), e.ArgumentError, "reduce is str"),
+    "fn": (
+        lambda: xl.stream_map("double", rows(), chunk_rows=1),
+        e.ArgumentError,
+        "fn='double' is no function; give a function of a chunk",
+    ),
+    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),
+    "reduce": (
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),
+        e.ArgumentError,
+        "a function of two results, or leave it away",
+    ),
     "progress": (
         lambda: xl.stream_map(same, rows(), chunk_rows=1, progress=True),  # type: ignore[arg-type]
         e.ArgumentError,
-        "progress is bool",
+        "a function of the rows done and all rows, or leave it away",
     ),
     "both": (
         lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce=np.add, out=rows()),

@@ -8,7 +8,7 @@ import pytest
 
 import xferlib as xl
 import xferlib.testing
-from xferlib.errors import LayoutError, XferError
+from xferlib.errors import LayoutError, UnsupportedArrayError, XferError
 
 
 class TestJax(xferlib.testing.BackendConformance):
@@ -47,3 +47,19 @@ def test_nothing_writes_an_array_of_jax() -> None:
     with pytest.raises(XferError, match="read-only"):
         xl.elementwise("float *x", "x[i] = 1")(x)
     np.testing.assert_array_equal(np.array(x), np.zeros(3))
+
+
+def test_an_array_whose_memory_is_gone_is_refused() -> None:
+    x = jax.numpy.ones(3)
+    x.delete()
+    with pytest.raises(UnsupportedArrayError, match="pass a live one"):
+        xl.to_host(x)
+
+
+def test_an_array_on_two_devices_is_refused() -> None:
+    if jax.device_count() < 2:
+        pytest.skip("JAX has one device; XLA_FLAGS=--xla_force_host_platform_device_count=2 gives the CPU two")
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), "i")
+    x = jax.device_put(np.ones(4), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i")))
+    with pytest.raises(UnsupportedArrayError, match=r"jax\.device_put"):
+        xl.to_host(x)

@@ -23,8 +23,24 @@ from xferlib.backends.base import (
     RawStream,
     c_strides,
 )
+from xferlib.errors import UnsupportedArrayError
 
 _ALIGNMENT = 64  # bytes; JAX copies memory that is aligned to less, instead of adopting it
+
+
+def _address(array: jax.Array) -> int:
+    """The address of the array's memory, once it is computed."""
+    if array.is_deleted():
+        raise UnsupportedArrayError("the array of JAX was deleted or donated, so its memory is gone; pass a live one")
+    devices = array.devices()
+    if len(devices) != 1 or any(each.platform != "cpu" for each in devices):
+        raise UnsupportedArrayError(
+            f"the array of JAX is on {sorted(map(str, devices))}, and this backend takes arrays on one CPU device; "
+            "move it first: jax.device_put(x, jax.devices('cpu')[0])"
+        )
+    array.block_until_ready()
+    address: int = array.unsafe_buffer_pointer()
+    return address
 
 
 class _Memory:
@@ -33,7 +49,7 @@ class _Memory:
     def __init__(self, array: jax.Array) -> None:
         self.array = array
         self.__array_interface__ = {
-            "data": (array.unsafe_buffer_pointer(), False),
+            "data": (_address(array), False),
             "shape": array.shape,
             "typestr": array.dtype.str,
             "version": 3,
@@ -68,10 +84,8 @@ class JaxBackend(HostBackend):
             return jax.dlpack.from_dlpack(np.ndarray(shape, dtype, memory, -memory.ctypes.data % _ALIGNMENT))
 
     def view(self, array: jax.Array) -> ArrayInfo:
-        array.block_until_ready()
         strides = c_strides(array.shape, array.dtype.itemsize)
-        return ArrayInfo(array.unsafe_buffer_pointer(), array.shape, strides, array.dtype, self.device, False)
+        return ArrayInfo(_address(array), array.shape, strides, array.dtype, self.device, False)
 
     def host_view(self, array: jax.Array) -> np.ndarray[Any, Any]:
-        array.block_until_ready()
         return np.asarray(_Memory(array))

@@ -39,7 +39,9 @@ class PerDomain(Generic[T]):
         found = self.made.get(domain)
         if found is None:
             with self._lock:
-                found = self.made.setdefault(domain, self._make(backend))
+                found = self.made.get(domain)  # another thread may have made it meanwhile
+                if found is None:
+                    found = self.made[domain] = self._make(backend)
         return found
 
     def all(self) -> tuple[T, ...]:

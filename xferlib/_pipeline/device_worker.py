@@ -14,8 +14,7 @@ Guaranteed:
 - After `close` no thread of the device runs, but the feed's where the source does not return.
 - A thread that fails makes `Results` fail and ends; nothing waits for it.
 
-`_changed` protects the three counters. It is never held while a result is waited
-for, copied or stored.
+`_changed` protects the three counters. It is never held while a result is waited for, copied or stored.
 """
 
 from __future__ import annotations

@@ -39,15 +39,15 @@ def prefetch(
 ) -> Prefetcher:
     """Iterate over batches as device arrays; the next ones are copied while you work on this one.
 
-    Each batch is ordered on the stream that is current where it is asked for: that stream waits for the
+    Each batch is ordered on the stream that is current when it is taken: that stream waits for the
     copy, the host does not. The order is the source's. An error of the source is raised after every batch
-    that came before it, and again if more is asked for; a batch that cannot be copied (for want of memory,
+    that came before it, and again at the next ``next``; a batch that cannot be copied (for want of memory,
     or because no device holds its dtype) is tried again then, so that none is lost. Ctrl-C is raised at once;
-    asked for more after it, the prefetcher goes on where it was, but for the batch that it was about to hand out.
+    the next ``next`` goes on from there, perhaps without the batch that was about to be handed out.
 
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
     their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
-    other: each has been copied before the next is asked for, so that a generator may fill the same array again
+    other: each has been copied before the next is read, so that a generator may fill the same array again
     and again. Batches of a list of up to 128 KiB are copied on your own stream, since that takes less time than
     ordering two streams, and those that are ready are copied together: they share an allocation, which lives as long
     as any of them. Single arrays of up to 2 MiB, 4 MiB on a host with eight cores and more, are copied on another

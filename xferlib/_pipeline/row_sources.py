@@ -41,17 +41,17 @@ class _Array:
         return self._array[start:stop]
 
     def done(self, start: int, stop: int) -> None:
-        """Nothing to give back."""
+        """No-op: the array is the caller's."""
 
 
 class _Mapped(_Array):
-    """A memory map: lets go of rows that are done with, so that they do not pile up.
+    """A memory map: releases the pages of rows that are done, so that they do not fill memory.
 
     Args:
         array: The rows.
-        pages: Theirs.
-        is_staged: Threads stage them, in no order: the disk is asked for them in theirs, ahead of time. What one thread
-            reads the kernel reads ahead by itself, with less work.
+        pages: The pages of the rows.
+        is_staged: Threads stage the rows out of order, so they are requested from the disk in order, ahead of time. For
+            one thread that reads in order the kernel reads ahead by itself, with less work.
     """
 
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
@@ -59,7 +59,7 @@ class _Mapped(_Array):
         self._pages = pages
         self._is_staged = is_staged
         self._asked = 0
-        """The first row that the disk has not been asked for."""
+        """The first row that has not been requested from the disk."""
 
     def read(self, start: int, stop: int) -> HostArray:
         ahead = min(2 * stop - start, self.rows)
@@ -87,16 +87,16 @@ class _Sliced:
         if found.shape != (stop - start, *self._inner):
             raise LayoutError(
                 f"source[{start}:{stop}] has shape {found.shape} instead of {(stop - start, *self._inner)}; slices of "
-                "the source must have the rows that were asked for"
+                "the source must have the rows that were requested"
             )
         return found
 
     def done(self, start: int, stop: int) -> None:
-        """Python lets go of it."""
+        """No-op: the array that `read` made is collected."""
 
 
 class _Filling:
-    """Fills memory that it is given, one array at a time, which is pinned: nothing has to be staged."""
+    """Calls ``read_into`` with pinned memory, one chunk at a time, so that nothing has to be staged."""
 
     def __init__(self, source: Any, most_rows: int, backend: str) -> None:
         self._source = source

@@ -76,9 +76,16 @@ def stream_map(
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:
         raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
-    for name, function in (("fn", fn), ("reduce", reduce), ("progress", progress)):
+    for name, function, arguments in (
+        ("fn", fn, "a chunk on a device"),
+        ("reduce", reduce, "two results"),
+        ("progress", progress, "the rows done and all rows"),
+    ):
         if not callable(function) and (name == "fn" or function is not None):
-            raise ArgumentError(f"stream_map: {name} is {type(function).__name__}, not a function")
+            raise ArgumentError(
+                f"stream_map: {name}={shown(function)} is no function; give a function of {arguments}"
+                f"{', or leave it away' * (name != 'fn')}"
+            )
     if reduce is not None and out is not None:
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
     if reduce is None and initial is not None:

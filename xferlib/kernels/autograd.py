@@ -98,7 +98,7 @@ class Derivative:
     def specialize(
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
-        """The program, whatever is asked for: it was made for these dtypes."""
+        """Return the one program, which was made for these dtypes."""
         if scalars != self._scalars:
             raise KernelTypeError(f"{self.name}: made for other arguments")
         return self._special
