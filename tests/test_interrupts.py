@@ -35,7 +35,7 @@ OURS = tuple(
         "kernels",
     )
 )
-STRIKES = 5
+STRIKES = 8
 """Of each program, spread over its length."""
 
 

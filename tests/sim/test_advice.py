@@ -8,7 +8,7 @@ from tests.sim.advised import draw, followed, run, study, synchronous
 from xferlib.sim.detect import reports
 from xferlib.sim.detect.reports import Hazard
 
-PROGRAMS, SHARDS = 60, 2
+PROGRAMS, SHARDS = 120, 2
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -384,7 +384,7 @@ def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source
         return persistent(xl.prefetch(batches, transform=transform), STRIKES[fault])
 
     count = points(fault, run)
-    for at in range(0, count, max(1, count // 40)):
+    for at in range(0, count, max(1, count // 60)):
         xl.trim()
         with sim.faults(fault, at=at) as plan:
             found = run()
