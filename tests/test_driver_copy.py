@@ -65,7 +65,7 @@ def test_ordinary_calls_take_the_fast_path(copies: list[str]) -> None:
 def test_an_upload_of_more_than_one_copy_takes_another_path(fake: Any, source: Any, target: Any) -> None:
     x = bits_of(128, np.float32, seed=2).reshape(4, 8)
     out = target()
-    assert not driver_copy.upload(source(x), out)
+    assert not driver_copy.to_device(source(x), None, out)
     assert not np.any(xl.to_host(out) if type(out) is not object else 0)
 
 
@@ -82,22 +82,22 @@ def test_a_download_of_more_than_one_copy_takes_another_path(fake: Any) -> None:
         (object(), None),
         ([1, 2], None),
     ]:
-        assert driver_copy.download(array, out) is None
+        assert driver_copy.to_host(array, out) is None
         assert out is None or not out.any()
 
 
 def test_large_arrays_are_left_to_others(fake: Any) -> None:
     d = xl.zeros(THRESHOLDS.driver_at_all_nbytes + 1, "uint8", device=HERE)
-    assert driver_copy.download(d, None) is None
-    assert not driver_copy.upload(np.zeros(d.shape, "uint8"), d)
+    assert driver_copy.to_host(d, None) is None
+    assert not driver_copy.to_device(np.zeros(d.shape, "uint8"), None, d)
 
 
 def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
     x = bits_of(THRESHOLDS.driver_nbytes + 1, np.uint8, seed=9)
     d = xl.to_device(x, device=HERE)
     xl.Device(HERE).synchronize()
-    assert driver_copy.upload(x, d) == (not native().is_on)
-    assert driver_copy.upload(xl.pinned_array(x[::-1], backend="fake"), d)
+    assert (driver_copy.to_device(x, None, d) is d) == (not native().is_on)
+    assert driver_copy.to_device(xl.pinned_array(x[::-1], backend="fake"), None, d)
     assert_same_bits(xl.to_host(d), x[::-1])
 
 

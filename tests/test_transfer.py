@@ -12,7 +12,6 @@ import pytest
 
 import xferlib as xl
 from xferlib._memory import in_flight
-from xferlib._transfer import staged
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
 from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, fresh_staging, strategies
 from xferlib.testing.strategies import bits_of
@@ -459,19 +458,18 @@ def test_a_finalizer_may_transfer_wherever_the_collector_runs_it(machine: Any, m
 
 @pytest.mark.parametrize("is_upload", [True, False])
 def test_an_interrupt_behind_an_enqueued_copy_waits_for_it(
-    machine: Any, monkeypatch: pytest.MonkeyPatch, is_upload: bool
+    machine: Any, fake: Any, monkeypatch: pytest.MonkeyPatch, is_upload: bool
 ) -> None:
     machine.progresses_on_query = False
     source = xl.pinned_array(bits_of(200_000, np.uint8, seed=9), backend="fake")
     there = xl.to_device(source, device=HERE)
-    name = "upload" if is_upload else "enqueue_download"
-    own = getattr(staged, name)
+    own = fake.copy
 
-    def interrupted(*args: Any) -> None:
-        own(*args)
+    def interrupted(*args: Any, **options: Any) -> None:
+        own(*args, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(staged, name, interrupted)
+    monkeypatch.setattr(fake, "copy", interrupted)
     target = xl.pinned_empty(200_000, "uint8", backend="fake")
     with pytest.raises(KeyboardInterrupt):
         if is_upload:

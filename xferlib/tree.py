@@ -12,7 +12,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten, register
 from xferlib._core.thresholds import PACKED_LEAF_MOST
-from xferlib._transfer import arguments, packing
+from xferlib._transfer import ends, packing
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
@@ -39,7 +39,7 @@ def to_device(
         As `xferlib.to_device`, before anything is copied.
     """
     leaves, rebuild = flatten(tree)
-    target, place, order, _ = arguments.target_of(backend, device, stream, None)
+    target, place, order, *_ = ends.target_of(backend, device, stream, None)
     results = list(leaves)
     packed, alone = packing.chosen(leaves, dtype, place)
     if packed:
@@ -75,7 +75,7 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
         else:
             results[number] = transfers.to_host(leaf, stream=stream)
     for (owner, place), members in groups.items():
-        order = arguments.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
+        order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
         arrays = packing.receive([info for _, _, info in members], owner, order)
         for (number, _, _), array in zip(members, arrays, strict=True):
             results[number] = array

@@ -12,7 +12,7 @@ from xferlib._api import transfers
 from xferlib._core import convert, defaults, devices, registry
 from xferlib._core.array import Array, as_host_array, check_dtype
 from xferlib._memory import host, pinned, registration, slab, staging_ring
-from xferlib._transfer import arguments, upload
+from xferlib._transfer import ends, upload
 from xferlib.errors import LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
 def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
     value = as_host_array(fill_value, what="fill_value")
-    wanted = arguments.wanted_dtype(dtype, value.dtype)
+    wanted = ends.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
     if value.ndim:
         raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")

@@ -11,7 +11,8 @@ from xferlib._api import calibration as _calibration
 from xferlib._core import array, registry
 from xferlib._core.device import Device
 from xferlib._core.thresholds import SMALL_NBYTES
-from xferlib._transfer import arguments, plan
+from xferlib._transfer import ends, plan
+from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
 
 _REASONS = {
@@ -68,7 +69,7 @@ def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: An
     if owner is not None and owner.view(x).device.kind != "cpu":
         return _download(x, owner)
     host = owner.host_view(x) if owner is not None else array.as_host_array(x)
-    target, place, *_ = arguments.target_of(backend, device, None, None)
+    target, place, *_ = ends.target_of(backend, device, None, None)
     wanted = array.check_dtype(host.dtype if dtype is None else dtype)
     if place.kind == "cpu":
         return Explanation(
@@ -76,7 +77,7 @@ def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: An
             reason=f"{place} is a CPU: the array is copied in host memory",
         )  # fmt: skip
     target.attach(place)
-    found = plan.plan(host, wanted, target, may_permute=True)
+    found = plan.plan(HostEnd(host, wanted, target), may_permute=True)
     is_pinned = found.path is Path.PINNED
     return Explanation(
         direction="to device",

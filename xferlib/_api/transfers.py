@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults, devices, mixing
+from xferlib._core import defaults, mixing
 from xferlib._core.array import Array
 from xferlib._core.device import Device
-from xferlib._transfer import download, driver_copy
-from xferlib._transfer.arguments import download_arguments, target_of
+from xferlib._transfer import copies, driver_copy, ends
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.routes import (
-    begin,
-    begin_to_host,
-    copy_to_device,
-    send,
-    to_host_from_cpu,
-)
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -88,16 +80,11 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
-    if backend is dtype is stream is None:  # as most calls are
-        if out is None:
-            if copy is True and type(x) is np.ndarray and isinstance(device, Device):
-                target = devices.backend_of(device)
-                if target is not None:
-                    return send(x, target, device)
-        elif device is None and driver_copy.upload(x, out):
-            return out
-    target, place, order, into = target_of(backend, device, stream, out)
-    return copy_to_device(x, target, place, order, dtype=dtype, out=out, into=into, copy=copy)
+    if backend is dtype is stream is None and copy is True:  # as most calls are
+        done = driver_copy.to_device(x, device, out)
+        if done is not None:
+            return done
+    return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
 
 
 def to_device_async(
@@ -125,8 +112,7 @@ def to_device_async(
     Raises:
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
-    target, place, order, into = target_of(backend, device, stream, out)
-    return begin(x, target, place, order, dtype=dtype, out=out, into=into)
+    return copies.begin(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype)
 
 
 def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> HostArray:
@@ -146,14 +132,9 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         LayoutError: ``out`` differs in shape or dtype, or is read-only.
         StreamError: ``stream`` is of another device.
     """
-    if dtype is None and stream is None and (done := driver_copy.download(d, out)) is not None:
+    if dtype is None and stream is None and (done := driver_copy.to_host(d, out)) is not None:
         return done
-    source, info, wanted, order = download_arguments(d, dtype, stream, out, "to_host")
-    if info.device.kind == "cpu":
-        return to_host_from_cpu(source.host_view(d), wanted, out, source, info.device)
-    source = source.at(info.device)
-    source.attach(info.device)
-    return download.device_to_host(d, info, source, wanted, stream=order, out=out)
+    return copies.to_host(d, dtype, stream, out)
 
 
 def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> Transfer:
@@ -170,4 +151,4 @@ def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArr
     Returns:
         A `Transfer` whose result is the host array.
     """
-    return begin_to_host(d, dtype=dtype, stream=stream, out=out)
+    return copies.begin_to_host(d, dtype=dtype, stream=stream, out=out)

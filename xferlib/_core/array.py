@@ -27,7 +27,8 @@ DTYPES: tuple[str, ...] = (
 )  # fmt: skip
 """The dtypes that every backend holds, by NumPy name."""
 
-_SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
+SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
+"""The same, as dtypes of the native byte order."""
 
 
 class ArrayInfo(NamedTuple):
@@ -88,10 +89,10 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
         UnsupportedDTypeError: No device holds ``dtype``.
     """
     resolved = dtype if isinstance(dtype, np.dtype) else _resolve(dtype, what)
-    if resolved in _SUPPORTED:
+    if resolved in SUPPORTED:
         return resolved
     native: np.dtype[Any] = resolved.newbyteorder("=")
-    if native in _SUPPORTED:
+    if native in SUPPORTED:
         return native
     raise UnsupportedDTypeError(
         f"{what} has dtype {str(resolved)!r}, which no device holds; "
@@ -146,7 +147,7 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
                 f"{what} is {type(x).__name__}, which is not an array of numbers; pass a NumPy array "
                 "or an array of a backend (xferlib.available_backends())"
             )
-    if array.dtype not in _SUPPORTED:
+    if array.dtype not in SUPPORTED:
         check_dtype(array.dtype, what=what)
     return array
 

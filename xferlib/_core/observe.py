@@ -1,13 +1,16 @@
 """Hooks of a recorder: each copy, staging step and launch passes here, or looks at `active` first.
 
-Without a recorder `active` is None, and that comparison is all that a hook costs.
+Without a recorder `active` is None, and that comparison is all that a hook costs. Calls by the user cost nothing:
+a function marked by `user_call` is replaced by one that notes its calls while a recorder is active.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from xferlib._runtime import callsite
 from xferlib._runtime.fork import reset_in_child
@@ -96,6 +99,44 @@ def activate(recorder: Recorder | None) -> None:
     global active
     active = recorder
     callsite.is_recorded = recorder is not None
+    for function, noted in _user_calls:
+        owner: Any = sys.modules[function.__module__]
+        *classes, name = function.__qualname__.split(".")
+        for each in classes:
+            owner = getattr(owner, each)
+        setattr(owner, name, function if recorder is None else noted)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_user_calls: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+"""Marked functions, and those that note their calls."""
+
+
+def user_call(about: Callable[..., tuple[Backend, int]]) -> Callable[[_Function], _Function]:
+    """Mark a function, or a method, whose calls are recorded; its callers find it by its module or class.
+
+    Args:
+        about: From the same arguments: the backend, and the bytes on the device. A call that raises is not noted.
+    """
+
+    def mark(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def noted(*args: Any, **options: Any) -> Any:
+            recorder = active
+            if recorder is None:  # the trace was closed between the look-up and the call
+                return function(*args, **options)
+            backend, nbytes = about(*args, **options)
+            begun = recorder.begin(backend)
+            result = function(*args, **options)
+            recorder.called(begun, backend, nbytes)
+            return result
+
+        # A recording calls an operation by the name in the code object of the function that the user called.
+        noted.__code__ = noted.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+        _user_calls.append((function, noted))
+        return function if active is None else noted  # type: ignore[return-value]
+
+    return mark
 
 
 def copy(kind: Kind, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:

@@ -42,11 +42,11 @@ class Event:
     def synchronize(self) -> None:
         """Block until the recorded work has finished."""
         if self._backend is not None:
-            recorder = observe.active
-            begun = recorder.begin(self._backend) if recorder is not None else None
-            self._backend.event_synchronize(self._raw)
-            if recorder is not None:
-                recorder.called(begun, self._backend)
+            self._await(self._backend)
+
+    @observe.user_call(lambda self, backend: (backend, 0))
+    def _await(self, backend: Backend) -> None:
+        backend.event_synchronize(self._raw)
 
     def elapsed_ms(self, start: Event) -> float:
         """Milliseconds on the device from ``start`` to this event; blocks until both are complete.
@@ -196,14 +196,11 @@ class Stream:
         else:
             self.wait(Stream.from_any(other, self.device))
 
+    @observe.user_call(lambda self: (self._backend, 0))
     def synchronize(self) -> None:
         """Block until everything enqueued has finished."""
-        recorder = observe.active
-        begun = recorder.begin(self._backend) if recorder is not None else None
         self._settle()
         self._backend.stream_synchronize(self._raw)
-        if recorder is not None:
-            recorder.called(begun, self._backend)
 
     @property
     def is_done(self) -> bool:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xferlib import tree
+from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
@@ -33,7 +34,6 @@ from xferlib._memory import in_flight
 from xferlib._pipeline.routing import Route, Router
 from xferlib._pipeline.tree_upload import Arriving
 from xferlib._runtime.handoff import Handed
-from xferlib._transfer import routes
 from xferlib.errors import OutOfMemoryError, XferError
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Batch(Handed):
         if self._sent_on is not None and self._sent_on.handle == current.handle:
             return self._value
         if type(self._host) is np.ndarray:
-            return routes.send(self._host, backend, device)
+            return transfers.to_device(self._host, device=device)
         # With a stream given, the host does not wait for the copy of a pinned array.
         order = Stream._of(current, backend) if self._route is Route.DIRECT and backend.capabilities.streams else None
         return tree.to_device(self._host, device=device, stream=order)

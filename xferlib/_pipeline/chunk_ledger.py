@@ -13,7 +13,7 @@ from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.thresholds import RESULT_BEGUN_FROM
 from xferlib._runtime.handoff import Handed
-from xferlib._transfer import routes
+from xferlib._transfer import copies
 from xferlib.errors import MixedDevicesError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Results:
         if info.device.kind == "cpu" or info.nbytes < RESULT_BEGUN_FROM:
             order = stream if info.device is stream.device else None
             return functools.partial(transfers.to_host, value, stream=order, out=out)
-        return routes.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
+        return copies.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
 
     def store(self, number: int, host: Any) -> None:
         """Store a result that has arrived on the host."""

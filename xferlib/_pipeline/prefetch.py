@@ -19,7 +19,8 @@ from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
 from xferlib._runtime.checks import MOST_AHEAD, whole
-from xferlib._transfer import arguments, plan, staged
+from xferlib._transfer import ends, plan, staged
+from xferlib._transfer.host_end import HostEnd
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def prefetch(
     target = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
     backend = registry.get(target.backend).at(target)
     backend.attach(target)
-    given = arguments.raw_stream(stream, target) if stream is not None else None
+    given = ends.raw_stream(stream, target) if stream is not None else None
     streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
     conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
     router = Router(backend, target, transform, conveyor)
@@ -123,10 +124,10 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
-    dtype = arguments.wanted_dtype(None, leaf.dtype)
-    if plan.plan(leaf, dtype, backend, may_permute=False).path is plan.Path.PINNED:
+    end = HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), backend)
+    if plan.plan(end, may_permute=False).path is plan.Path.PINNED:
         return False
-    return not staged.stages_alone(leaf, dtype, backend, device)
+    return not staged.stages_alone(end, device)
 
 
 def _copy_stream(backend: Backend, device: Device) -> RawStream:

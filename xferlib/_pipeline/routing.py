@@ -28,6 +28,7 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._core import registry
 from xferlib._core.containers import flatten
+from xferlib._core.layout import address
 from xferlib._core.thresholds import (
     AHEAD_MOST,
     MEDIUM_NBYTES,
@@ -36,6 +37,7 @@ from xferlib._core.thresholds import (
     TOGETHER_MOST,
     WAITING_MOST,
 )
+from xferlib._memory import pinned_ranges
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
 from xferlib._transfer.packing import Alike
@@ -126,7 +128,9 @@ class Router:
 
     def _has_pinned(self, leaves: list[HostArray]) -> bool:
         """Whether the device reads some of a batch directly from pinned memory."""
-        return any(leaf.flags.c_contiguous and plan.pinned_spans(leaf, self.backend) for leaf in leaves)
+        return any(
+            leaf.flags.c_contiguous and pinned_ranges.find(address(leaf), leaf.nbytes, self.backend) for leaf in leaves
+        )
 
     def send_together(self, hosts: list[Any], stream: RawStream) -> list[Any]:
         """Upload small batches in one copy on ``stream``, the current one.

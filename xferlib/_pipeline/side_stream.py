@@ -40,10 +40,11 @@ from xferlib._core.observe import Kind
 from xferlib._memory import in_flight, pinned
 from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._runtime.handoff import Handed
-from xferlib._transfer import arguments, plan
+from xferlib._transfer import ends, plan
 from xferlib._transfer import staged as _staged
 from xferlib._transfer.copy_streams import copy_behind
 from xferlib._transfer.filling import Filling, fill
+from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError
 
@@ -91,6 +92,7 @@ class Conveyor:
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
 
+    @observe.user_call(lambda self, host: (self.backend, host.nbytes))
     def send(self, host: HostArray) -> Ahead:
         """Start copying an array into memory of the calling thread's current stream.
 
@@ -98,23 +100,20 @@ class Conveyor:
             As `xferlib.to_device`: nothing has been begun.
         """
         backend = self.backend
-        recorder = observe.active
-        begun = recorder.begin(backend) if recorder is not None else None
         host = as_host_array(host)
-        dtype = arguments.wanted_dtype(None, host.dtype)
-        found = plan.plan(host, dtype, backend, may_permute=False)
-        plan.refuse_slow(found, host, "prefetch")
+        end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
+        found = plan.plan(end, may_permute=False)
+        plan.refuse_slow(found, end, "prefetch")
         backend.attach(self._device)
-        ahead = self._staging(host, dtype) if plan.is_plain(found, host, dtype) and _native.is_on() else None
+        is_staged = found.path is Path.STAGED and found.is_plain and _native.is_on()
+        ahead = self._staging(end) if is_staged else None
         if ahead is None:
             ahead = Ahead(self)
             try:
-                self._begin(ahead, host, dtype, found)
+                self._begin(ahead, end, found)
             except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
                 in_flight.abandon(backend, self._carrier)
                 raise
-        if recorder is not None:
-            recorder.called(begun, backend, host.nbytes)
         return ahead
 
     def again(self, host: Any) -> Ahead | None:
@@ -127,7 +126,7 @@ class Conveyor:
             return None
         pointer = address_in_order(host)
         lease = self._pool.find(pointer) if pointer else None
-        if lease is None or observe.active is not None or plan.forced() is not None:
+        if lease is None or not plan.may_skip():
             return None
         ahead, backend, spare = Ahead(self), self.backend, self.spare
         try:
@@ -146,25 +145,25 @@ class Conveyor:
             raise
         return ahead
 
-    def _staging(self, host: HostArray, dtype: np.dtype[Any]) -> Ahead | None:
+    def _staging(self, end: HostEnd) -> Ahead | None:
         """Let threads stage plain bytes; None where pinned memory is short."""
-        buffer = self._buffer(host.nbytes)
+        buffer = self._buffer(end.nbytes)
         if buffer is None:
             return None
-        filling = Filling(buffer.pointer, address(host), host.nbytes, host)
-        return Ahead(self, StagedArray(buffer, filling, host.shape, dtype))
+        filling = Filling(buffer.pointer, end.pointer, end.nbytes, end.array)
+        return Ahead(self, StagedArray(buffer, filling, end.array.shape, end.dtype))
 
-    def _begin(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> None:
+    def _begin(self, ahead: Ahead, end: HostEnd, found: Plan) -> None:
         """Enqueue the copy of an array that is in pinned memory, or is staged by this thread."""
-        backend = self.backend
-        source = _staged.readable(host, dtype, backend, self._carrier, found)
+        host, pinned = end.array, found.pinned
+        source = _staged.readable(end, self._carrier, found)
         if source is None:
-            copied = self._upload(ahead, host, dtype, found)
+            copied = self._upload(ahead, end, found)
         else:
-            copied = self._enqueue(ahead, host.shape, dtype, source, host.nbytes)
-        if found.path is Path.PINNED:
-            in_flight.hold_pinned(host, found.lease, backend, copied)
-            self._last = _Form(host.shape, host.dtype, host.nbytes) if found.lease is not None else None
+            copied = self._enqueue(ahead, host.shape, end.dtype, source, end.nbytes)
+        if pinned is not None:
+            in_flight.hold_pinned(host, pinned.lease, self.backend, copied)
+            self._last = _Form(host.shape, host.dtype, host.nbytes) if pinned.lease is not None else None
 
     def stage(self, host: HostArray) -> Ahead | None:
         """Copy an array of any layout into pinned memory, from which the consumer's thread sends it.
@@ -175,16 +174,16 @@ class Conveyor:
             UnsupportedDTypeError: No device holds it.
         """
         host = as_host_array(host)
-        dtype = arguments.wanted_dtype(None, host.dtype)
+        end = HostEnd(host, ends.wanted_dtype(None, host.dtype), self.backend)
         self.backend.attach(self._device)
-        buffer = self._buffer(host.size * dtype.itemsize)
+        buffer = self._buffer(end.nbytes)
         if buffer is None:
             return None
-        if host.dtype == dtype and host.flags.c_contiguous and _native.is_on():
-            fill(buffer.pointer, address(host), host.nbytes)
+        if end.is_plain and _native.is_on():
+            fill(buffer.pointer, end.pointer, end.nbytes)
         else:
-            copy_into(np.ndarray(host.shape, dtype, buffer.memory), host)
-        return Ahead(self, StagedArray(buffer, None, host.shape, dtype))
+            copy_into(np.ndarray(host.shape, end.dtype, buffer.memory), host)
+        return Ahead(self, StagedArray(buffer, None, host.shape, end.dtype))
 
     def await_buffer(self) -> None:
         """Wait until `stage` need not wait for the device."""
@@ -253,12 +252,13 @@ class Conveyor:
         self._free = self.backend.event_record(owner, timing=False, event=self._free)
         self.backend.event_wait(self._carrier, self._free)
 
-    def _upload(self, ahead: Ahead, host: HostArray, dtype: np.dtype[Any], found: Plan) -> RawEvent:
-        """Allocate, and upload from memory that is not pinned; return the event after the last copy."""
-        array, owner = self._allocate(ahead, host.shape, dtype)
+    def _upload(self, ahead: Ahead, end: HostEnd, found: Plan) -> RawEvent:
+        """Allocate, and upload in several copies; return the event after the last."""
+        array, owner = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
-        _staged.upload(host, backend.view(array), backend, carrier, found)
+        send = _staged.upload if found.pinned is None else _staged.upload_pinned
+        send(end, backend.view(array), carrier, found)
         ahead.copied = copied = backend.event_record(carrier, timing=False)
         return copied
 

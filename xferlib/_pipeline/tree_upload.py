@@ -13,8 +13,10 @@ from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM
 from xferlib._memory import in_flight
-from xferlib._transfer import arguments, packing, routes, staged
+from xferlib._transfer import copies, ends, packing, staged
+from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
+from xferlib._transfer.host_end import HostEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,9 +70,8 @@ class Arriving:
         for number in alone:
             leaf = leaves[number]
             if self._is_left_to_threads(leaf, device):
-                self._transfers.append(
-                    (routes.begin(leaf, self._backend, device, self._stream, is_awaited=True), number)
-                )
+                target = CopyTarget(self._backend, device, self._stream)
+                self._transfers.append((copies.begin(ends.source_of(leaf), target, is_awaited=True), number))
             else:
                 self._results[number] = transfers.to_device(leaf, device=device, stream=order)
                 self._owned.append(self._results[number])
@@ -85,7 +86,7 @@ class Arriving:
             return nbytes >= PYTHON_LEAF_FROM
         if not isinstance(leaf, np.ndarray):
             return False
-        return staged.stages_alone(leaf, arguments.wanted_dtype(None, leaf.dtype), self._backend, device)
+        return staged.stages_alone(HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), self._backend), device)
 
     @property
     def is_sent(self) -> bool:

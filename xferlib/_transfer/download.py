@@ -1,4 +1,4 @@
-"""Device to host: put in order on the device what is not, then let the executor of the path copy.
+"""Device to host: put in order on the device what is not, choose the path, then let its executor copy.
 
 Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
 """
@@ -12,22 +12,23 @@ import numpy as np
 from xferlib._core import observe, staging_hooks
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._memory import host, in_flight
-from xferlib._transfer import plan
-from xferlib._transfer import staged as _staged
+from xferlib._transfer import plan, staged
 from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.handle import Transfer
+from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
-from xferlib._transfer.preparation import casts_on_device, in_c_order, narrowed, resolved
+from xferlib._transfer.preparation import in_c_order, narrowed, resolved
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
+    from xferlib._transfer.plan import Plan
 
 
-# --- device to host
-
-
+@observe.user_call(lambda src, info, backend, dtype, **_: (backend, info.nbytes))
 def device_to_host(
     src: Array,
     info: ArrayInfo,
@@ -38,26 +39,47 @@ def device_to_host(
     out: HostArray | None = None,
 ) -> HostArray:
     """Blocking download: complete on return."""
-    recorder = observe.active
-    begun = recorder.begin(backend) if recorder is not None else None
     src, info = resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
-    if dtype != info.dtype and casts_on_device(dtype, info.dtype, info):
+    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info):
         src, info = narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
-    found = plan.plan(dst, info.dtype, backend, may_permute=False)
+    end = HostEnd(dst, info.dtype, backend)
+    found = plan.plan(end, may_permute=False)
     if out is not None:
-        plan.refuse_slow(found, dst, "to_host")
+        plan.refuse_slow(found, end, "to_host")
     flat, temporary = in_c_order(src, info, backend, order)
-    _staged.download(flat, dst, backend, order, found)
+    _EXECUTORS[found.path](flat, end, order, found)
     del temporary
     if out is not None:
         staging_hooks.touched(out, backend.pinned_domain, is_write=True)
-    if recorder is not None:
-        recorder.called(begun, backend, info.nbytes)
     return dst
 
 
+# --- one executor a path
+
+
+def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
+    pass
+
+
+def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
+    staged.download_pinned(src, end, stream, found)
+    staged.await_copy(end.backend, stream)
+
+
+_EXECUTORS: dict[Path, Callable[[ArrayInfo, HostEnd, RawStream, Plan], None]] = {
+    Path.EMPTY: _nothing,
+    Path.SMALL: staged.download,
+    Path.PINNED: _pinned,
+    Path.STAGED: staged.download,
+}
+
+
+# --- asynchronous
+
+
+@observe.user_call(lambda src, info, backend, dtype, **_: (backend, info.nbytes))
 def device_to_host_async(
     src: Array,
     info: ArrayInfo,
@@ -69,29 +91,27 @@ def device_to_host_async(
     is_awaited: bool = False,
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""
-    recorder = observe.active
-    begun = recorder.begin(backend) if recorder is not None else None
     src, info = resolved(src, info, backend)
     order = stream
     if order is None:
         order = copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
-    found = plan.plan(dst, info.dtype, backend, may_permute=False, is_blocking=False)
+    end = HostEnd(dst, info.dtype, backend)
+    found = plan.plan(end, may_permute=False, is_blocking=False)
     if out is not None:
-        plan.refuse_slow(found, dst, "to_host_async")
+        plan.refuse_slow(found, end, "to_host_async")
     flat, temporary = in_c_order(src, info, backend, order)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
-    if found.path in (Path.SMALL, Path.STAGED):
-        job = _staged.download_job(flat, dst, backend, order, transfer)
+    if found.path is Path.SMALL or found.path is Path.STAGED:
+        job = staged.download_job(flat, end, order, transfer)
         transfer.start(job, flat, keep=(src, temporary), is_awaited=is_awaited)
     else:
         try:
-            _staged.enqueue_download(flat, dst, backend, order, found)
+            if found.pinned is not None:
+                staged.download_pinned(flat, end, order, found)
             transfer.finish(src, temporary)
         except BaseException:
             in_flight.abandon(backend, order)
             raise
-    if recorder is not None:
-        recorder.called(begun, backend, info.nbytes)
     return transfer

@@ -1,6 +1,6 @@
 """Copies by one synchronous driver call, in as few steps as possible: most blocking calls are of this kind.
 
-`_transfer.routes` knows every case. This module knows one, in which a single synchronous copy is
+`xferlib._transfer.copies` knows every case. This module knows one, in which a single synchronous copy is
 the whole transfer, and leaves the others to it: up to 2 MiB for uploads and 6 for downloads (24 from
 the pinned pool, or where nothing stages in C), both ends in C order and of one shape and dtype, on a
 stream that the driver's copies are ordered behind. Up to there the driver is as fast as several threads.
@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import observe, registry
+from xferlib._core import defaults, devices, registry
+from xferlib._core.array import SUPPORTED
+from xferlib._core.device import Device
 from xferlib._core.layout import address
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_UP
-from xferlib._runtime import config
-from xferlib._transfer import plan
+from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP
+from xferlib._memory import pinned
+from xferlib._transfer import plan, upload
+from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
@@ -25,17 +29,42 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 
-def _is_open() -> bool:
-    """Whether the fast path may be used: no trace is open, no path is forced, strict mode is off."""
-    return observe.active is None and plan.forced() is None and not config.get().strict
+def to_device(x: Any, device: Any, out: Array | None) -> Array | None:
+    """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
+    if type(x) is not np.ndarray or not plan.may_skip():
+        return None
+    if out is None:
+        return _to_new(x, device)
+    return out if device is None and _fills(x, out) else None
 
 
-def upload(x: Any, out: Array) -> bool:
-    """Fill ``out`` from ``x``, which has been read on return; False, a no-op, in every other case."""
-    if type(x) is not np.ndarray:
-        return False
+def _to_new(x: HostArray, device: Any) -> Array | None:
+    """Copy plain bytes to a new array on a device, the current one if None; as ever where the driver declines."""
+    if not x.nbytes or not x.flags.c_contiguous or x.dtype not in SUPPORTED:
+        return None
+    backend: Backend | None = None
+    if device is None:
+        owner = defaults.default_backend()
+        device = devices.current_device(owner)
+        backend = owner.at(device)
+    elif isinstance(device, Device):
+        backend = devices.backend_of(device)
+    if backend is None or (fast := backend.fast) is None:
+        return None
+    backend.attach(device)
+    stream = backend.stream_current(device)
+    out = backend.empty(x.shape, x.dtype, device=device, stream=stream)
+    if not fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
+        end, into = HostEnd(x, x.dtype, backend), backend.view(out)
+        if not _sends(end, into, stream):
+            upload.send(Upload(end, out, into, stream, is_blocking=True))
+    return out
+
+
+def _fills(x: HostArray, out: Array) -> bool:
+    """Fill the caller's array; False, a no-op, in every case but this module's."""
     owner = registry.backend_of(out)
-    if owner is None or (fast := owner.fast) is None or not (pointer := fast.twin(out, x)) or not _is_open():
+    if owner is None or (fast := owner.fast) is None or not (pointer := fast.twin(out, x)):
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
@@ -44,32 +73,30 @@ def upload(x: Any, out: Array) -> bool:
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)
-    return send(x, into, backend, backend.stream_current(into.device))
+    return _sends(HostEnd(x, into.dtype, backend), into, backend.stream_current(into.device))
 
 
-def fill(src: HostArray, out: Array, backend: Backend) -> bool:
-    """Fill a new array, in C order and of the shape and dtype of ``src``, in one step; False, a no-op, otherwise."""
-    fast = backend.fast
-    return fast is not None and _is_open() and fast.send_whole(src, out, backend.operands((out,))[0], DRIVER_MOST_UP)
-
-
-def send(src: HostArray, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
-    """Fill a C-contiguous destination of the shape of ``src``; False, a no-op, in every other case."""
-    nbytes, fast = src.nbytes, backend.fast
-    if not nbytes or fast is None or src.dtype != into.dtype or not src.flags.c_contiguous or not _is_open():
+def _sends(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
+    """Fill a C-contiguous destination of the same shape; False, a no-op, in every other case."""
+    nbytes, fast = end.nbytes, end.backend.fast
+    if not nbytes or fast is None or not end.is_plain or not _is_drivers(end):
         return False
-    pointer = address(src)
-    return (
-        plan.is_direct(pointer, nbytes, backend)
-        and fast.takes_pageable(stream, idle=True)
-        and fast.copy_to_device(into.pointer, pointer, nbytes, stream=stream)
+    return fast.takes_pageable(stream, idle=True) and fast.copy_to_device(
+        into.pointer, end.pointer, nbytes, stream=stream
     )
 
 
-def download(d: Any, out: Any) -> HostArray | None:
+def _is_drivers(end: HostEnd) -> bool:
+    """Whether one synchronous copy by the driver is as fast as any other upload."""
+    if plan.is_drivers_size(end.nbytes, is_upward=True):
+        return True
+    return end.nbytes <= DRIVER_MOST_OF_ALL and pinned.pools.of(end.backend).find(end.pointer) is not None
+
+
+def to_host(d: Any, out: Any) -> HostArray | None:
     """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
     owner = registry.backend_of(d)
-    if owner is None or (fast := owner.fast) is None or not _is_open():
+    if owner is None or (fast := owner.fast) is None or not plan.may_skip():
         return None
     most = DRIVER_MOST_DOWN
     if out is not None:

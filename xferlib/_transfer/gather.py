@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xferlib._transfer import relayout, upload
+from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
@@ -38,7 +40,7 @@ def gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend,
     table = np.array(pieces, dtype=np.int64)
     on_device = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
     info = backend.view(on_device)
-    upload.host_to_device(table, backend, stream.device, table.dtype, stream=stream, out=on_device, into=info)
+    upload.send(Upload(HostEnd(table, table.dtype, backend), on_device, info, stream, is_blocking=False))
     code = relayout.kernel("gather_pieces", _SOURCE, (0, 0), backend, stream.device)
     args = (dst.pointer, info.pointer)
     relayout.launch(

@@ -265,6 +265,7 @@ class Transfer(PendingTransfer):
             return self._is_staged()
         return self._path == Path.SMALL or self.done()
 
+    @observe.user_call(lambda self, timeout=None: (self._backend, 0))
     def result(self, timeout: float | None = None) -> Any:
         """The destination: a device array ordered on the current stream, or complete host data.
 
@@ -282,8 +283,6 @@ class Transfer(PendingTransfer):
                     f"result: timeout={shown(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
                 )
             timeout = None if timeout == math.inf else float(timeout)
-        recorder = observe.active
-        begun = recorder.begin(self._backend) if recorder is not None else None
         self.settle(timeout)
         self.check()
         if self._event is not None:
@@ -291,8 +290,6 @@ class Transfer(PendingTransfer):
                 self._order(self._backend.stream_current(self._event_device()))
             else:
                 self._await_host(timeout)
-        if recorder is not None:
-            recorder.called(begun, self._backend)
         return self._result
 
     def _event_device(self) -> Device:

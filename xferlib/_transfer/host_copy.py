@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from xferlib._core import layout, observe
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
-    """Fill one host array from another: a copy to or from a CPU device is no more than that."""
+    """Fill one host array from another that shares no memory with it: all that a copy to or from a CPU device is."""
     if (recorder := observe.active) is None:
         copy_on_host(dst, src)
     else:
@@ -31,7 +29,7 @@ def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, de
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
     """Fill one host array from another, in parallel where it is large."""
-    if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous or np.may_share_memory(dst, src):
+    if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous:
         copy_into(dst, src)
         return
     chunks = layout.chunked(src, dst.itemsize, PYTHON_PIECE_MOST)

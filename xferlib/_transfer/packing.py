@@ -162,9 +162,8 @@ def _send(
         for group in groups:
             _fill(_block(staged, group), group, leaves)
 
-    transfer = upload.scattered_to_device(lambda: _located(groups, leaves, nbytes), nbytes, slab, backend, stream)
-    if transfer is None:
-        upload.filled_to_device(fill, slab, backend, stream)
+    locate = lambda: _located(groups, leaves, nbytes)
+    transfer = upload.packed_to_device(fill, locate, nbytes, slab, backend, stream)
     try:
         for group in groups:  # which takes as long as the copying
             arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)

@@ -1,18 +1,13 @@
-"""The choice of the path on which an array crosses the link. Pure: nothing is allocated or copied here.
+"""The choice of the path on which an array crosses the link. Pure: nothing is looked up, allocated or copied here.
 
-The obvious way is to ask the driver whether an address is pinned, and to stage everything else. It fails three times.
-The question is a driver call, too much for small arrays. The driver does not know the pool, which must learn what
-event a block has to wait for. And it answers for one address, while an array may reach beyond the pinned pages, or
-across several registrations, each of which is a copy of its own.
-
-So `plan` asks in the order of what an answer costs: size, the pinned pool by address, the `pin` blocks, and only from
-256 KiB on the driver, at both ends of the array. Arrays that are dense but not in C order are sent as they lie, from
-1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
+The obvious way is to ask the driver whether an address is pinned, and to stage everything else. `plan` asks in the
+order of what an answer costs: size, then layout, and only then whether the memory is pinned (see
+`xferlib._memory.pinned_ranges`), which `HostEnd` finds out when it is asked. Arrays that are dense but not in C order
+are sent as they lie, from 1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The
+rest is staged.
 
 Guaranteed: the plan names memory that is pinned at the time, with the lease or the spans that the copies need; a
 forced path that the array cannot take becomes `STAGED`. The caller keeps that memory pinned until the copies end.
-
-There is no lock here. The pool and the registrations take their own, one after the other, for one look each.
 """
 
 from __future__ import annotations
@@ -24,23 +19,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core.layout import HostArray, address, dense_order
+from xferlib._core import observe
+from xferlib._core.layout import dense_order
 from xferlib._core.thresholds import (
+    CAST_ON_DEVICE_FROM,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
     MEDIUM_NBYTES,
     PERMUTED_FROM,
-    PINNED_QUERY_FROM,
     SMALL_NBYTES,
 )
-from xferlib._memory import pinned, registration
-from xferlib._memory.pinned import Lease
 from xferlib._runtime import config
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
+    from xferlib._core.array import ArrayInfo
+    from xferlib._memory.pinned_ranges import PinnedRanges
+    from xferlib._transfer.host_end import HostEnd
 
 
 class Path(str, Enum):
@@ -58,68 +54,87 @@ class Path(str, Enum):
     """Sent in the order of memory, then put in C order on the device."""
 
 
+class DeviceStep(Enum):
+    """What an upload leaves to the device, once the bytes have arrived."""
+
+    NONE = "nothing"
+    SPREAD = "copy them to their places in an array with gaps"
+    CAST = "convert them to a wider dtype"
+
+
 class Plan(NamedTuple):
     """A path, and what it needs."""
 
     path: Path
-    spans: tuple[tuple[int, int], ...] = ()
-    """Pinned address ranges, each one copy."""
+    pinned: PinnedRanges | None = None
+    """Of `Path.PINNED`."""
     order: tuple[int, ...] = ()
-    """The array's axes in the order of memory."""
-    lease: Lease | None = None
-    """The block of the pinned pool that holds the array."""
+    """Of `Path.PERMUTED`: the array's axes in the order of memory."""
+    is_plain: bool = False
+    """Pageable bytes that are staged as they lie: a shorter way will do, where one is as fast."""
 
 
 _EMPTY = Plan(Path.EMPTY)
 _SMALL = Plan(Path.SMALL)
+_SMALL_PLAIN = Plan(Path.SMALL, is_plain=True)
 STAGED = Plan(Path.STAGED)
+_STAGED_PLAIN = Plan(Path.STAGED, is_plain=True)
 
 _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
 forced = _forced.get
 
 
-def plan(
-    array: HostArray, dtype: np.dtype[Any], backend: Backend, *, may_permute: bool, is_blocking: bool = True
-) -> Plan:
-    """The path for a host array.
+def may_skip() -> bool:
+    """Whether a call may take a shorter way than a plan's: no trace is open, no path is forced, strict mode is off."""
+    return observe.active is None and forced() is None and not config.get().strict
+
+
+def plan(end: HostEnd, *, may_permute: bool, is_blocking: bool = True) -> Plan:
+    """The path for the host's end of a copy.
 
     Args:
-        array: The host side of the transfer, of any layout.
-        dtype: Of the device side.
-        backend: Of the device side.
+        end: The source of an upload, or the destination of a download.
         may_permute: Whether the device side is ours to fill in two steps.
         is_blocking: The host waits for the transfer, so it does not matter when the copy is made.
     """
-    nbytes = array.size * dtype.itemsize
-    if not nbytes:
+    if not end.nbytes:
         return _EMPTY
     wanted = forced()
     # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
-    is_small = nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
-    if is_small and (wanted is Path.SMALL or backend.capabilities.small_at_once):
-        return _SMALL
-    if array.dtype == dtype and wanted not in (Path.STAGED, Path.SMALL):
-        found = _direct(array, backend, may_permute, wanted)
-        if found is not None:
-            return found
-    return _SMALL if is_small and is_blocking else STAGED
-
-
-def _direct(array: HostArray, backend: Backend, may_permute: bool, wanted: Path | None) -> Plan | None:
-    if array.flags.c_contiguous:
-        pointer = address(array)
-        # The pool first: only a lease tells which block a copy has to hold.
-        lease = pinned.pools.of(backend).find(pointer)
-        if lease is not None:
-            return Plan(Path.PINNED, ((pointer, array.nbytes),), lease=lease)
-        spans = _registered_spans(pointer, array.nbytes, backend)
-        return Plan(Path.PINNED, spans) if spans else None
-    if may_permute and backend.capabilities.kernels and (array.nbytes >= PERMUTED_FROM or wanted is Path.PERMUTED):
-        order = dense_order(array)
-        if order is not None:
+    is_small = end.nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
+    is_plain = end.is_plain and wanted is None
+    if is_small and (wanted is Path.SMALL or end.backend.capabilities.small_at_once):
+        return _SMALL_PLAIN if is_plain else _SMALL
+    if wanted is not Path.STAGED and wanted is not Path.SMALL:
+        if end.is_plain:
+            if end.pinned is not None:
+                return Plan(Path.PINNED, end.pinned)
+        elif may_permute and (order := _permuted(end, wanted)) is not None:
             return Plan(Path.PERMUTED, order=order)
-    return None
+    if is_small and is_blocking:
+        return _SMALL_PLAIN if is_plain else _SMALL
+    return _STAGED_PLAIN if is_plain else STAGED
+
+
+def _permuted(end: HostEnd, wanted: Path | None) -> tuple[int, ...] | None:
+    """The axes of a dense array in the order of memory, where the device is to put it in C order."""
+    is_large = end.nbytes >= PERMUTED_FROM or wanted is Path.PERMUTED
+    if not is_large or not end.keeps_dtype or not end.backend.capabilities.kernels:
+        return None
+    return dense_order(end.array)
+
+
+def device_step(end: HostEnd, into: ArrayInfo) -> DeviceStep:
+    """The work on the device that an upload to an array ends with."""
+    if casts_on_device(end.array.dtype, end.dtype, into):
+        return DeviceStep.CAST
+    return DeviceStep.NONE if into.is_c_contiguous else DeviceStep.SPREAD
+
+
+def casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], info: ArrayInfo) -> bool:
+    """Whether converting on the device sends fewer bytes, and enough fewer to pay for a kernel."""
+    return narrow.itemsize < wide.itemsize and info.nbytes >= CAST_ON_DEVICE_FROM and info.device.kind == "cuda"
 
 
 def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
@@ -128,54 +143,17 @@ def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
     return nbytes <= most or (nbytes <= DRIVER_MOST_OF_ALL and not _native.is_on())
 
 
-def is_direct(pointer: int, nbytes: int, backend: Backend) -> bool:
-    """Whether one synchronous copy by the driver is as fast as any other upload, for memory at that address."""
-    if is_drivers_size(nbytes, is_upward=True):
-        return True
-    return nbytes <= DRIVER_MOST_OF_ALL and pinned.pools.of(backend).find(pointer) is not None
-
-
-def is_plain(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
-    """Whether the array is staged by copying its bytes, which are contiguous."""
-    return found.path is Path.STAGED and array.flags.c_contiguous and array.dtype == dtype and forced() is None
-
-
-def is_medium(found: Plan, array: HostArray, dtype: np.dtype[Any]) -> bool:
-    """True if the array is small enough (<= 2 MiB) to be staged into a slab and sent with a single DMA."""
-    return array.nbytes <= MEDIUM_NBYTES and is_plain(found, array, dtype)
-
-
-def suits_driver(found: Plan, array: HostArray, dtype: np.dtype[Any], *, is_upward: bool) -> bool:
+def suits_driver(found: Plan, end: HostEnd, *, is_upward: bool) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
-    return (
-        (found.path is Path.STAGED or found.path is Path.SMALL)
-        and is_drivers_size(array.nbytes, is_upward=is_upward)
-        and array.flags.c_contiguous
-        and array.dtype == dtype
-        and forced() is None
-    )
+    return found.is_plain and is_drivers_size(end.nbytes, is_upward=is_upward)
 
 
-def pinned_spans(array: HostArray, backend: Backend) -> tuple[tuple[int, int], ...]:
-    """The address ranges of a C-contiguous array if all of it is page-locked, else nothing."""
-    pointer, nbytes = address(array), array.nbytes
-    if pinned.pools.of(backend).find(pointer) is not None:
-        return ((pointer, nbytes),)
-    return _registered_spans(pointer, nbytes, backend)
+def is_medium(found: Plan, end: HostEnd) -> bool:
+    """True if the array is small enough (<= 2 MiB) to be staged into a slab and sent with a single DMA."""
+    return found.path is Path.STAGED and found.is_plain and end.nbytes <= MEDIUM_NBYTES
 
 
-def _registered_spans(pointer: int, nbytes: int, backend: Backend) -> tuple[tuple[int, int], ...]:
-    """`pinned_spans` for memory that is not of the pool."""
-    spans = registration.registrations.of(backend).spans(pointer, nbytes)
-    if spans is not None:
-        return tuple(spans)  # one copy each: the driver takes no range across two registrations
-    # Both ends: memory that another library pinned may end within the array.
-    if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
-        return ((pointer, nbytes),)
-    return ()
-
-
-def refuse_slow(found: Plan, array: HostArray, call: str) -> None:
+def refuse_slow(found: Plan, end: HostEnd, call: str) -> None:
     """Enforce ``XFERLIB_STRICT=pageable``.
 
     Raises:
@@ -183,6 +161,6 @@ def refuse_slow(found: Plan, array: HostArray, call: str) -> None:
     """
     if (found.path is Path.STAGED or found.path is Path.PERMUTED) and "pageable" in config.get().strict:
         raise SlowPathError(
-            f"{call}: {array.nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
+            f"{call}: {end.array.nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
             "that; make the array with pinned_empty() or pinned_array(x)"
         )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.array import Array, ArrayInfo
-from xferlib._core.thresholds import CAST_ON_DEVICE_FROM
 from xferlib._memory import in_flight
 from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import relayout
@@ -16,11 +15,6 @@ from xferlib.errors import DeviceMemoryError
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.raw import RawStream
-
-
-def casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], info: ArrayInfo) -> bool:
-    """Whether converting on the device sends fewer bytes, and enough fewer to pay for a kernel."""
-    return narrow.itemsize < wide.itemsize and info.nbytes >= CAST_ON_DEVICE_FROM and info.device.kind == "cuda"
 
 
 def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from xferlib import _native
 from xferlib._core import observe, staging_hooks
 from xferlib._core.array import ArrayInfo
 from xferlib._core.convert import copy_into
-from xferlib._core.layout import HostArray, address
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import SMALL_NBYTES
 from xferlib._memory import in_flight, slab, staging_ring
@@ -40,6 +39,7 @@ from xferlib._runtime.threads import workers
 from xferlib._transfer import partition, plan
 from xferlib._transfer.compiled_staging import Lending
 from xferlib._transfer.filling import fill
+from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.partition import Memory
 from xferlib._transfer.plan import Path, Plan
 
@@ -53,63 +53,59 @@ if TYPE_CHECKING:
 # --- host to device
 
 
-def upload(
-    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan, *, is_blocking: bool = False
-) -> None:
-    """Fill ``dst`` (C-contiguous) on ``stream``; on return the source has been read, unless it is pinned.
+def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, is_blocking: bool = False) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream`` from pageable memory, which has been read on return.
 
     Args:
         is_blocking: The caller would wait for the copy anyway, as the driver's own does.
     """
+    backend = end.backend
     # The driver waits for the stream first: so only where that is idle.
-    is_drivers = is_blocking and plan.suits_driver(found, src, dst.dtype, is_upward=True)
-    fast = backend.fast
-    if is_drivers and fast is not None and fast.takes_pageable(stream, idle=True):
-        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, address(src), dst.nbytes, backend, stream):
+    fast = backend.fast if is_blocking and plan.suits_driver(found, end, is_upward=True) else None
+    if fast is not None and fast.takes_pageable(stream, idle=True):
+        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
             return
-    if (pointer := readable(src, dst.dtype, backend, stream, found)) is not None:
+    if (pointer := readable(end, stream, found)) is not None:
         observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
-    elif found.path is Path.PINNED:
-        _upload_pinned(src, dst, backend, stream, found)
-    elif found.path is not Path.EMPTY:
-        workers.run(upload_job(src, dst, backend, stream))
+    else:
+        workers.run(upload_job(end, dst, stream))
 
 
-def readable(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream, found: Plan) -> int | None:
+def readable(end: HostEnd, stream: RawStream, found: Plan) -> int | None:
     """The address of plain bytes for one copy on ``stream``: the array's own or, of a small one, this thread's slab's.
 
     None where an array needs more than one copy, or several threads.
     """
-    if found.path is Path.PINNED:
-        return found.spans[0][0] if len(found.spans) == 1 else None
-    if found.path is Path.SMALL or plan.is_medium(found, src, dtype):
-        return _in_slab(src, dtype, backend, stream)
+    if found.pinned is not None:
+        return found.pinned.spans[0][0] if len(found.pinned.spans) == 1 else None
+    if found.path is Path.SMALL or plan.is_medium(found, end):
+        return _in_slab(end, stream)
     return None
 
 
-def _in_slab(src: HostArray, dtype: np.dtype[Any], backend: Backend, stream: RawStream) -> int:
-    """The address of a pinned copy, in ``dtype``, for a copy on ``stream``."""
-    nbytes = src.size * dtype.itemsize
-    staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
+def _in_slab(end: HostEnd, stream: RawStream) -> int:
+    """The address of a pinned copy, in the device's dtype, for a copy on ``stream``."""
+    nbytes = end.nbytes
+    staged, pointer = slab.slab_of(end.backend, nbytes).take(nbytes, stream)
     if nbytes > SMALL_NBYTES and _native.is_on():  # plain bytes
-        fill(pointer, address(src), nbytes)
+        fill(pointer, end.pointer, nbytes)
     else:
-        copy_into(np.ndarray(src.shape, dtype, staged), src)
+        copy_into(np.ndarray(end.array.shape, end.dtype, staged), end.array)
     return pointer
 
 
-def _upload_pinned(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
-    start = address(src)
-    for pointer, nbytes in found.spans:
-        observe.copy(Kind.H2D, dst.pointer + pointer - start, pointer, nbytes, backend, stream)
+def upload_pinned(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
+    """Copy straight from pinned memory; returns at once."""
+    assert found.pinned is not None
+    for pointer, nbytes in found.pinned.spans:
+        observe.copy(Kind.H2D, dst.pointer + pointer - end.pointer, pointer, nbytes, end.backend, stream)
 
 
-def upload_job(
-    src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer | None = None
-) -> Job:
-    """Fill chunks of the ring from ``src`` and send each on ``stream``."""
+def upload_job(end: HostEnd, dst: ArrayInfo, stream: RawStream, transfer: Transfer | None = None) -> Job:
+    """Fill chunks of the ring from the host's end and send each on ``stream``."""
+    backend = end.backend
     ring = staging_ring.rings.of(backend)
-    pieces = partition.pieces(src, dst.dtype)
+    pieces = partition.pieces(end.array, end.dtype)
     moving = observe.moving(Kind.H2D, dst.nbytes, pieces, backend, stream)
     start = dst.pointer
     finish = None if transfer is None else transfer.finish
@@ -147,10 +143,11 @@ def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawSt
     return lending.job(transfer.finish) if lending is not None else None
 
 
-def stages_alone(src: HostArray, dtype: np.dtype[Any], backend: Backend, device: Device) -> bool:
-    """Whether C threads, which need no GIL, can stage this array, to arrive in ``dtype``."""
-    can_stage = _native.is_on() and backend.fast is not None and backend.fast.staging_calls(device) is not None
-    return can_stage and partition.pieces(src, dtype).rows() is not None
+def stages_alone(end: HostEnd, device: Device) -> bool:
+    """Whether C threads, which need no GIL, can stage this array."""
+    fast = end.backend.fast
+    can_stage = _native.is_on() and fast is not None and fast.staging_calls(device) is not None
+    return can_stage and partition.pieces(end.array, end.dtype).rows() is not None
 
 
 def _lending(
@@ -184,19 +181,17 @@ def _lending(
 # --- device to host
 
 
-def download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
-    """Fill ``dst`` from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
-    fast = backend.fast if plan.suits_driver(found, dst, src.dtype, is_upward=False) else None
+def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
+    """Fill pageable memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
+    backend = end.backend
+    fast = backend.fast if plan.suits_driver(found, end, is_upward=False) else None
     if fast is not None and fast.takes_pageable(stream, idle=False):
-        if observe.driver_copy(Kind.D2H, fast.copy_to_host, address(dst), src.pointer, src.nbytes, backend, stream):
+        if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
             return
     if found.path is Path.SMALL:
-        _download_small(src, dst, backend, stream)
-    elif found.path is Path.PINNED:
-        enqueue_download(src, dst, backend, stream, found)
-        await_copy(backend, stream)
-    elif found.path is not Path.EMPTY:
-        workers.run(download_job(src, dst, backend, stream))
+        _download_small(src, end, stream)
+    else:
+        workers.run(download_job(src, end, stream))
 
 
 def await_copy(backend: Backend, stream: RawStream) -> None:
@@ -208,8 +203,8 @@ def await_copy(backend: Backend, stream: RawStream) -> None:
         raise
 
 
-def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream) -> None:
-    nbytes = src.nbytes
+def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
+    nbytes, backend = src.nbytes, end.backend
     staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
     # The slab's bytes may be taken again once this returns, so even an interrupted copy must be waited for.
     try:
@@ -218,25 +213,24 @@ def _download_small(src: ArrayInfo, dst: HostArray, backend: Backend, stream: Ra
     except BaseException:
         in_flight.abandon(backend, stream)
         raise
-    copy_into(dst, np.ndarray(dst.shape, src.dtype, staged))
+    copy_into(end.array, np.ndarray(end.array.shape, src.dtype, staged))
 
 
-def enqueue_download(src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, found: Plan) -> None:
+def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
     """Copy straight into pinned memory; returns at once."""
-    start = address(dst)
-    for pointer, nbytes in found.spans:
-        observe.copy(Kind.D2H, pointer, src.pointer + pointer - start, nbytes, backend, stream)
+    assert found.pinned is not None
+    for pointer, nbytes in found.pinned.spans:
+        observe.copy(Kind.D2H, pointer, src.pointer + pointer - end.pointer, nbytes, end.backend, stream)
 
 
-def download_job(
-    src: ArrayInfo, dst: HostArray, backend: Backend, stream: RawStream, transfer: Transfer | None = None
-) -> Job:
-    """Receive chunks of ``src`` on ``stream`` and empty each into ``dst``.
+def download_job(src: ArrayInfo, end: HostEnd, stream: RawStream, transfer: Transfer | None = None) -> Job:
+    """Receive chunks of ``src`` on ``stream`` and empty each into the host's end.
 
     Each thread asks for its next chunk before it empties the one it has, so that the link never idles.
     """
+    backend = end.backend
     ring = staging_ring.rings.of(backend)
-    pieces = partition.pieces(dst, src.dtype)
+    pieces = partition.pieces(end.array, end.dtype)
     moving = observe.moving(Kind.D2H, src.nbytes, pieces, backend, stream)
     start = src.pointer
     finish = None if transfer is None else transfer.finish

@@ -1,11 +1,11 @@
-"""Host to device: allocate, order streams, choose the layout, then let the executor of the path copy.
+"""Host to device: allocate, order streams, choose the path, then let its executor copy.
 
 Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,207 +16,249 @@ from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES, SCATTERED_FROM
 from xferlib._memory import in_flight, pinned
 from xferlib._memory import slab as _slab
-from xferlib._transfer import driver_copy, plan, relayout
-from xferlib._transfer import staged as _staged
+from xferlib._transfer import plan, relayout, staged
 from xferlib._transfer.copy_streams import copy_stream
+from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.plan import Path, Plan
-from xferlib._transfer.preparation import cast, casts_on_device, in_native_order
+from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.plan import DeviceStep, Path, Plan
+from xferlib._transfer.preparation import cast, in_native_order
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
     from xferlib._transfer.partition import Scattered
 
 
-# --- host to device
+class Upload(NamedTuple):
+    """One copy to a device: both ends, and the stream that orders it."""
+
+    end: HostEnd
+    out: Array
+    """The array on the device."""
+    into: ArrayInfo
+    """Location and layout of ``out``."""
+    stream: RawStream
+    is_blocking: bool
+    """The source has been read on return even if it is pinned."""
 
 
-def host_to_device(
-    src: HostArray,
-    backend: Backend,
-    device: Device,
-    dtype: np.dtype[Any],
-    *,
-    stream: RawStream | None = None,
-    out: Array = None,
-    into: ArrayInfo | None = None,
-) -> Array:
-    """Blocking upload: the source has been read on return, unless it is pinned and ``stream`` was given.
-
-    ``into`` describes ``out``; both None for a new array.
-    """
-    recorder = observe.active
-    begun = recorder.begin(backend) if recorder is not None else None
+@observe.user_call(lambda src, target, dtype: (target.backend, src.size * dtype.itemsize))
+def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
+    """Blocking upload: the source has been read on return, unless it is pinned and the target has a stream."""
+    backend, device, stream, out, into = target
     order = stream if stream is not None else backend.stream_current(device)
-    is_given = into is not None
+    end = HostEnd(src, dtype, backend)
     if into is None:
         out = backend.empty(src.shape, dtype, device=device, stream=order)
-        if stream is None and src.dtype == dtype and driver_copy.fill(src, out, backend):
-            return out
-        into = backend.view(out)
-        is_flat = True
-    else:
-        is_flat = into.is_c_contiguous
-    if stream is None and is_flat and driver_copy.send(src, into, backend, order):
+        send(Upload(end, out, backend.view(out), order, stream is None))
         return out
-    staging_hooks.touched(src, backend.pinned_domain, is_write=False)
-    found = plan.plan(src, dtype, backend, may_permute=is_flat, is_blocking=stream is None)
-    if found.path is not Path.SMALL:
-        plan.refuse_slow(found, src, "to_device")
-    if casts_on_device(src.dtype, dtype, into) and _upload_and_cast(src, out, into, backend, order):
-        return out
-    if found.path is Path.PERMUTED:
-        found = _upload_permuted(src, into, backend, order, found)
-    elif is_flat:
-        _staged.upload(src, into, backend, order, found, is_blocking=stream is None)
-    else:
-        _upload_strided(src, into, backend, order, found)
-    if found.path is Path.PINNED:
-        if stream is None:
-            _staged.await_copy(backend, order)
-        else:
-            _keep_until_copied(src, found, out, backend, order)
-    elif is_given and order.handle:  # its memory may be of another stream, which must not reuse it before this one
+    path = send(Upload(end, out, into, order, stream is None))
+    if order.handle and path is not Path.PINNED:
+        # Its memory may be of another stream, which must not reuse it before this one.
         in_flight.in_flight.hold(backend, in_flight.record(backend, order), out)
-    if recorder is not None:
-        recorder.called(begun, backend, into.nbytes)
     return out
 
 
-def _upload_and_cast(src: HostArray, dst: Array, into: ArrayInfo, backend: Backend, stream: RawStream) -> bool:
-    """Send the narrow values and widen them on the device; False where that has no room."""
+def send(upload: Upload) -> Path:
+    """Fill the array on the device; returns the path that the bytes took."""
+    staging_hooks.touched(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
+    return _BY_DEVICE_STEP[plan.device_step(upload.end, upload.into)](upload)
+
+
+def _send_as_it_is(upload: Upload) -> Path:
+    found = plan.plan(upload.end, may_permute=True, is_blocking=upload.is_blocking)
+    plan.refuse_slow(found, upload.end, "to_device")
+    return _EXECUTORS[found.path](upload, found)
+
+
+def _send_and_spread(upload: Upload) -> Path:
+    found = plan.plan(upload.end, may_permute=False, is_blocking=upload.is_blocking)
+    plan.refuse_slow(found, upload.end, "to_device")
+    return _spread(upload, found)
+
+
+def _send_and_cast(upload: Upload) -> Path:
+    """Send the narrow values and widen them on the device; convert them on the host if that has no room."""
+    end, out, into, stream, _ = upload
+    backend, dtype = end.backend, in_native_order(end.array.dtype)
     try:
-        narrow = backend.empty(src.shape, in_native_order(src.dtype), device=into.device, stream=stream)
+        narrow = backend.empty(into.shape, dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
-        return False
-    given, info = in_native_order(src.dtype), backend.view(narrow)
-    host_to_device(src, backend, into.device, given, stream=stream, out=narrow, into=info)
-    cast(narrow, dst, backend, stream)
-    return True
+        return _send_as_it_is(upload) if into.is_c_contiguous else _send_and_spread(upload)
+    narrow_end = HostEnd(end.array, dtype, backend)
+    path = _send_as_it_is(upload._replace(end=narrow_end, out=narrow, into=backend.view(narrow)))
+    cast(narrow, out, backend, stream)
+    return path
 
 
-def _keep_until_copied(src: HostArray, found: Plan, dst: Array, backend: Backend, stream: RawStream) -> None:
+_BY_DEVICE_STEP: dict[DeviceStep, Callable[[Upload], Path]] = {
+    DeviceStep.NONE: _send_as_it_is,
+    DeviceStep.SPREAD: _send_and_spread,
+    DeviceStep.CAST: _send_and_cast,
+}
+
+
+# --- one executor a path
+
+
+def _staged(upload: Upload, found: Plan) -> Path:
+    staged.upload(upload.end, upload.into, upload.stream, found, is_blocking=upload.is_blocking)
+    return found.path
+
+
+def _pinned(upload: Upload, found: Plan) -> Path:
+    staged.upload_pinned(upload.end, upload.into, upload.stream, found)
+    if upload.is_blocking:
+        staged.await_copy(upload.end.backend, upload.stream)
+    else:
+        _keep_until_copied(upload, found)
+    return found.path
+
+
+def _keep_until_copied(upload: Upload, found: Plan) -> None:
     """Keep both ends of a copy from pinned memory that is in flight until it is done."""
-    event = in_flight.record(backend, stream)
-    in_flight.hold_pinned(src, found.lease, backend, event)
-    in_flight.in_flight.hold(backend, event, dst)
+    assert found.pinned is not None
+    backend = upload.end.backend
+    event = in_flight.record(backend, upload.stream)
+    in_flight.hold_pinned(upload.end.array, found.pinned.lease, backend, event)
+    in_flight.in_flight.hold(backend, event, upload.out)
 
 
-def _upload_permuted(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> Plan:
+def _permuted(upload: Upload, found: Plan) -> Path:
     """Send a dense array in the order of memory and reorder it on the device; gather it if that has no room."""
-    lies = src.transpose(found.order)
+    end, _, into, stream, is_blocking = upload
+    backend, lies = end.backend, end.array.transpose(found.order)
     try:
-        temporary = backend.empty(lies.shape, dst.dtype, device=dst.device, stream=stream)
+        temporary = backend.empty(lies.shape, into.dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
-        _staged.upload(src, dst, backend, stream, plan.STAGED)
-        return plan.STAGED
-    info = backend.view(temporary)
-    inner = plan.plan(lies, dst.dtype, backend, may_permute=False)
-    _staged.upload(lies, info, backend, stream, inner)
-    strides = [0] * src.ndim
-    for axis, stride in zip(found.order, c_strides(lies.shape, dst.dtype.itemsize), strict=True):
+        return _staged(upload, plan.STAGED)
+    first = Upload(HostEnd(lies, into.dtype, backend), temporary, backend.view(temporary), stream, is_blocking)
+    inner = plan.plan(first.end, may_permute=False, is_blocking=is_blocking)
+    path = _EXECUTORS[inner.path](first, inner)
+    strides = [0] * len(into.shape)
+    for axis, stride in zip(found.order, c_strides(lies.shape, into.dtype.itemsize), strict=True):
         strides[axis] = stride
-    relayout.copy(dst, info._replace(shape=src.shape, strides=tuple(strides)), backend, stream)
-    in_flight.in_flight.hold(backend, in_flight.record(backend, stream), temporary)
-    return inner
+    _lay_out(upload, temporary, first.into._replace(shape=into.shape, strides=tuple(strides)))
+    return path
 
 
-def _upload_strided(src: HostArray, dst: ArrayInfo, backend: Backend, stream: RawStream, found: Plan) -> None:
+def _spread(upload: Upload, found: Plan) -> Path:
     """Fill an ``out`` with gaps through a contiguous temporary."""
-    temporary = backend.empty(src.shape, dst.dtype, device=dst.device, stream=stream)
+    backend, into = upload.end.backend, upload.into
+    temporary = backend.empty(into.shape, into.dtype, device=into.device, stream=upload.stream)
     info = backend.view(temporary)
-    _staged.upload(src, info, backend, stream, found)
-    relayout.copy(dst, info, backend, stream)
-    in_flight.in_flight.hold(backend, in_flight.record(backend, stream), temporary)
+    path = _EXECUTORS[found.path](upload._replace(out=temporary, into=info), found)
+    _lay_out(upload, temporary, info)
+    return path
 
 
+def _lay_out(upload: Upload, temporary: Array, info: ArrayInfo) -> None:
+    """Copy a temporary on the device into its place; ``out`` too lives until then, where the caller may drop it."""
+    backend, stream = upload.end.backend, upload.stream
+    relayout.copy(upload.into, info, backend, stream)
+    kept = (temporary,) if upload.is_blocking else (temporary, upload.out)
+    in_flight.in_flight.hold(backend, in_flight.record(backend, stream), *kept)
+
+
+_EXECUTORS: dict[Path, Callable[[Upload, Plan], Path]] = {
+    Path.EMPTY: lambda _, found: found.path,
+    Path.SMALL: _staged,
+    Path.PINNED: _pinned,
+    Path.STAGED: _staged,
+    Path.PERMUTED: _permuted,
+}
+"""For a destination in C order; each returns the path that the bytes took."""
+
+
+# --- asynchronous
+
+
+@observe.user_call(lambda src, target, dtype, **_: (target.backend, src.size * dtype.itemsize))
 def host_to_device_async(
-    src: HostArray,
-    backend: Backend,
-    device: Device,
-    dtype: np.dtype[Any],
-    *,
-    stream: RawStream | None = None,
-    out: Array = None,
-    is_awaited: bool = False,
+    src: HostArray, target: CopyTarget, dtype: np.dtype[Any], *, is_awaited: bool = False
 ) -> Transfer:
     """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
-    recorder = observe.active
-    begun = recorder.begin(backend) if recorder is not None else None
-    order = stream
+    backend, device, order, dst, info = target
     if order is None:
         order = copy_stream(backend, device, "up")
-        if out is not None:
+        if dst is not None:
             backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))
-    dst = out if out is not None else backend.empty(src.shape, dtype, device=device, stream=order)
-    info = backend.view(dst)
-    found = plan.plan(src, dtype, backend, may_permute=False, is_blocking=False)
-    plan.refuse_slow(found, src, "to_device_async")
+    if info is None:
+        dst = backend.empty(src.shape, dtype, device=device, stream=order)
+        info = backend.view(dst)
+    end = HostEnd(src, dtype, backend)
+    found = plan.plan(end, may_permute=False, is_blocking=False)
+    plan.refuse_slow(found, end, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
-    if found.path is Path.STAGED and info.is_c_contiguous:
-        job = _staged.upload_job(src, info, backend, order, transfer)
+    is_flat = info.is_c_contiguous
+    if found.path is Path.STAGED and is_flat:
+        job = staged.upload_job(end, info, order, transfer)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
         try:
-            if info.is_c_contiguous:
-                _staged.upload(src, info, backend, order, found)
-            else:
-                _upload_strided(src, info, backend, order, found)
-            if found.path is Path.PINNED:
-                _keep_until_copied(src, found, dst, backend, order)
+            execute = _EXECUTORS[found.path] if is_flat else _spread
+            execute(Upload(end, dst, info, order, is_blocking=False), found)
             transfer.finish()
         except BaseException:
             in_flight.abandon(backend, order)
             raise
-    if recorder is not None:
-        recorder.called(begun, backend, info.nbytes)
     return transfer
 
 
-def filled_to_device(fill: Callable[[HostArray], None], slab: Array, backend: Backend, stream: RawStream) -> None:
-    """Let ``fill`` write the bytes of a device slab into pinned memory, and send them."""
-    recorder = observe.active
-    begun = recorder.begin(backend) if recorder is not None else None
-    info = backend.view(slab)
-    if info.nbytes > MEDIUM_NBYTES:
-        staged = pinned.pools.of(backend).empty(info.shape, info.dtype)
-        fill(staged)
-        host_to_device(staged, backend, stream.device, info.dtype, stream=stream, out=slab, into=info)
-    else:
-        memory, pointer = _slab.slab_of(backend, info.nbytes).take(info.nbytes, stream)
-        fill(memory)
-        observe.copy(Kind.H2D, info.pointer, pointer, info.nbytes, backend, stream)
-        if recorder is not None:
-            recorder.called(begun, backend, info.nbytes)
+# --- many arrays as one
 
 
-def scattered_to_device(
-    locate: Callable[[], Scattered | None], nbytes: int, slab: Array, backend: Backend, stream: RawStream
+@observe.user_call(lambda fill, locate, nbytes, slab, backend, stream: (backend, nbytes))
+def packed_to_device(
+    fill: Callable[[HostArray], None],
+    locate: Callable[[], Scattered | None],
+    nbytes: int,
+    slab: Array,
+    backend: Backend,
+    stream: RawStream,
 ) -> Transfer | None:
-    """Begin to fill a device slab of ``nbytes`` from scattered memory; None where only Python could.
+    """Fill a device slab of ``nbytes`` on ``stream``.
 
-    The caller settles or cancels the transfer.
+    Args:
+        fill: Writes the bytes into pinned memory.
+        locate: Tells where they lie, if C threads could collect them.
+
+    Returns:
+        None where the sources have been read; else the transfer, which the caller settles or cancels.
     """
-    if nbytes < SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
-        return None
     info = backend.view(slab)
+    transfer = _scattered(locate, info, slab, backend, stream)
+    if transfer is not None:
+        return transfer
+    if nbytes > MEDIUM_NBYTES:
+        memory = pinned.pools.of(backend).empty(info.shape, info.dtype)
+        fill(memory)
+        send(Upload(HostEnd(memory, info.dtype, backend), slab, info, stream, is_blocking=False))
+    else:
+        memory, pointer = _slab.slab_of(backend, nbytes).take(nbytes, stream)
+        fill(memory)
+        observe.copy(Kind.H2D, info.pointer, pointer, nbytes, backend, stream)
+    return None
+
+
+def _scattered(
+    locate: Callable[[], Scattered | None], info: ArrayInfo, slab: Array, backend: Backend, stream: RawStream
+) -> Transfer | None:
+    """Begin to fill a slab from scattered memory; None where only Python could."""
+    if info.nbytes < SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
+        return None
     if backend.fast is None or backend.fast.staging_calls(info.device) is None or (parts := locate()) is None:
         return None
-    recorder = observe.active
-    begun = recorder.begin(backend) if recorder is not None else None
-    transfer = Transfer(slab, backend, stream, nbytes=nbytes, path=Path.STAGED.value, is_upload=True)
-    job = _staged.scattered_job(parts, info, backend, stream, transfer)
+    transfer = Transfer(slab, backend, stream, nbytes=info.nbytes, path=Path.STAGED.value, is_upload=True)
+    job = staged.scattered_job(parts, info, backend, stream, transfer)
     if job is None:
         return None
     transfer.start(job, info, keep=(parts,), is_awaited=True)
-    if recorder is not None:
-        recorder.called(begun, backend, nbytes)
     return transfer
 
 
@@ -224,6 +266,6 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     """Set every element of an array to one value, on the current stream."""
     info = backend.view(dst)
     if info.size:
-        one = host_to_device(value, backend, info.device, info.dtype)
+        one = host_to_device(value, CopyTarget(backend, info.device), info.dtype)
         spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
         relayout.copy(info, spread, backend, backend.stream_current(info.device))

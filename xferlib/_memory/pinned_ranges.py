@@ -1,0 +1,40 @@
+"""Whether memory is page-locked: by the pool, by `pin`, or by another library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from xferlib._core.thresholds import PINNED_QUERY_FROM
+from xferlib._memory import pinned, registration
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._memory.pinned import Lease
+
+
+class PinnedRanges(NamedTuple):
+    """Page-locked memory that holds all of an array."""
+
+    spans: tuple[tuple[int, int], ...]
+    """Addresses and sizes, each one copy: the driver takes no range across two registrations."""
+    lease: Lease | None = None
+    """The block of the pinned pool that holds the array."""
+
+
+def find(pointer: int, nbytes: int, backend: Backend) -> PinnedRanges | None:
+    """The page-locked ranges that ``nbytes`` at an address lie in; None unless all of it is page-locked.
+
+    The obvious way, to ask the driver, fails three times. It is a driver call, too much for small arrays. The driver
+    does not know the pool, whose blocks must learn what event they have to wait for. And it answers for one address,
+    while an array may reach beyond the pinned pages. So the pool is asked first, then the registrations, and the driver
+    from 256 KiB on, at both ends.
+    """
+    lease = pinned.pools.of(backend).find(pointer)
+    if lease is not None:
+        return PinnedRanges(((pointer, nbytes),), lease)
+    spans = registration.registrations.of(backend).spans(pointer, nbytes)
+    if spans is not None:
+        return PinnedRanges(tuple(spans)) if spans else None
+    if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
+        return PinnedRanges(((pointer, nbytes),))
+    return None

@@ -1,0 +1,177 @@
+"""The two ends of a transfer, each described once, with every argument checked, before anything happens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib._core import array, convert, devices, mixing, registry
+from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.layout import HostArray
+from xferlib._core.stream import Stream
+from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
+
+
+class CopySource(NamedTuple):
+    """The array that is copied."""
+
+    given: Any
+    """What the caller passed."""
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    backend: Backend
+    """The part that serves its device; NumPy's for a sequence or a scalar."""
+    device: Device | None
+    """None for a sequence or a scalar."""
+    host: HostArray | None
+    """The elements in host memory; None on any other device."""
+    info: ArrayInfo | None
+    """Location and layout on that device; None in host memory."""
+
+
+class CopyTarget(NamedTuple):
+    """The device that it is copied to, and the array there, if the caller gave one."""
+
+    backend: Backend
+    """The part that serves the device."""
+    device: Device
+    stream: RawStream | None = None
+    """The stream that the caller named."""
+    out: Array | None = None
+    into: ArrayInfo | None = None
+    """Location and layout of ``out``."""
+
+
+def source_of(x: Any, *, what: str = "x") -> CopySource:
+    """Describe an array of any backend, a sequence or a scalar.
+
+    Raises:
+        UnsupportedArrayError, UnsupportedDTypeError: No device can hold it.
+    """
+    owner = registry.backend_of(x)
+    if owner is None or owner.name == "numpy":
+        host = array.as_host_array(x, what=what)
+        numpy = owner if owner is not None else registry.get("numpy")
+        device = numpy.devices()[0] if host is x else None
+        return CopySource(x, host.shape, host.dtype, numpy, device, host, None)
+    info = owner.view(x)
+    array.check_dtype(info.dtype, what=what)
+    if info.device.kind == "cpu":
+        return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, owner.host_view(x), None)
+    return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, None, info)
+
+
+def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) -> CopyTarget:
+    """Find the target of an upload; all given arguments must agree."""
+    into: ArrayInfo | None = None
+    chosen = registry.get(backend) if backend is not None else None
+    if out is not None:
+        owner = registry.backend_of(out)
+        if owner is None:
+            raise UnsupportedArrayError(
+                f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
+            )
+        if chosen is not None and chosen is not owner:
+            raise mixing.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
+        into = owner.view(out)
+        place = into.device
+        if device is not None and devices.resolve(device, backend=owner) is not place:
+            raise MixedDevicesError(
+                f"to_device: device={devices.text(device)!r}, but out is on {place}; "
+                "leave device out, or move out first"
+            )
+    elif device is None and stream is not None and _is_stream_of(stream, chosen):
+        place = stream.device
+    else:
+        place = devices.resolve(device, backend=chosen)
+    order = raw_stream(stream, place) if stream is not None else None
+    return CopyTarget(registry.get(place.backend).at(place), place, order, out, into)
+
+
+def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:
+    return isinstance(stream, Stream) and (chosen is None or stream.device.backend == chosen.name)
+
+
+def raw_stream(stream: Any, device: Device) -> RawStream:
+    """The stream, of any library, for work on ``device``.
+
+    Raises:
+        StreamError: It is of another device.
+    """
+    if not isinstance(stream, Stream):
+        stream = Stream.from_any(stream, device)
+    if stream.device is not device:
+        raise StreamError(
+            f"the stream is of {stream.device}, but the array of {device}; "
+            f"use a stream made with xferlib.Stream({str(device)!r})"
+        )
+    raw: RawStream = stream._raw
+    return raw
+
+
+def arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
+    """`wanted_dtype` of a source.
+
+    Raises:
+        UnsupportedDTypeError: There is no such dtype, or it would drop a part of every value.
+    """
+    wanted = wanted_dtype(dtype, source.dtype)
+    convert.check_conversion(source.dtype, wanted)
+    return wanted
+
+
+def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that arrives, in native byte order: the one asked for, or that of the source."""
+    if dtype is None:
+        return given if given.isnative else given.newbyteorder("=")
+    return array.check_dtype(dtype, what="dtype")
+
+
+def copy_needed(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> LayoutError:
+    """The error of a copy that the caller ruled out."""
+    if target.out is not None:
+        why = "out is given"
+    elif source.device is None:
+        why = f"{type(source.given).__name__} is not on {target.device}"
+    elif source.device is not target.device:
+        why = f"the array is on {source.device}, not {target.device}"
+    else:
+        why = f"the array has dtype {source.dtype}, not {dtype}"
+    return LayoutError(f"copy=False, but {why}; pass copy=None or copy=True")
+
+
+def claim_out(target: CopyTarget, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Check the caller's ``out``, if there is one, and tell its library that it is about to be written."""
+    if target.into is not None:
+        _check_fit(target.into.shape, target.into.dtype, target.into.is_writable, shape, dtype)
+        target.backend.note_write(target.out, "out")
+
+
+def check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:
+    """Check the caller's array for a download."""
+    if not isinstance(out, np.ndarray):
+        raise UnsupportedArrayError(
+            f"{call}: out is {type(out).__name__}, not a numpy.ndarray; make it with numpy.empty() or pinned_empty()"
+        )
+    _check_fit(out.shape, out.dtype, out.flags.writeable, shape, dtype)
+
+
+def _check_fit(
+    has_shape: tuple[int, ...],
+    has_dtype: np.dtype[Any],
+    is_writable: bool,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+) -> None:
+    if has_shape != shape:
+        raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
+    if has_dtype != dtype:
+        raise LayoutError(f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert")
+    if not is_writable:
+        raise LayoutError("out is read-only; pass an array that may be written")
