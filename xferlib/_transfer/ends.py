@@ -22,7 +22,7 @@ class CopySource(NamedTuple):
     """The array that is copied."""
 
     given: Any
-    """What the caller passed."""
+    """The object that the caller passed."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     backend: Backend

@@ -55,7 +55,7 @@ class Path(str, Enum):
 
 
 class DeviceStep(Enum):
-    """What an upload leaves to the device, once the bytes have arrived."""
+    """The work that an upload leaves to the device, once the bytes have arrived."""
 
     NONE = "nothing"
     SPREAD = "copy them to their places in an array with gaps"
