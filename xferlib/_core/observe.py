@@ -132,7 +132,8 @@ def user_call(about: Callable[..., tuple[Backend, int]]) -> Callable[[_Function]
             return result
 
         # A recording calls an operation by the name in the code object of the function that the user called.
-        noted.__code__ = noted.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+        own: Any = noted
+        own.__code__ = own.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
         _user_calls.append((function, noted))
         return function if active is None else noted  # type: ignore[return-value]
 

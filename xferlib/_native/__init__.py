@@ -17,6 +17,8 @@ from xferlib._runtime import config
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging.c"
+PARTS = ("strided.c", "strided.h", "loops.h")
+"""Other files that the library is made from."""
 LIBRARY = f"{_FOLDER}{os.sep}staging.so"
 
 
@@ -38,6 +40,21 @@ class Part(ctypes.Structure):
     _fields_ = (("host", ctypes.c_void_p), ("place", ctypes.c_int64), ("nbytes", ctypes.c_int64))
 
 
+MOST_AXES = 32
+"""Of a `Layout`."""
+
+
+class Layout(ctypes.Structure):
+    """The form of a host array; the dtypes on both sides are numbers, their places in `xferlib._core.array.DTYPES`."""
+
+    _fields_ = (
+        ("axes", ctypes.c_int64),
+        ("extents", ctypes.c_int64 * MOST_AXES), ("strides", ctypes.c_int64 * MOST_AXES),
+        ("host_size", ctypes.c_int64), ("device_size", ctypes.c_int64),
+        ("host_type", ctypes.c_int64), ("device_type", ctypes.c_int64), ("is_swapped", ctypes.c_int64),
+    )  # fmt: skip
+
+
 class Setup(ctypes.Structure):
     """A transfer: addresses, pieces, the loads that they are sent in, chunks, and the driver's functions."""
 
@@ -49,7 +66,7 @@ class Setup(ctypes.Structure):
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
         ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
-        ("shared_chunks", ctypes.c_int64), ("row_nbytes", ctypes.c_int64), ("row_stride", ctypes.c_int64),
+        ("shared_chunks", ctypes.c_int64), ("layout", ctypes.POINTER(Layout)),
         ("spin_ns", ctypes.c_int64), ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
@@ -58,6 +75,14 @@ class Setup(ctypes.Structure):
 def fingerprint(source: bytes) -> int:
     """The checksum of a source, which the library compiled from it carries too."""
     return zlib.crc32(source)
+
+
+def _sources() -> bytes:
+    found = []
+    for path in (SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS)):
+        with open(path, "rb") as file:
+            found.append(file.read())
+    return b"".join(found)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -72,9 +97,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except ValueError as error:
         raise OSError(f"{name} is not what staging.c compiles to: {error}") from None
-    with open(SOURCE, "rb") as source:
-        is_ours = made_from == fingerprint(source.read())
-    if not is_ours:
+    if made_from != fingerprint(_sources()):
         raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
     library.xf_open.argtypes, library.xf_open.restype = [ctypes.POINTER(Setup)], ctypes.c_void_p
     library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
@@ -86,6 +109,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     library.xf_fill_begin.argtypes = library.xf_fill.argtypes
     library.xf_fill_begin.restype = ctypes.c_void_p
     library.xf_fill_end.argtypes, library.xf_fill_end.restype = [ctypes.c_void_p], None
+    pointer = ctypes.POINTER(Layout)
+    library.xf_gather.argtypes = [pointer, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p, ctypes.c_int]
+    library.xf_scatter.argtypes = [pointer, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p]
+    library.xf_gather.restype = library.xf_scatter.restype = None
     library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
     return library
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
+PARTS = {"staging.c": ("strided.c", "strided.h", "loops.h")}
+"""Other files that a library is made from."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""
 
@@ -38,12 +40,12 @@ def _flags_of_extensions(include: Path) -> list[str]:
 
 
 def build(source: Path, target: Path, fingerprint: int, include: Path | None = None) -> str:
-    """Compile ``source`` to ``target``, whole or not at all; returns the reason for a failure, or nothing.
+    """Compile ``source`` and its parts to ``target``, whole or not at all; returns why not, or nothing.
 
     Args:
         source: One of the C files.
         target: The library to write.
-        fingerprint: The checksum of the source, for the library to carry.
+        fingerprint: The checksum of its sources, for the library to carry.
         include: The folder of the CPython headers, for an extension module.
     """
     if sys.platform == "win32":
@@ -59,14 +61,25 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
             f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {fingerprint}u;\n'
         )
         flags = ["-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra"]
+        flags += ["-fno-trapping-math", "-ffp-contract=off"]  # conversions as vectors, with the same bits everywhere
+        sources = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()) if part.endswith(".c"))]
         flags += _flags_of_extensions(include) if include is not None else []
         done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
-            [*compiler, *flags, "-o", str(made), str(source), str(stamp)], capture_output=True, text=True, check=False
+            [*compiler, *flags, "-o", str(made), *map(str, sources), str(stamp)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             return f"{compiler[0]} failed: {done.stderr.strip()}"
         os.replace(made, target)
     return ""
+
+
+def checksum(source: Path) -> int:
+    """The checksum of a source and its parts."""
+    files = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()))]
+    return zlib.crc32(b"".join(file.read_bytes() for file in files))
 
 
 def build_all(folder: Path = FOLDER) -> dict[str, str]:
@@ -75,7 +88,7 @@ def build_all(folder: Path = FOLDER) -> dict[str, str]:
     for name, library in LIBRARIES.items():
         source = Path(folder, name)
         include = Path(sysconfig.get_paths()["include"]) if name in EXTENSIONS else None
-        problems[name] = build(source, Path(folder, library), zlib.crc32(source.read_bytes()), include)
+        problems[name] = build(source, Path(folder, library), checksum(source), include)
     return problems
 
 

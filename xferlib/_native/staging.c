@@ -27,14 +27,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "strided.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
-#define EXPORT __attribute__((visibility("default")))
 #define LAP 4 /* pieces that a thread does before it checks whether it is wanted elsewhere */
-#define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
-#define PAST_LEAST 4096      /* fewer bytes are copied through the caches */
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 
@@ -72,9 +71,9 @@ typedef struct {
     int64_t is_upward;
     int64_t is_streamed;             /* upload: chunks are filled past the processor's caches */
     int64_t shared_chunks;           /* of which no more are used while the other direction is at work too */
-    int64_t row_nbytes, row_stride;  /* of rows that lie apart on the host; 0: everything lies together */
+    const Layout *layout;            /* of an array that is not plain; NULL: contiguous bytes stay as they are */
     int64_t spin_ns;                 /* spin time before a helper sleeps */
-    int64_t parts;                   /* of an upload from parts of any size anywhere; 0: in rows, or contiguous */
+    int64_t parts;                   /* of an upload from parts of any size anywhere; 0: one array */
     const Part *part;                /* in the order of their offsets */
     Mark *marks;                     /* one for each piece; NULL without a recording */
     void *before_first, *after_last; /* events that a recording wants around all loads */
@@ -291,78 +290,6 @@ static Load *open_down(Staging *staging) {
     return NULL;
 }
 
-/* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
-   In a loop of 1 MiB a thread of a Xeon of 2024 fills cold memory at 18 GB/s so, and at 8 through the caches. */
-static void copy_past(char *restrict to, const char *restrict from, size_t nbytes) {
-#ifdef __SSE2__
-    size_t ahead = -(uintptr_t)to & 63;
-    if (ahead > nbytes) ahead = nbytes;
-    memcpy(to, from, ahead);
-    to += ahead, from += ahead, nbytes -= ahead;
-    for (; nbytes >= 64; nbytes -= 64, to += 64, from += 64) {
-        _mm_prefetch(from + PREFETCH_NBYTES, _MM_HINT_T1); /* beyond the end too: it never faults */
-        for (int part = 0; part < 64; part += 16)
-            _mm_stream_si128((__m128i *)(to + part), _mm_loadu_si128((const __m128i *)(from + part)));
-    }
-    memcpy(to, from, nbytes);
-    _mm_sfence();
-#else
-    memcpy(to, from, nbytes);
-#endif
-}
-
-/* Fill a part of a chunk. A device that reads right behind would have to fetch it out of the caches, at half the speed of
-   both, so a small transfer is streamed; a larger one keeps it so far behind that caches are faster (see staging.md). */
-static void fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
-    if (is_streamed) copy_past(pinned, host, nbytes);
-    else memcpy(pinned, host, nbytes);
-}
-
-/* Empty a part of a chunk: what is long goes past the caches, which then hold the chunks and nothing else. */
-static void empty(char *restrict host, const char *restrict pinned, size_t nbytes) {
-    if (nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
-    else memcpy(host, pinned, nbytes);
-}
-
-/* Rows of a constant size, which the compiler makes single loads and stores of, whatever their alignment. */
-#define ROWS_OF(SIZE)                                                                                           \
-    static void gather_##SIZE(char *restrict pinned, const char *restrict host, int64_t rows, int64_t stride) { \
-        for (int64_t row = 0; row < rows; row++) memcpy(pinned + row * SIZE, host + row * stride, SIZE);        \
-    }                                                                                                           \
-    static void spread_##SIZE(const char *restrict pinned, char *restrict host, int64_t rows, int64_t stride) { \
-        for (int64_t row = 0; row < rows; row++) memcpy(host + row * stride, pinned + row * SIZE, SIZE);        \
-    }
-ROWS_OF(4)
-ROWS_OF(8)
-ROWS_OF(16)
-
-#define CASE(SIZE)                                                        \
-    case SIZE:                                                            \
-        if (setup->is_upward) gather_##SIZE(pinned, host, rows, stride);  \
-        else spread_##SIZE(pinned, host, rows, stride);                   \
-        return
-
-/* Between a chunk and rows that lie apart; the piece begins `offset` bytes into the array. */
-static void copy_rows(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
-    int64_t size = setup->row_nbytes, stride = setup->row_stride, rows = nbytes / size;
-    char *host = setup->host + offset / size * stride;
-    switch (size) { /* elements: pieces begin and end with one */
-        CASE(4);
-        CASE(8);
-        CASE(16);
-    }
-    int64_t within = offset % size;
-    while (nbytes > 0) {
-        int64_t part = size - within < nbytes ? size - within : nbytes;
-        if (setup->is_upward) fill(setup->is_streamed != 0, pinned, host + within, (size_t)part);
-        else empty(host + within, pinned, (size_t)part);
-        pinned += part;
-        nbytes -= part;
-        host += stride;
-        within = 0;
-    }
-}
-
 /* Into a chunk, from parts that lie anywhere; the piece begins `offset` bytes into all of them. What is between the
    places of two parts stays as it is. */
 static void collect(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
@@ -376,7 +303,7 @@ static void collect(const Setup *setup, char *pinned, int64_t offset, int64_t nb
         int64_t skipped = offset > part->place ? offset - part->place : 0;
         int64_t left = part->nbytes - skipped, place = part->place + skipped - offset;
         if (left > nbytes - place) left = nbytes - place;
-        if (left > 0) fill(setup->is_streamed != 0, pinned + place, part->host + skipped, (size_t)left);
+        if (left > 0) chunk_fill(setup->is_streamed != 0, pinned + place, part->host + skipped, (size_t)left);
     }
 }
 
@@ -390,10 +317,14 @@ static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) 
     int64_t offset = bounds[0] + (piece - setup->firsts[load->number]) * share;
     int64_t nbytes = bounds[1] - offset < share ? bounds[1] - offset : share;
     char *pinned = load->chunk->memory + (offset - bounds[0]);
+    const Layout *layout = setup->layout;
     if (setup->parts) collect(setup, pinned, offset, nbytes);
-    else if (setup->row_nbytes) copy_rows(setup, pinned, offset, nbytes);
-    else if (setup->is_upward) fill(setup->is_streamed != 0, pinned, setup->host + offset, (size_t)nbytes);
-    else empty(setup->host + offset, pinned, (size_t)nbytes);
+    else if (layout != NULL) {
+        int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
+        if (setup->is_upward) xf_gather(layout, setup->host, first, count, pinned, setup->is_streamed != 0);
+        else xf_scatter(layout, setup->host, first, count, pinned);
+    } else if (setup->is_upward) chunk_fill(setup->is_streamed != 0, pinned, setup->host + offset, (size_t)nbytes);
+    else chunk_empty(setup->host + offset, pinned, (size_t)nbytes);
     if (setup->marks == NULL) return 0;
     Mark *mark = &setup->marks[piece];
     mark->begun_ns = begun_ns;
@@ -721,5 +652,5 @@ EXPORT void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t help
     Filling *filling =
         is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most) : NULL;
     if (filling != NULL) xf_fill_end(filling);
-    else fill(1, pinned, host, (size_t)nbytes);
+    else chunk_fill(1, pinned, host, (size_t)nbytes);
 }

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream, StagingCalls
     from xferlib._memory.staging_ring import Ring
     from xferlib._transfer.cutting import Cut
-    from xferlib._transfer.partition import Rows
+    from xferlib._transfer.partition import Staged
 
 _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
@@ -62,7 +62,7 @@ class Lending:
     """The state that the threads of one transfer share.
 
     Args:
-        rows: The bytes on the host.
+        memory: On the host.
         device: Address that the offsets of its pieces count from.
         is_upward: Host to device.
         backend, stream: They carry the copies.
@@ -73,7 +73,7 @@ class Lending:
 
     def __init__(
         self,
-        rows: Rows,
+        memory: Staged,
         device: int,
         *,
         is_upward: bool,
@@ -100,24 +100,26 @@ class Lending:
         self._lent: Any = None
         self._staging: Any = None
         self._budget = thread_budget.crew()
-        self._each_way = self._budget.clearing if rows.least else self._budget.each_way
-        threads = min(self._each_way, 1 + rows.total // min(C_HELPER_NBYTES, rows.limit))
+        self._each_way = self._budget.clearing if memory.least else self._budget.each_way
+        threads = min(self._each_way, 1 + memory.total // min(C_HELPER_NBYTES, memory.limit))
         found = cut(
-            rows.total, unit=rows.unit, threads=threads, is_upward=is_upward, least=rows.least,
-            most=min(C_PIECE_MOST, rows.limit),
+            memory.total, unit=memory.unit, threads=threads, is_upward=is_upward, least=memory.least,
+            most=min(C_PIECE_MOST, memory.limit),
         )  # fmt: skip
         self._cut = found
-        is_narrow = 0 < rows.nbytes <= NARROW_ROW_MOST
+        strided, parts = memory.strided, memory.parts
+        is_narrow = strided is not None and strided.run_nbytes <= NARROW_ROW_MOST
         self._most_chunks = NARROW_CHUNKS if is_narrow else len(found.shares)
         self._helpers = min(threads, found.firsts[-1]) - 1
         """C threads that come beside the Python thread that calls `_work`."""
         offsets, shares, firsts = found.numbers
         self._setup = _native.Setup(
-            host=rows.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
+            host=memory.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
             stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
             context=calls.context, is_upward=is_upward,
-            is_streamed=is_upward and rows.total <= C_STREAMED_MOST, row_nbytes=rows.nbytes, row_stride=rows.stride,
-            shared_chunks=SHARED_CHUNKS, parts=len(rows.parts) if rows.parts is not None else 0, part=rows.parts,
+            is_streamed=is_upward and memory.total <= C_STREAMED_MOST, shared_chunks=SHARED_CHUNKS,
+            layout=ctypes.pointer(strided.layout) if strided is not None else None,
+            parts=len(parts) if parts is not None else 0, part=parts,
         )  # fmt: skip
 
     def job(self, after: Callable[[], None] | None) -> Job:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from xferlib._core.convert import copy_into
-from xferlib._core.layout import HostArray, address, chunked
+from xferlib._core.layout import Chunks, HostArray, address, chunked
 from xferlib._core.thresholds import (
     PYTHON_ENDS_FROM,
     PYTHON_FIRST_PIECES,
@@ -22,6 +22,8 @@ from xferlib._core.thresholds import (
 from xferlib._memory import host
 from xferlib._memory.staging_ring import Chunk
 from xferlib._runtime import thread_budget
+from xferlib._transfer import strided
+from xferlib._transfer.strided import Strided
 
 
 def helpers(nbytes: int) -> int:
@@ -35,25 +37,19 @@ def chunk_nbytes(nbytes: int) -> int:
     return max(PYTHON_PIECE_LEAST, min(PYTHON_PIECE_MOST, -(-share // 65536) * 65536))
 
 
-_WORDS = (4, 8, 16)
-"""Rows of these sizes are copied as single words; NumPy is faster with smaller ones."""
-
-
-class Rows(NamedTuple):
-    """Bytes to be copied as they are, in rows of one size and distance."""
+class Staged(NamedTuple):
+    """Host memory as C stages it; sizes are in bytes on the device."""
 
     address: int
     total: int
-    """Bytes, without the gaps."""
-    nbytes: int
-    """Of a row; 0 where the bytes are contiguous."""
-    stride: int
     unit: int
     """Bytes that are not to be divided."""
     least: int
     """Fewest bytes of a piece, except for the last: two threads that fault in one huge page both clear it."""
     limit: int
     """Most bytes of a piece."""
+    strided: Strided | None = None
+    """Of an array whose bytes are not contiguous, or are converted."""
     parts: Any = None
     """An array of `xferlib._native.Part`, for scattered memory instead of ``address``."""
 
@@ -65,8 +61,8 @@ class Memory(Protocol):
     def count(self) -> int:
         """Parts in which Python would stage it."""
 
-    def rows(self) -> Rows | None:
-        """The bytes to copy, if they stay as they are and form rows; else None."""
+    def staged(self) -> Staged | None:
+        """The memory, for C; None where only Python can stage it."""
 
 
 class Pieces(Memory, Protocol):
@@ -112,8 +108,8 @@ class Scattered:
     def count(self) -> int:
         return -(-self._nbytes // self._limit)
 
-    def rows(self) -> Rows:
-        return Rows(0, self._nbytes, 0, 0, 1, 0, self._limit, self._parts)
+    def staged(self) -> Staged:
+        return Staged(0, self._nbytes, 1, 0, self._limit, parts=self._parts)
 
 
 class _Plain:
@@ -132,9 +128,9 @@ class _Plain:
     def count(self) -> int:
         return len(self._spans)
 
-    def rows(self) -> Rows:
+    def staged(self) -> Staged:
         least = host.HUGE if host.is_fresh(self._array) else 0
-        return Rows(self._start, self._array.nbytes, 0, 0, 1, least, self._limit)
+        return Staged(self._start, self._array.nbytes, 1, least, self._limit)
 
     def span(self, index: int) -> tuple[int, int]:
         return self._spans[index]
@@ -152,29 +148,26 @@ class _Plain:
 class _Converted:
     """Parts of any other array: gathered or scattered, and converted, in one pass."""
 
-    __slots__ = ("_array", "_chunks", "_dtype", "_limit", "count")
-
     def __init__(self, array: HostArray, dtype: np.dtype[Any], limit: int) -> None:
         self._array = array
         self._limit = limit
-        self._chunks = chunked(array, dtype.itemsize, limit)
         self._dtype = dtype
-        self.count = self._chunks.count
 
-    def rows(self) -> Rows | None:
-        if self._array.dtype != self._dtype:
+    @functools.cached_property
+    def _chunks(self) -> Chunks:
+        return chunked(self._array, self._dtype.itemsize, self._limit)
+
+    @property
+    def count(self) -> int:
+        return self._chunks.count
+
+    def staged(self) -> Staged | None:
+        array, dtype = self._array, self._dtype
+        found = strided.form(array.shape, array.strides, array.dtype, dtype)
+        if found is None:
             return None
-        flat, itemsize = self._chunks.array, self._dtype.itemsize
-        if flat.ndim == 1:
-            nbytes = itemsize
-        elif flat.ndim == 2 and flat.strides[1] == itemsize:
-            nbytes = flat.shape[1] * itemsize
-        else:
-            return None
-        if nbytes < min(_WORDS):
-            return None
-        unit = nbytes if nbytes in _WORDS else itemsize  # a piece begins and ends with one
-        return Rows(int(flat.ctypes.data), flat.nbytes, nbytes, flat.strides[0], unit, 0, self._limit)
+        unit = found.unit if found.unit <= self._limit else dtype.itemsize
+        return Staged(array.ctypes.data, array.size * dtype.itemsize, unit, 0, self._limit, found)
 
     def span(self, index: int) -> tuple[int, int]:
         offset, part = self._chunks[index]

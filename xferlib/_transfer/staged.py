@@ -24,19 +24,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from xferlib import _native
 from xferlib._core import observe, staging_hooks
 from xferlib._core.array import ArrayInfo
-from xferlib._core.convert import copy_into
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import SMALL_NBYTES
 from xferlib._memory import in_flight, slab, staging_ring
 from xferlib._memory.staging_ring import Chunk, Ring
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
-from xferlib._transfer import partition, plan
+from xferlib._transfer import partition, plan, strided
 from xferlib._transfer.compiled_staging import Lending
 from xferlib._transfer.filling import fill
 from xferlib._transfer.host_end import HostEnd
@@ -86,11 +83,11 @@ def readable(end: HostEnd, stream: RawStream, found: Plan) -> int | None:
 def _in_slab(end: HostEnd, stream: RawStream) -> int:
     """The address of a pinned copy, in the device's dtype, for a copy on ``stream``."""
     nbytes = end.nbytes
-    staged, pointer = slab.slab_of(end.backend, nbytes).take(nbytes, stream)
+    memory, pointer = slab.slab_of(end.backend, nbytes).take(nbytes, stream)
     if nbytes > SMALL_NBYTES and _native.is_on():  # plain bytes
         fill(pointer, end.pointer, nbytes)
     else:
-        copy_into(np.ndarray(end.array.shape, end.dtype, staged), end.array)
+        strided.gather(end.array, end.dtype, memory, pointer)
     return pointer
 
 
@@ -147,7 +144,7 @@ def stages_alone(end: HostEnd, device: Device) -> bool:
     """Whether C threads, which need no GIL, can stage this array."""
     fast = end.backend.fast
     can_stage = _native.is_on() and fast is not None and fast.staging_calls(device) is not None
-    return can_stage and partition.pieces(end.array, end.dtype).rows() is not None
+    return can_stage and partition.pieces(end.array, end.dtype).staged() is not None
 
 
 def _lending(
@@ -162,11 +159,11 @@ def _lending(
 ) -> Lending | None:
     """Staging in C, for bytes that stay as they are; None where Python does it."""
     calls = backend.fast.staging_calls(stream.device) if _native.is_on() and backend.fast is not None else None
-    rows = pieces.rows() if calls is not None else None
-    if calls is None or rows is None:
+    memory = pieces.staged() if calls is not None else None
+    if calls is None or memory is None:
         return None
     return Lending(
-        rows,
+        memory,
         device,
         is_upward=is_upward,
         backend=backend,
@@ -205,7 +202,7 @@ def await_copy(backend: Backend, stream: RawStream) -> None:
 
 def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     nbytes, backend = src.nbytes, end.backend
-    staged, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    memory, pointer = slab.slab_of(backend, nbytes).take(nbytes, stream)
     # The slab's bytes may be taken again once this returns, so even an interrupted copy must be waited for.
     try:
         observe.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
@@ -213,7 +210,7 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     except BaseException:
         in_flight.abandon(backend, stream)
         raise
-    copy_into(end.array, np.ndarray(end.array.shape, src.dtype, staged))
+    strided.scatter(end.array, end.dtype, memory, pointer)
 
 
 def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:

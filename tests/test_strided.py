@@ -1,0 +1,73 @@
+"""The C that gathers, scatters and converts: the bits of NumPy for every layout, dtype and range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tools import strided_cases
+from xferlib import _native
+from xferlib.testing import assert_same_bits, forced, native
+from xferlib.testing.strategies import bits_of
+
+pytestmark = [
+    pytest.mark.skipif(not native().is_on, reason=native().why_no_staging or "native=off"),
+    pytest.mark.usefixtures("fake"),
+]
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_layouts_have_the_bits_of_numpy(seed: int) -> None:
+    with np.errstate(all="ignore"):
+        assert strided_cases.run(500, seed, _native.library()) == []
+
+
+@pytest.mark.parametrize("wide", ["float32", "float64"])
+def test_every_half_is_converted_exactly_and_back(wide: str) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)[::-1]
+    with forced("staged"):
+        found = xl.to_host(xl.to_device(halves, device="fake:sim:0", dtype=wide))
+        assert not strided_cases.differ(found, halves.astype(wide))
+        back = xl.to_host(xl.to_device(found[::-1], device="fake:sim:0", dtype="float16"))
+    assert not strided_cases.differ(back, halves[::-1].copy())
+
+
+def test_a_double_is_rounded_once_to_a_half() -> None:
+    """Halfway between two halves, and a little above: rounding to a float first would lose that little."""
+    halves = np.arange(0x7BFF, dtype=np.uint16).view(np.float16).astype(np.float64)
+    middles = (halves + np.append(halves[1:], 65504.0)) / 2
+    values = np.concatenate([middles, np.nextafter(middles, np.inf), np.nextafter(middles, -np.inf)])
+    values = np.concatenate([values, -values])[::-1]
+    with forced("staged"):
+        found = xl.to_host(xl.to_device(values, device="fake:sim:0", dtype="float16"))
+    assert_same_bits(found, values.astype(np.float16))
+
+
+@pytest.mark.parametrize("target", INTEGERS)
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+def test_floats_saturate_at_the_ends_of_the_range(source: str, target: str) -> None:
+    limits, kind = np.iinfo(target), np.dtype(source).type
+    with np.errstate(over="ignore"):
+        ends = [kind(float(end)) for end in (limits.min, limits.max)]
+    near = [np.nextafter(end, kind(sign * np.inf)) for end in ends for sign in (-1, 1)]
+    small = [kind(x) for x in (0.5, -0.5, -0.0, 0.99, -0.99, 1.5, -1.5, np.inf, -np.inf, np.nan)]
+    values = np.array([*ends, *near, *small] * 9, source)
+    expected = [
+        0 if np.isnan(x) else min(max(int(x) if np.isfinite(x) else int(np.sign(x)) << 70, limits.min), limits.max)
+        for x in values
+    ]
+    with forced("staged"):
+        found = xl.to_host(xl.to_device(values, device="fake:sim:0", dtype=target))
+    assert_same_bits(found, np.array(expected, target))
+
+
+@pytest.mark.parametrize("path", ["small", "staged"])
+def test_images_arrive_with_their_channels_first(path: str) -> None:
+    images = bits_of(5 * 33 * 47 * 3, np.uint8, seed=1).reshape(5, 33, 47, 3).transpose(0, 3, 1, 2)
+    with forced(path):
+        d = xl.to_device(images, device="fake:sim:0", dtype="float32")
+        out = np.zeros((5, 33, 47, 3), np.float32).transpose(0, 3, 1, 2)
+        xl.to_host(d, out=out)
+    assert_same_bits(out, images.astype(np.float32))

@@ -1,0 +1,208 @@
+/* The inner loops. strided.c includes this twice: for any processor, and for one with AVX2, which the compiler then uses.
+   NAMED(x) gives the functions of each their names, TARGET their attribute. Loads and stores go through memcpy, since an
+   element may have any address. */
+
+/* --- words of one size: on the host `step` bytes apart, elsewhere one behind the other */
+
+#define EVERY(SIZE, STEP)                                                                               \
+    if (step == (STEP)) {                                                                               \
+        for (int64_t i = 0; i < count; i++) memcpy(TO(SIZE, STEP), FROM(SIZE, STEP), SIZE);             \
+        return;                                                                                         \
+    }
+/* Some steps are constants, for which the compiler shuffles vectors. */
+#define WORDS_OF(SIZE)                                                                                        \
+    TARGET static void NAME(SIZE)(char *restrict to, const char *restrict from, int64_t count, int64_t step) { \
+        SPECIAL_##SIZE for (int64_t i = 0; i < count; i++) memcpy(TO(SIZE, step), FROM(SIZE, step), SIZE);      \
+    }
+#define SPECIAL_1 EVERY(1, 2) EVERY(1, 3) EVERY(1, 4) EVERY(1, -1)
+#define SPECIAL_2 EVERY(2, 4) EVERY(2, 6) EVERY(2, 8) EVERY(2, -2)
+#define SPECIAL_4 EVERY(4, 8) EVERY(4, 12) EVERY(4, 16) EVERY(4, -4)
+#define SPECIAL_3
+#define SPECIAL_6
+#define SPECIAL_8
+#define SPECIAL_12
+#define SPECIAL_16
+#define SPECIAL_24
+#define SPECIAL_32
+#define ALL_WORDS                                                                                                   \
+    WORDS_OF(1)                                                                                                     \
+    WORDS_OF(2)                                                                                                     \
+    WORDS_OF(3)                                                                                                     \
+    WORDS_OF(4)                                                                                                     \
+    WORDS_OF(6)                                                                                                     \
+    WORDS_OF(8)                                                                                                     \
+    WORDS_OF(12)                                                                                                    \
+    WORDS_OF(16)                                                                                                    \
+    WORDS_OF(24)                                                                                                    \
+    WORDS_OF(32)
+
+#define NAME(SIZE) NAMED(gather_##SIZE)
+#define TO(SIZE, STEP) to + i * (SIZE)
+#define FROM(SIZE, STEP) from + i * (STEP)
+ALL_WORDS
+#undef NAME
+#undef TO
+#undef FROM
+#define NAME(SIZE) NAMED(scatter_##SIZE)
+#define TO(SIZE, STEP) to + i * (STEP)
+#define FROM(SIZE, STEP) from + i * (SIZE)
+ALL_WORDS
+#undef NAME
+#undef TO
+#undef FROM
+
+/* The loops for words of that size; NULLs if there are none. */
+static WordLoops NAMED(words_of)(int64_t size) {
+#define CASE(SIZE) \
+    case SIZE: return (WordLoops){NAMED(gather_##SIZE), NAMED(scatter_##SIZE)}
+    switch (size) {
+        CASE(1);
+        CASE(2);
+        CASE(3);
+        CASE(4);
+        CASE(6);
+        CASE(8);
+        CASE(12);
+        CASE(16);
+        CASE(24);
+        CASE(32);
+    }
+#undef CASE
+    return (WordLoops){NULL, NULL};
+}
+
+/* --- numbers in the other byte order; those of a complex number are two */
+
+#define SWAP(BITS, SWAPPED)                                                                                      \
+    TARGET static void NAMED(swap_##BITS)(char *restrict to, const char *restrict from, int64_t count) {         \
+        for (int64_t i = 0; i < count; i++) {                                                                    \
+            uint##BITS##_t x;                                                                                    \
+            memcpy(&x, from + i * (BITS / 8), sizeof x);                                                         \
+            x = SWAPPED;                                                                                         \
+            memcpy(to + i * (BITS / 8), &x, sizeof x);                                                           \
+        }                                                                                                        \
+    }
+SWAP(16, (uint16_t)(x << 8 | x >> 8))
+SWAP(32, __builtin_bswap32(x))
+SWAP(64, __builtin_bswap64(x))
+
+static Convert NAMED(swap_of)(int64_t size) {
+    return size == 2 ? NAMED(swap_16) : size == 4 ? NAMED(swap_32) : size == 8 ? NAMED(swap_64) : NULL;
+}
+
+/* --- conversions */
+
+#define CONVERSION(FROM, TO, VALUE)                                                               \
+    TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) { \
+        for (int64_t i = 0; i < count; i++) {                                                     \
+            C_##FROM x;                                                                           \
+            memcpy(&x, from + i * (int64_t)sizeof x, sizeof x);                                   \
+            C_##TO y = VALUE;                                                                     \
+            memcpy(to + i * (int64_t)sizeof y, &y, sizeof y);                                     \
+        }                                                                                         \
+    }
+
+#define FROM_NUMBER(FROM, X)                             \
+    CONVERSION(FROM, bool, (X) != 0)                     \
+    CONVERSION(FROM, f16, float_to_half((float)(X)))     \
+    CONVERSION(FROM, f32, (float)(X))                    \
+    CONVERSION(FROM, f64, (double)(X))                   \
+    CONVERSION(FROM, c64, ((C_c64){(float)(X), 0}))      \
+    CONVERSION(FROM, c128, ((C_c128){(double)(X), 0}))
+
+#define FROM_INTEGER(FROM, X)                  \
+    FROM_NUMBER(FROM, X)                       \
+    CONVERSION(FROM, i8, (int8_t)(uint8_t)(X)) \
+    CONVERSION(FROM, i16, (int16_t)(uint16_t)(X)) \
+    CONVERSION(FROM, i32, (int32_t)(uint32_t)(X)) \
+    CONVERSION(FROM, i64, (int64_t)(uint64_t)(X)) \
+    CONVERSION(FROM, u8, (uint8_t)(X))         \
+    CONVERSION(FROM, u16, (uint16_t)(X))       \
+    CONVERSION(FROM, u32, (uint32_t)(X))       \
+    CONVERSION(FROM, u64, (uint64_t)(X))
+
+/* The last float up to the limit comes first: the limit itself may round to one more, which no integer of that size is. */
+#define SATURATED(X, LAST, MOST, LEAST, TYPE) ((X) > (LAST) ? (MOST) : (X) < (LEAST) ? (LEAST) : (X) == (X) ? (TYPE)(X) : 0)
+
+#define FROM_SINGLE(FROM, X)                                                                            \
+    CONVERSION(FROM, i8, SATURATED(X, 127.0f, INT8_MAX, INT8_MIN, int8_t))                              \
+    CONVERSION(FROM, i16, SATURATED(X, 32767.0f, INT16_MAX, INT16_MIN, int16_t))                        \
+    CONVERSION(FROM, i32, SATURATED(X, 2147483520.0f, INT32_MAX, INT32_MIN, int32_t))                   \
+    CONVERSION(FROM, i64, SATURATED(X, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t))          \
+    CONVERSION(FROM, u8, SATURATED(X, 255.0f, UINT8_MAX, 0, uint8_t))                                   \
+    CONVERSION(FROM, u16, SATURATED(X, 65535.0f, UINT16_MAX, 0, uint16_t))                              \
+    CONVERSION(FROM, u32, SATURATED(X, 4294967040.0f, UINT32_MAX, 0, uint32_t))                         \
+    CONVERSION(FROM, u64, SATURATED(X, 18446742974197923840.0f, UINT64_MAX, 0, uint64_t))
+
+FROM_INTEGER(bool, x != 0)
+FROM_INTEGER(i8, x)
+FROM_INTEGER(i16, x)
+FROM_INTEGER(i32, x)
+FROM_INTEGER(i64, x)
+FROM_INTEGER(u8, x)
+FROM_INTEGER(u16, x)
+FROM_INTEGER(u32, x)
+FROM_INTEGER(u64, x)
+
+FROM_SINGLE(f16, half_to_float(x))
+FROM_SINGLE(f32, x)
+CONVERSION(f64, i8, SATURATED(x, 127.0, INT8_MAX, INT8_MIN, int8_t))
+CONVERSION(f64, i16, SATURATED(x, 32767.0, INT16_MAX, INT16_MIN, int16_t))
+CONVERSION(f64, i32, SATURATED(x, 2147483647.0, INT32_MAX, INT32_MIN, int32_t))
+CONVERSION(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t))
+CONVERSION(f64, u8, SATURATED(x, 255.0, UINT8_MAX, 0, uint8_t))
+CONVERSION(f64, u16, SATURATED(x, 65535.0, UINT16_MAX, 0, uint16_t))
+CONVERSION(f64, u32, SATURATED(x, 4294967295.0, UINT32_MAX, 0, uint32_t))
+CONVERSION(f64, u64, SATURATED(x, 18446744073709549568.0, UINT64_MAX, 0, uint64_t))
+
+CONVERSION(f16, bool, (x & 0x7fff) != 0)
+CONVERSION(f16, f16, x) /* this and the next fill the table */
+CONVERSION(f64, f64, x)
+CONVERSION(f16, f32, half_to_float(x))
+CONVERSION(f16, f64, (double)half_to_float(x))
+CONVERSION(f16, c64, ((C_c64){half_to_float(x), 0}))
+CONVERSION(f16, c128, ((C_c128){(double)half_to_float(x), 0}))
+FROM_NUMBER(f32, x)
+CONVERSION(f64, bool, x != 0)
+CONVERSION(f64, f16, double_to_half(x))
+CONVERSION(f64, f32, (float)x)
+CONVERSION(f64, c64, ((C_c64){(float)x, 0}))
+CONVERSION(f64, c128, ((C_c128){x, 0}))
+CONVERSION(c64, bool, x.real != 0 || x.imag != 0)
+CONVERSION(c64, c128, ((C_c128){(double)x.real, (double)x.imag}))
+CONVERSION(c128, bool, x.real != 0 || x.imag != 0)
+CONVERSION(c128, c64, ((C_c64){(float)x.real, (float)x.imag}))
+
+/* By the numbers of the dtypes in `TYPES`; NULL where nothing is converted, or where it would drop imaginary parts. */
+#define ROW(FROM)                                                                                               \
+    {NAMED(FROM##_to_bool), NAMED(FROM##_to_i8), NAMED(FROM##_to_i16), NAMED(FROM##_to_i32), NAMED(FROM##_to_i64), \
+     NAMED(FROM##_to_u8), NAMED(FROM##_to_u16), NAMED(FROM##_to_u32), NAMED(FROM##_to_u64), NAMED(FROM##_to_f16),  \
+     NAMED(FROM##_to_f32), NAMED(FROM##_to_f64), NAMED(FROM##_to_c64), NAMED(FROM##_to_c128)}
+static const Convert NAMED(conversions)[TYPES][TYPES] = {
+    ROW(bool), ROW(i8), ROW(i16), ROW(i32), ROW(i64), ROW(u8), ROW(u16), ROW(u32), ROW(u64), ROW(f16), ROW(f32), ROW(f64),
+    {NAMED(c64_to_bool), [13] = NAMED(c64_to_c128)},
+    {NAMED(c128_to_bool), [12] = NAMED(c128_to_c64)},
+};
+
+#undef EVERY
+#undef WORDS_OF
+#undef SPECIAL_1
+#undef SPECIAL_2
+#undef SPECIAL_3
+#undef SPECIAL_4
+#undef SPECIAL_6
+#undef SPECIAL_8
+#undef SPECIAL_12
+#undef SPECIAL_16
+#undef SPECIAL_24
+#undef SPECIAL_32
+#undef ALL_WORDS
+#undef SWAP
+#undef CONVERSION
+#undef FROM_NUMBER
+#undef FROM_INTEGER
+#undef FROM_SINGLE
+#undef SATURATED
+#undef ROW
+#undef NAMED
+#undef TARGET

@@ -1,0 +1,392 @@
+/* Gathers elements of a host array of any strides into contiguous memory, or scatters them back, and converts them.
+
+   The obvious way is one loop over all indices that adds up strides. It is slow in three ways. Where neighbours lie
+   together, a call for each element costs more than its bytes: runs are found first, and copied as words of a constant
+   size, or as blocks. Where neighbours in the result lie far apart on the host (a transposed array), each element takes
+   a whole line out of memory, of which the next use is a row away: tiles read the lines of some rows completely. And a
+   conversion in the same loop cannot use vectors: elements are first brought together in a block that stays in the
+   cache, and converted there, contiguous to contiguous.
+
+   The range is cut into boxes: a range of one axis with all inner axes whole. In a box the order of the loops is free.
+
+   Conversions are those of NumPy's `astype`, but for floats to integers, which saturate, with 0 for NaN (as
+   xferlib/_core/convert.py says). Nothing here allocates, locks, or keeps a state. */
+
+#include "strided.h"
+
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
+#define PAST_LEAST 4096      /* fewer bytes are copied through the caches */
+#define STREAM_LEAST 256     /* shorter runs are not worth their fence */
+#define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
+#define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
+
+/* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
+   In a loop of 1 MiB a thread of a Xeon of 2024 fills cold memory at 18 GB/s so, and at 8 through the caches. */
+static void copy_past(char *restrict to, const char *restrict from, size_t nbytes) {
+#ifdef __SSE2__
+    size_t ahead = -(uintptr_t)to & 63;
+    if (ahead > nbytes) ahead = nbytes;
+    memcpy(to, from, ahead);
+    to += ahead, from += ahead, nbytes -= ahead;
+    for (; nbytes >= 64; nbytes -= 64, to += 64, from += 64) {
+        _mm_prefetch(from + PREFETCH_NBYTES, _MM_HINT_T1); /* beyond the end too: it never faults */
+        for (int part = 0; part < 64; part += 16)
+            _mm_stream_si128((__m128i *)(to + part), _mm_loadu_si128((const __m128i *)(from + part)));
+    }
+    memcpy(to, from, nbytes);
+    _mm_sfence();
+#else
+    memcpy(to, from, nbytes);
+#endif
+}
+
+/* Fill a part of a chunk. A device that reads right behind would have to fetch it out of the caches, at half the speed of
+   both, so a small transfer is streamed; a larger one keeps it so far behind that caches are faster (see staging.md). */
+void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
+    if (is_streamed && nbytes >= STREAM_LEAST) copy_past(pinned, host, nbytes);
+    else memcpy(pinned, host, nbytes);
+}
+
+/* Empty a part of a chunk: what is long goes past the caches, which then hold the chunks and nothing else. */
+void chunk_empty(char *restrict host, const char *restrict pinned, size_t nbytes) {
+    if (nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
+    else memcpy(host, pinned, nbytes);
+}
+
+/* --- dtypes: their numbers are places in the tables of loops.h and in xferlib/_native/__init__.py */
+
+#define TYPES 14
+
+typedef uint8_t C_bool;
+typedef int8_t C_i8;
+typedef int16_t C_i16;
+typedef int32_t C_i32;
+typedef int64_t C_i64;
+typedef uint8_t C_u8;
+typedef uint16_t C_u16;
+typedef uint32_t C_u32;
+typedef uint64_t C_u64;
+typedef uint16_t C_f16;
+typedef float C_f32;
+typedef double C_f64;
+typedef struct {
+    float real, imag;
+} C_c64;
+typedef struct {
+    double real, imag;
+} C_c128;
+
+typedef void (*Convert)(char *restrict to, const char *restrict from, int64_t count);
+
+typedef struct {
+    void (*gather)(char *restrict to, const char *restrict from, int64_t count, int64_t step);
+    void (*scatter)(char *restrict to, const char *restrict from, int64_t count, int64_t step);
+} WordLoops;
+
+/* To nearest, ties to even. Adding a number whose last bit is worth that of the smallest half rounds subnormal ones. */
+static inline uint16_t float_to_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    float small;
+    memcpy(&small, &bits, 4);
+    small += 0.5f;
+    uint32_t subnormal;
+    memcpy(&subnormal, &small, 4);
+    subnormal -= 0x3f000000;
+    uint32_t normal = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+    uint32_t payload = bits >> 13 & 0x3ff;
+    uint32_t nan = 0x7c00 | (payload ? payload : 1);
+    uint32_t large = bits > 0x7f800000 ? nan : 0x7c00;
+    return (uint16_t)(sign | (bits >= 143u << 23 ? large : bits < 113u << 23 ? subnormal : normal));
+}
+
+static inline uint16_t double_to_half(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    uint64_t sign = bits >> 48 & 0x8000;
+    bits &= 0x7fffffffffffffff;
+    double small;
+    memcpy(&small, &bits, 8);
+    small += 268435456.0; /* 2^28: its last bit is worth 2^-24 */
+    uint64_t subnormal;
+    memcpy(&subnormal, &small, 8);
+    subnormal -= 0x41b0000000000000;
+    uint64_t normal = (bits - (1008ull << 52) + ((1ull << 41) - 1) + (bits >> 42 & 1)) >> 42;
+    uint64_t payload = bits >> 42 & 0x3ff;
+    uint64_t nan = 0x7c00 | (payload ? payload : 1);
+    uint64_t large = bits > 0x7ff0000000000000 ? nan : 0x7c00;
+    return (uint16_t)(sign | (bits >= 1039ull << 52 ? large : bits < 1009ull << 52 ? subnormal : normal));
+}
+
+/* Exact. Subnormal halves are put in order by the subtraction of the smallest normal one. */
+static inline float half_to_float(uint16_t half) {
+    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, exponent = bits & 0x0f800000;
+    bits += 112u << 23;
+    uint32_t raised = bits + (1u << 23), magic = 113u << 23;
+    float low, smallest;
+    memcpy(&low, &raised, 4);
+    memcpy(&smallest, &magic, 4);
+    low -= smallest;
+    uint32_t subnormal;
+    memcpy(&subnormal, &low, 4);
+    bits = exponent == 0x0f800000 ? bits + (112u << 23) : exponent == 0 ? subnormal : bits;
+    bits |= (uint32_t)(half & 0x8000) << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+#define NAMED(NAME) NAME##_anywhere
+#define TARGET
+#include "loops.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_AVX2
+#define NAMED(NAME) NAME##_avx2
+#define TARGET __attribute__((target("avx2")))
+#include "loops.h"
+#endif
+
+#ifdef HAS_AVX2
+#define BEST(NAME) (__builtin_cpu_supports("avx2") ? NAME##_avx2 : NAME##_anywhere)
+#else
+#define BEST(NAME) NAME##_anywhere
+#endif
+
+/* Turn a square of elements over its diagonal: interleaving the first half of the rows with the second, as often as the
+   side has bits, does it. Elements of a row are together on both sides. */
+#ifdef __SSE2__
+#define SQUARE(SIZE, SIDE, BITS)                                                                                  \
+    static void square_##SIZE(char *to, int64_t to_stride, const char *from, int64_t from_stride) {               \
+        __m128i rows[SIDE], next[SIDE];                                                                           \
+        for (int row = 0; row < SIDE; row++) rows[row] = _mm_loadu_si128((const __m128i *)(from + row * from_stride)); \
+        for (int done = 1; done < SIDE; done *= 2) {                                                              \
+            for (int row = 0; row < SIDE / 2; row++) {                                                            \
+                next[2 * row] = _mm_unpacklo_epi##BITS(rows[row], rows[row + SIDE / 2]);                          \
+                next[2 * row + 1] = _mm_unpackhi_epi##BITS(rows[row], rows[row + SIDE / 2]);                      \
+            }                                                                                                     \
+            memcpy(rows, next, sizeof rows);                                                                      \
+        }                                                                                                         \
+        for (int row = 0; row < SIDE; row++) _mm_storeu_si128((__m128i *)(to + row * to_stride), rows[row]);      \
+    }
+SQUARE(1, 16, 8)
+SQUARE(2, 8, 16)
+SQUARE(4, 4, 32)
+SQUARE(8, 2, 64)
+#endif
+
+typedef void (*Square)(char *to, int64_t to_stride, const char *from, int64_t from_stride);
+
+static Square square_of(int64_t size) {
+#ifdef __SSE2__
+    return size == 1 ? square_1 : size == 2 ? square_2 : size == 4 ? square_4 : size == 8 ? square_8 : NULL;
+#else
+    (void)size;
+    return NULL;
+#endif
+}
+
+/* --- bytes that stay as they are, between two dimensions of the host and rows elsewhere */
+
+typedef struct {
+    const Layout *layout;
+    int is_gather, is_streamed;
+    Convert convert;    /* of a gather from the host's dtype, of a scatter to it; NULL: none */
+    Convert swap;       /* of the host's numbers; NULL: none */
+    int64_t numbers;    /* of an element, for `swap` */
+    WordLoops elements; /* of the host's size */
+} Work;
+
+typedef struct {
+    int64_t extent, stride; /* on the host */
+} Axis;
+
+static void run(const Work *work, char *host, char *other, int64_t nbytes) {
+    if (work->is_gather) chunk_fill(work->is_streamed, other, host, (size_t)nbytes);
+    else chunk_empty(host, other, (size_t)nbytes);
+}
+
+/* Words `step` bytes apart on the host, contiguous elsewhere. */
+static void line(const Work *work, const WordLoops *words, char *host, char *other, int64_t count, int64_t step) {
+    if (work->is_gather) words->gather(other, host, count, step);
+    else words->scatter(host, other, count, step);
+}
+
+/* A part of `move` that stays in the cache: by squares where rows are together on the host, the rest by lines. */
+static void tile(const Work *work, char *host, char *other, Axis rows, int64_t other_stride, Axis columns) {
+    int64_t size = work->layout->host_size, side = 16 / size;
+    Square square = rows.stride == size ? square_of(size) : NULL;
+    int64_t across = square != NULL ? columns.extent / side * side : 0;
+    int64_t down = across ? rows.extent / side * side : 0;
+    for (int64_t row = 0; row < down; row += side)
+        for (int64_t column = 0; column < across; column += side) {
+            char *there = host + row * size + column * columns.stride, *here = other + row * other_stride + column * size;
+            if (work->is_gather) square(here, other_stride, there, columns.stride);
+            else square(there, columns.stride, here, other_stride);
+        }
+    for (int64_t row = 0; row < rows.extent; row++) {
+        int64_t done = row < down ? across : 0;
+        line(work, &work->elements, host + row * rows.stride + done * columns.stride,
+             other + row * other_stride + done * size, columns.extent - done, columns.stride);
+    }
+}
+
+/* Rows by columns: `rows` has its strides on both sides, columns are contiguous elsewhere. */
+static void move(const Work *work, char *host, char *other, Axis rows, int64_t other_stride, Axis columns) {
+    int64_t size = work->layout->host_size;
+    if (columns.stride == size) {
+        int64_t nbytes = columns.extent * size;
+        WordLoops words = other_stride == nbytes ? BEST(words_of)(nbytes) : (WordLoops){NULL, NULL};
+        if (words.gather != NULL) line(work, &words, host, other, rows.extent, rows.stride);
+        else
+            for (int64_t row = 0; row < rows.extent; row++)
+                run(work, host + row * rows.stride, other + row * other_stride, nbytes);
+        return;
+    }
+    int64_t near = rows.stride < 0 ? -rows.stride : rows.stride, far = columns.stride < 0 ? -columns.stride : columns.stride;
+    if (near >= far || rows.extent == 1) {
+        for (int64_t row = 0; row < rows.extent; row++)
+            line(work, &work->elements, host + row * rows.stride, other + row * other_stride, columns.extent, columns.stride);
+        return;
+    }
+    int64_t height = near ? (64 + near - 1) / near : rows.extent; /* what a line of the cache holds */
+    for (int64_t top = 0; top < rows.extent; top += height) {
+        Axis part = {top + height < rows.extent ? height : rows.extent - top, rows.stride};
+        for (int64_t left = 0; left < columns.extent; left += TILE_COLUMNS) {
+            Axis across = {left + TILE_COLUMNS < columns.extent ? TILE_COLUMNS : columns.extent - left, columns.stride};
+            tile(work, host + top * rows.stride + left * columns.stride, other + top * other_stride + left * size, part,
+                 other_stride, across);
+        }
+    }
+}
+
+/* --- with conversion: through a block that stays in the cache */
+
+/* Elements that are contiguous on both sides; `spare` has room for them. */
+static void turn(const Work *work, char *host, char *device, char *spare, int64_t count) {
+    int64_t numbers = count * work->numbers;
+    if (work->convert == NULL) {
+        if (work->is_gather) work->swap(device, host, numbers);
+        else work->swap(host, device, numbers);
+    } else if (work->is_gather) {
+        if (work->swap != NULL) work->swap(spare, host, numbers);
+        work->convert(device, work->swap != NULL ? spare : host, count);
+    } else {
+        work->convert(work->swap != NULL ? spare : host, device, count);
+        if (work->swap != NULL) work->swap(host, spare, numbers);
+    }
+}
+
+static void move_through(const Work *work, char *host, char *device, Axis rows, int64_t device_stride, Axis columns) {
+    char block[BLOCK_NBYTES], spare[BLOCK_NBYTES];
+    int64_t size = work->layout->host_size, device_size = work->layout->device_size;
+    int64_t most = BLOCK_NBYTES / size, width = columns.extent < most ? columns.extent : most;
+    if (columns.stride != size && rows.extent > 1 && width > 4 * TILE_COLUMNS) width = 4 * TILE_COLUMNS;
+    int64_t height = most / width;
+    int is_whole = width == columns.extent && device_stride == width * device_size;
+    for (int64_t top = 0; top < rows.extent; top += height) {
+        int64_t count = top + height < rows.extent ? height : rows.extent - top;
+        for (int64_t left = 0; left < columns.extent; left += width) {
+            int64_t wide = left + width < columns.extent ? width : columns.extent - left;
+            char *there = host + top * rows.stride + left * columns.stride;
+            char *here = device + top * device_stride + left * device_size;
+            Axis down = {count, rows.stride}, across = {wide, columns.stride};
+            if (count == 1 && columns.stride == size) {
+                turn(work, there, here, spare, wide);
+                continue;
+            }
+            if (work->is_gather) move(work, there, block, down, wide * size, across);
+            if (is_whole) turn(work, block, here, spare, count * wide);
+            else
+                for (int64_t row = 0; row < count; row++)
+                    turn(work, block + row * wide * size, here + row * device_stride, spare, wide);
+            if (!work->is_gather) move(work, there, block, down, wide * size, across);
+        }
+    }
+}
+
+/* --- boxes, and ranges of them */
+
+/* All elements of the given axes, which are contiguous on the device. */
+static void box(const Work *work, char *host, char *device, const Axis *axes, int64_t count) {
+    int64_t strides[XF_MOST_AXES], indices[XF_MOST_AXES] = {0}; /* on the device; of the outer axes */
+    int64_t nbytes = work->layout->device_size;
+    for (int64_t axis = count; axis-- > 0; nbytes *= axes[axis].extent) strides[axis] = nbytes;
+    /* Rows: of the outer axes the one whose neighbours are nearest, if nearer than columns; else the innermost. */
+    int64_t last = count - 1, row = last - 1;
+    if (axes[last].stride != work->layout->host_size)
+        for (int64_t axis = last - 1; axis-- > 0;) {
+            int64_t found = axes[axis].stride < 0 ? -axes[axis].stride : axes[axis].stride;
+            int64_t best = axes[row].stride < 0 ? -axes[row].stride : axes[row].stride;
+            if (found < best) row = axis;
+        }
+    Axis rows = row >= 0 ? axes[row] : (Axis){1, 0};
+    int64_t row_stride = row >= 0 ? strides[row] : nbytes;
+    for (;;) {
+        if (work->convert != NULL || work->swap != NULL) move_through(work, host, device, rows, row_stride, axes[last]);
+        else move(work, host, device, rows, row_stride, axes[last]);
+        int64_t axis = last - 1;
+        for (; axis >= 0; axis--) {
+            if (axis == row) continue;
+            host += axes[axis].stride, device += strides[axis];
+            if (++indices[axis] < axes[axis].extent) break;
+            host -= axes[axis].stride * axes[axis].extent, device -= strides[axis] * axes[axis].extent;
+            indices[axis] = 0;
+        }
+        if (axis < 0) return;
+    }
+}
+
+static void range(const Work *work, char *start, int64_t first, int64_t count, char *device) {
+    const Layout *layout = work->layout;
+    int64_t axes = layout->axes, inner[XF_MOST_AXES + 1], indices[XF_MOST_AXES];
+    inner[axes] = 1;
+    for (int64_t axis = axes; axis-- > 0;) inner[axis] = inner[axis + 1] * layout->extents[axis];
+    while (count > 0) {
+        char *host = start;
+        int64_t rest = first, axis = axes - 1;
+        for (int64_t each = 0; each < axes; each++) {
+            indices[each] = rest / inner[each + 1], rest %= inner[each + 1];
+            host += indices[each] * layout->strides[each];
+        }
+        while (axis > 0 && first % inner[axis] == 0 && count >= inner[axis]) axis--; /* whole inner axes */
+        int64_t extent = layout->extents[axis] - indices[axis];
+        if (extent > count / inner[axis + 1]) extent = count / inner[axis + 1];
+        Axis part[XF_MOST_AXES];
+        for (int64_t each = axis; each < axes; each++) part[each - axis] = (Axis){layout->extents[each], layout->strides[each]};
+        part[0].extent = extent;
+        box(work, host, device, part, axes - axis);
+        first += extent * inner[axis + 1], count -= extent * inner[axis + 1];
+        device += extent * inner[axis + 1] * layout->device_size;
+    }
+}
+
+static Work work_of(const Layout *layout, int is_gather) {
+    int64_t host = layout->host_type, device = layout->device_type, numbers = host >= 12 ? 2 : 1;
+    Work work = {layout, is_gather, 0, NULL, NULL, numbers, BEST(words_of)(layout->host_size)};
+    if (host != device) work.convert = is_gather ? BEST(conversions)[host][device] : BEST(conversions)[device][host];
+    if (layout->is_swapped) work.swap = BEST(swap_of)(layout->host_size / numbers);
+    return work;
+}
+
+/* Elements `first` to `first + count` in C order, into contiguous memory; `host` is the one whose indices are all 0. */
+EXPORT void xf_gather(
+    const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed) {
+    Work work = work_of(layout, 1);
+    work.is_streamed = is_streamed;
+    range(&work, (char *)(uintptr_t)host, first, count, device);
+}
+
+/* The same from contiguous memory back to their places. */
+EXPORT void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device) {
+    Work work = work_of(layout, 0);
+    range(&work, host, first, count, (char *)(uintptr_t)device);
+}

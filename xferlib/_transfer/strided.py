@@ -1,0 +1,95 @@
+"""Host arrays of any layout, for the C that gathers, scatters and converts them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._core import convert
+from xferlib._core.array import DTYPES
+from xferlib._core.layout import merged_axes
+from xferlib._core.thresholds import C_GATHER_FROM
+
+if TYPE_CHECKING:
+    from xferlib._core.layout import HostArray
+
+_NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
+_LINE = 64
+_MOST_UNIT = 512 << 10
+
+
+class Strided(NamedTuple):
+    """The form of host arrays, for C."""
+
+    layout: _native.Layout
+    run_nbytes: int
+    """Bytes that are contiguous on the host."""
+    unit: int
+    """Bytes on the device: pieces of a multiple of this use the lines of the processor's cache wholly."""
+
+
+@functools.lru_cache(maxsize=512)  # loops move arrays of one form
+def form(
+    shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], dtype: np.dtype[Any]
+) -> Strided | None:
+    """Describe arrays of at least one element for `strided.c`; None where they have too many axes.
+
+    Args:
+        shape, strides: Of the host arrays.
+        given: Their dtype, in either byte order.
+        dtype: Of the device side, in native byte order.
+    """
+    axes = merged_axes(zip(shape, strides, strict=True)) or [(1, given.itemsize)]
+    if len(axes) > _native.MOST_AXES:
+        return None
+    layout = _native.Layout(axes=len(axes), host_size=given.itemsize, device_size=dtype.itemsize)
+    for number, (extent, stride) in enumerate(axes):
+        layout.extents[number] = extent
+        layout.strides[number] = stride
+    layout.host_type = _NUMBERS[given.newbyteorder("=")]
+    layout.device_type = _NUMBERS[dtype]
+    layout.is_swapped = not given.isnative
+    extent, stride = axes[-1]
+    run_nbytes = extent * stride if stride == given.itemsize else given.itemsize
+    return Strided(layout, run_nbytes, _unit(axes, dtype.itemsize))
+
+
+def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
+    """Where neighbours on the host are of an outer axis: as many of its rows as a line of the cache holds parts of."""
+    near = min(range(len(axes)), key=lambda axis: abs(axes[axis][1]))
+    row = itemsize * math.prod(extent for extent, _ in axes[near + 1 :])
+    if near == len(axes) - 1 or row > _MOST_UNIT:
+        return itemsize
+    rows = min(axes[near][0], max(_LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
+    return row * rows
+
+
+def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Copy the elements in C order to ``memory``, at an address, converted; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        convert.copy_into(np.ndarray(array.shape, dtype, memory), array)
+    else:
+        _native.library().xf_gather(found.layout, array.ctypes.data, 0, array.size, pointer, 0)
+
+
+def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Fill an array from elements of ``dtype`` in C order in ``memory``, at an address; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        convert.copy_into(array, np.ndarray(array.shape, dtype, memory))
+    else:
+        _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer)
+
+
+def _suitable(array: HostArray, dtype: np.dtype[Any]) -> Strided | None:
+    """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
+    given = array.dtype
+    is_small = array.size * dtype.itemsize < C_GATHER_FROM
+    if (is_small and not (given.kind == "f" and dtype.kind in "iu")) or not array.size or not _native.is_on():
+        return None
+    return form(array.shape, array.strides, given, dtype)
