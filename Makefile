@@ -7,6 +7,7 @@
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
+#   make native   strict warnings of the C files, and the sanitizers over random cases
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
 #
@@ -19,7 +20,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 ON_SIM = "(sim and not crosscheck and not mutations) or raw or cli or messages or device or config or scopes"
 
-.PHONY: demo quick test test-sim coverage lint types docs reference check clean
+.PHONY: demo quick test test-sim coverage lint types native docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
@@ -50,13 +51,16 @@ lint: $(VENV)/.lint
 types: $(VENV)/.lint
 	$(BIN)/mypy
 
+native: $(VENV)/.test
+	$(BIN)/python tools/check_native.py
+
 docs: $(VENV)/.docs reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 reference: $(VENV)/.docs
 	$(BIN)/python tools/make_reference.py
 
-check: lint types test test-sim
+check: lint types native test test-sim
 
 $(VENV)/.made:
 	sh tools/make_venv.sh $(VENV)

@@ -1,0 +1,88 @@
+"""Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases.
+
+    python tools/check_native.py [--cases 5000] [--warnings]
+
+``--warnings`` compiles only. Without a C compiler, or without its sanitizers, it says so and passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NATIVE = ROOT / "xferlib" / "_native"
+SOURCES = ("staging.c", "strided.c", "calls.c")
+LIBRARY = ("staging.c", "strided.c")
+COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-ffp-contract=off"]
+STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+
+
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command from the root, its output kept."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)  # noqa: S603
+
+
+def warnings(compiler: str) -> int:
+    """Compile every file strictly, and with the analyzer where the compiler has one; returns how many fail."""
+    include = ["-isystem", sysconfig.get_paths()["include"]]
+    analyzers = ["-fanalyzer"] if run(compiler, "-fanalyzer", "-E", "-x", "c", os.devnull).returncode == 0 else []
+    failed = 0
+    for source in SOURCES:
+        for extra in (["-O2"], ["-O1", *analyzers]):
+            done = run(compiler, *COMMON, *STRICT, *extra, *include, "-c", "-o", os.devnull, str(NATIVE / source))
+            if done.returncode:
+                print(f"{source}: {done.stderr}")
+                failed += 1
+                break
+    return failed
+
+
+def sanitized(compiler: str, cases: int) -> int:
+    """Hold a library with the address and undefined-behaviour sanitizers against NumPy; 1 if it fails."""
+    runtimes = [run(compiler, f"-print-file-name={name}").stdout.strip() for name in ("libasan.so", "libubsan.so")]
+    if not all(os.path.isabs(each) for each in runtimes):
+        print("no sanitizers beside this compiler: not run")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        stamp, library = Path(folder, "stamp.c"), Path(folder, "staging.so")
+        code = "from xferlib import _native; print(_native.fingerprint(_native._sources()))"
+        number = run(sys.executable, "-c", code).stdout.strip()
+        stamp.write_text(f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {number}u;\n')
+        sources = [*(str(NATIVE / name) for name in LIBRARY), str(stamp)]
+        flags = ["-shared", "-O1", "-g", "-fvisibility=hidden", *COMMON, *SANITIZERS]
+        done = run(compiler, *flags, "-o", str(library), *sources)
+        if done.returncode == 0:
+            done = run(
+                sys.executable, "tools/strided_cases.py", "--library", str(library), "--cases", str(cases),
+                LD_PRELOAD=":".join(runtimes), ASAN_OPTIONS="detect_leaks=0",
+            )  # fmt: skip
+    print((done.stdout + done.stderr).strip())
+    return int(done.returncode != 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--warnings", action="store_true", help="compile only")
+    given = parser.parse_args()
+    compiler = shutil.which(os.environ.get("CC", "")) or shutil.which("cc")
+    if compiler is None:
+        print("no C compiler: not checked")
+        return 0
+    failed = warnings(compiler)
+    if not given.warnings:
+        failed += sanitized(compiler, given.cases)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
