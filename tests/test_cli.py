@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
-from xferlib._cli.main import main
+from tests.console import main
 from xferlib.testing import configured
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +92,7 @@ def test_a_benchmark_outside_the_package_is_named_with_its_command(
     assert found.stdout.startswith(f"usage: python -m benchmarks {name}")
 
 
-COMMANDS = ("info", "demo", "trace", "bench transfer", "cache info", "cache clear")
+COMMANDS = ("info", "demo", "trace", "bench transfer", "bench sweep", "cache info", "cache clear")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._cli.main import main
+from tests.console import main
 
 DATA = files("xferlib") / "_cli" / "demo"
 

@@ -28,7 +28,7 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command from the root, its output kept."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)  # noqa: S603
+    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
 
 
 def warnings(compiler: str) -> int:
@@ -49,7 +49,7 @@ def warnings(compiler: str) -> int:
 def sanitized(compiler: str, cases: int) -> int:
     """Hold a library with the address and undefined-behaviour sanitizers against NumPy; 1 if it fails."""
     runtimes = [run(compiler, f"-print-file-name={name}").stdout.strip() for name in ("libasan.so", "libubsan.so")]
-    if not all(os.path.isabs(each) for each in runtimes):
+    if not all(Path(each).is_absolute() for each in runtimes):
         print("no sanitizers beside this compiler: not run")
         return 0
     with tempfile.TemporaryDirectory() as folder:

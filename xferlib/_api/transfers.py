@@ -10,7 +10,7 @@ import numpy as np
 from xferlib._core import defaults, mixing
 from xferlib._core.array import Array
 from xferlib._core.device import Device
-from xferlib._transfer import copies, driver_copy, ends
+from xferlib._transfer import copies, ends, one_step
 from xferlib._transfer.handle import Transfer
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def to_device(
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
     if backend is dtype is stream is None and copy is True:  # as most calls are
-        done = driver_copy.to_device(x, device, out)
+        done = one_step.to_device(x, device, out)
         if done is not None:
             return done
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
@@ -132,7 +132,7 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         LayoutError: ``out`` differs in shape or dtype, or is read-only.
         StreamError: ``stream`` is of another device.
     """
-    if dtype is None and stream is None and (done := driver_copy.to_host(d, out)) is not None:
+    if dtype is None and stream is None and (done := one_step.to_host(d, out)) is not None:
         return done
     return copies.to_host(d, dtype, stream, out)
 

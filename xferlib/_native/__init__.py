@@ -41,10 +41,10 @@ class Part(ctypes.Structure):
 
 
 MOST_AXES = 32
-"""Of a `Layout`."""
+"""Of a `StridedLayout`."""
 
 
-class Layout(ctypes.Structure):
+class StridedLayout(ctypes.Structure):
     """The form of a host array; the dtypes on both sides are numbers, their places in `xferlib._core.array.DTYPES`."""
 
     _fields_ = (
@@ -66,7 +66,7 @@ class Setup(ctypes.Structure):
         ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
         ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
-        ("shared_chunks", ctypes.c_int64), ("layout", ctypes.POINTER(Layout)),
+        ("shared_chunks", ctypes.c_int64), ("layout", ctypes.POINTER(StridedLayout)),
         ("spin_ns", ctypes.c_int64), ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
         ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     library.xf_fill_begin.argtypes = library.xf_fill.argtypes
     library.xf_fill_begin.restype = ctypes.c_void_p
     library.xf_fill_end.argtypes, library.xf_fill_end.restype = [ctypes.c_void_p], None
-    pointer = ctypes.POINTER(Layout)
+    pointer = ctypes.POINTER(StridedLayout)
     library.xf_gather.argtypes = [pointer, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p, ctypes.c_int]
     library.xf_scatter.argtypes = [pointer, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p]
     library.xf_gather.restype = library.xf_scatter.restype = None

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from xferlib._core import layout, observe
+from xferlib._core.array import SUPPORTED
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import PARALLEL_HOST_FROM, PYTHON_PIECE_MOST
+from xferlib._memory import host
 from xferlib._runtime.jobs import Computation
 from xferlib._runtime.threads import workers
 from xferlib._transfer import partition
@@ -25,6 +29,25 @@ def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, de
         copy_on_host(dst, src)
     else:
         recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
+
+
+def is_twin(dst: HostArray, src: HostArray) -> bool:
+    """Whether ``dst`` may be filled from ``src`` as it is: of its shape and dtype, and sharing no memory."""
+    if dst.dtype != src.dtype or dst.shape != src.shape or src.dtype not in SUPPORTED or not dst.flags.writeable:
+        return False
+    return not np.may_share_memory(dst, src)
+
+
+def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
+    """A copy of an array, in ``out`` if given; None, a no-op, where more than that is to be done."""
+    if out is None:
+        if src.dtype not in SUPPORTED:
+            return None
+        out = host.host_cache.empty(src.shape, src.dtype)
+    elif type(out) is not np.ndarray or not is_twin(out, src):
+        return None
+    copy_on_host(out, src)
+    return out
 
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:

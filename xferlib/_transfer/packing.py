@@ -13,8 +13,10 @@ from xferlib._core import array as _array
 from xferlib._core import convert, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.thresholds import PACKED_LEAF_MOST
-from xferlib._transfer import download, gather, upload
+from xferlib._transfer import download, relayout, upload
+from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.partition import Scattered
+from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +25,26 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
+
+_THREADS = 256
+"""Of a block that gathers one leaf."""
+
+_GATHER = """
+typedef long long i64;
+struct Piece { const char* from; i64 offset; i64 nbytes; };
+
+extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces) {
+    Piece piece = pieces[blockIdx.x];
+    char* to = dst + piece.offset;
+    i64 done = 0;
+    if (!(((i64)piece.from | (i64)to) & 15)) {
+        i64 words = piece.nbytes / 16;
+        for (i64 i = threadIdx.x; i < words; i += blockDim.x) ((uint4*)to)[i] = ((const uint4*)piece.from)[i];
+        done = words * 16;
+    }
+    for (i64 i = done + threadIdx.x; i < piece.nbytes; i += blockDim.x) to[i] = piece.from[i];
+}
+"""
 
 _ALIGNMENT = 256
 _VECTOR_NBYTES = 16
@@ -226,7 +248,7 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list
         for group in groups
         for index, member in enumerate(group.members)
     ]
-    gather.gather(backend.view(slab), pieces, backend, stream)
+    _gather(backend.view(slab), pieces, backend, stream)
     host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream)
     results: list[Any] = [None] * len(infos)
     for group in groups:
@@ -234,3 +256,16 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list
         for index, member in enumerate(group.members):
             results[member] = block[index, ...]
     return results
+
+
+def _gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend, stream: RawStream) -> None:
+    """Enqueue copies of ``(pointer, offset, nbytes)`` pieces into ``dst``, all in one launch."""
+    table = np.array(pieces, dtype=np.int64)
+    on_device = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
+    info = backend.view(on_device)
+    upload.send(Upload(HostEnd(table, table.dtype, backend), on_device, info, stream, is_blocking=False))
+    code = relayout.kernel("gather_pieces", _GATHER, (0, 0), backend, stream.device)
+    args = (dst.pointer, info.pointer)
+    relayout.launch(
+        code, len(pieces), (_THREADS, 1, 1), args, backend, stream, name="gather_pieces", nbytes=2 * dst.nbytes
+    )

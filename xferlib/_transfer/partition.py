@@ -23,7 +23,7 @@ from xferlib._memory import host
 from xferlib._memory.staging_ring import Chunk
 from xferlib._runtime import thread_budget
 from xferlib._transfer import strided
-from xferlib._transfer.strided import Strided
+from xferlib._transfer.strided import HostForm
 
 
 def helpers(nbytes: int) -> int:
@@ -48,7 +48,7 @@ class Staged(NamedTuple):
     """Fewest bytes of a piece, except for the last: two threads that fault in one huge page both clear it."""
     limit: int
     """Most bytes of a piece."""
-    strided: Strided | None = None
+    strided: HostForm | None = None
     """Of an array whose bytes are not contiguous, or are converted."""
     parts: Any = None
     """An array of `xferlib._native.Part`, for scattered memory instead of ``address``."""

@@ -22,10 +22,10 @@ _LINE = 64
 _MOST_UNIT = 512 << 10
 
 
-class Strided(NamedTuple):
+class HostForm(NamedTuple):
     """The form of host arrays, for C."""
 
-    layout: _native.Layout
+    layout: _native.StridedLayout
     run_nbytes: int
     """Bytes that are contiguous on the host."""
     unit: int
@@ -35,7 +35,7 @@ class Strided(NamedTuple):
 @functools.lru_cache(maxsize=512)  # loops move arrays of one form
 def form(
     shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], dtype: np.dtype[Any]
-) -> Strided | None:
+) -> HostForm | None:
     """Describe arrays of at least one element for `strided.c`; None where they have too many axes.
 
     Args:
@@ -46,7 +46,7 @@ def form(
     axes = merged_axes(zip(shape, strides, strict=True)) or [(1, given.itemsize)]
     if len(axes) > _native.MOST_AXES:
         return None
-    layout = _native.Layout(axes=len(axes), host_size=given.itemsize, device_size=dtype.itemsize)
+    layout = _native.StridedLayout(axes=len(axes), host_size=given.itemsize, device_size=dtype.itemsize)
     for number, (extent, stride) in enumerate(axes):
         layout.extents[number] = extent
         layout.strides[number] = stride
@@ -55,7 +55,7 @@ def form(
     layout.is_swapped = not given.isnative
     extent, stride = axes[-1]
     run_nbytes = extent * stride if stride == given.itemsize else given.itemsize
-    return Strided(layout, run_nbytes, _unit(axes, dtype.itemsize))
+    return HostForm(layout, run_nbytes, _unit(axes, dtype.itemsize))
 
 
 def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
@@ -86,7 +86,7 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
         _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer)
 
 
-def _suitable(array: HostArray, dtype: np.dtype[Any]) -> Strided | None:
+def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
     """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
     given = array.dtype
     is_small = array.size * dtype.itemsize < C_GATHER_FROM

@@ -1,9 +1,10 @@
-"""Copies by one synchronous driver call, in as few steps as possible: most blocking calls are of this kind.
+"""Blocking copies of one array as it is, in as few steps as possible: most calls are of this kind.
 
-`xferlib._transfer.copies` knows every case. This module knows one, in which a single synchronous copy is
-the whole transfer, and leaves the others to it: up to 2 MiB for uploads and 6 for downloads (24 from
-the pinned pool, or where nothing stages in C), both ends in C order and of one shape and dtype, on a
-stream that the driver's copies are ordered behind. Up to there the driver is as fast as several threads.
+`xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
+leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
+driver: up to 2 MiB for uploads and 6 for downloads (24 from the pinned pool, or where nothing stages in C), both ends
+in C order, on a stream that the driver's copies are ordered behind. Up to there the driver is as fast as several
+threads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP
 from xferlib._memory import pinned
-from xferlib._transfer import plan, upload
+from xferlib._transfer import host_copy, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
 
@@ -39,8 +40,8 @@ def to_device(x: Any, device: Any, out: Array | None) -> Array | None:
 
 
 def _to_new(x: HostArray, device: Any) -> Array | None:
-    """Copy plain bytes to a new array on a device, the current one if None; as ever where the driver declines."""
-    if not x.nbytes or not x.flags.c_contiguous or x.dtype not in SUPPORTED:
+    """Copy an array to a new one on a device, the current one if None; on the usual way where the driver declines."""
+    if x.dtype not in SUPPORTED:
         return None
     backend: Backend | None = None
     if device is None:
@@ -49,7 +50,13 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
         backend = owner.at(device)
     elif isinstance(device, Device):
         backend = devices.backend_of(device)
-    if backend is None or (fast := backend.fast) is None:
+    if backend is None:
+        return None
+    if device.kind == "cpu":
+        filled = backend.empty(x.shape, x.dtype, device=device, stream=backend.stream_current(device))
+        host_copy.copy_on_host(backend.host_view(filled), x)
+        return filled
+    if (fast := backend.fast) is None or not x.nbytes or not x.flags.c_contiguous:
         return None
     backend.attach(device)
     stream = backend.stream_current(device)
@@ -64,7 +71,11 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
 def _fills(x: HostArray, out: Array) -> bool:
     """Fill the caller's array; False, a no-op, in every case but this module's."""
     owner = registry.backend_of(out)
-    if owner is None or (fast := owner.fast) is None or not (pointer := fast.twin(out, x)):
+    if owner is None:
+        return False
+    if (fast := owner.fast) is None:
+        return not owner.capabilities.streams and _fills_on_host(x, out, owner)
+    if not (pointer := fast.twin(out, x)):
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
@@ -74,6 +85,16 @@ def _fills(x: HostArray, out: Array) -> bool:
     backend = owner.at(into.device)
     backend.attach(into.device)
     return _sends(HostEnd(x, into.dtype, backend), into, backend.stream_current(into.device))
+
+
+def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
+    memory = owner.host_view(out)
+    if not host_copy.is_twin(memory, x):
+        return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    host_copy.copy_on_host(memory, x)
+    return True
 
 
 def _sends(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
@@ -96,8 +117,10 @@ def _is_drivers(end: HostEnd) -> bool:
 def to_host(d: Any, out: Any) -> HostArray | None:
     """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
     owner = registry.backend_of(d)
-    if owner is None or (fast := owner.fast) is None or not plan.may_skip():
+    if owner is None or not plan.may_skip():
         return None
+    if (fast := owner.fast) is None:
+        return host_copy.copied(owner.host_view(d), out) if not owner.capabilities.streams else None
     most = DRIVER_MOST_DOWN
     if out is not None:
         if type(out) is not np.ndarray or not (pointer := fast.twin(d, out)):

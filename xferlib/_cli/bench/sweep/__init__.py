@@ -1,0 +1,1 @@
+"""`xferlib bench sweep`: random cases beside the other libraries."""

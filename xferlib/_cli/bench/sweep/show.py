@@ -1,0 +1,102 @@
+"""The tables and the picture of a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from xferlib._cli.bench.result import size_text
+from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summary
+
+_WORST = 20
+_COLOURS = {True: "#0b6e4f", False: "#d1495b"}
+
+
+def time_text(seconds: float) -> str:
+    """Seconds as a person writes them."""
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, str]) -> None:
+    """Print what each kind and regime came to, the worst cases of each, and those that went wrong."""
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    for name, reason in absent.items():
+        print(f"{name}: absent ({reason})")
+    print("\nThe best peer's time over xferlib's; below 1 xferlib is slower.")
+    print(f"{'kind':10}{'regime':8}{'cases':>6}{'worst':>8}{'5 %':>8}{'25 %':>8}{'median':>8}  behind by over 10 %")
+    kinds = list(dict.fromkeys(case.kind for case in cases))
+    for kind in kinds:
+        for regime in REGIMES:
+            chosen = _measured(cases, kind)
+            if chosen:
+                found = summary(chosen, regime)
+                print(
+                    f"{kind:10}{regime:8}{found.count:6}{found.worst:8.2f}{found.percentile_5:8.2f}"
+                    f"{found.percentile_25:8.2f}{found.median:8.2f}{found.behind * 100:10.1f} %"
+                )
+    for kind in kinds:
+        for regime, meaning in REGIMES.items():
+            worst = sorted(_measured(cases, kind), key=lambda case: case.ratio(regime))[:_WORST]
+            if worst:
+                print(f"\nWorst of {kind}, {regime} ({meaning}):")
+            for case in worst:
+                print(f"  {_line(case, regime)}")
+    for case in cases:
+        if case.problem:
+            print(f"\nWRONG: {case.problem}\n  --case {case.name}: {case.text}")
+
+
+def _measured(cases: list[CaseFigures], kind: str) -> list[CaseFigures]:
+    return [case for case in cases if case.kind == kind and case.seconds and len(case.seconds["cold"]) > 1]
+
+
+def _line(case: CaseFigures, regime: str) -> str:
+    way, seconds = case.best(regime)
+    return (
+        f"{case.ratio(regime):.2f}  {time_text(case.own(regime))}, {way} {time_text(seconds)}: {case.text}"
+        f"  --case {case.name}"
+    )
+
+
+def one_case(case: CaseFigures) -> None:
+    """Print every way of one case."""
+    print(f"{case.name}: {case.text}")
+    if case.problem:
+        print(f"WRONG: {case.problem}")
+    for regime, libraries in case.seconds.items():
+        for library, ways in libraries.items():
+            for way, seconds in ways.items():
+                print(f"  {regime:5} {library}, {way}: {time_text(seconds)}, {case.nbytes / seconds / 1e9:.2f} GB/s")
+
+
+def plot(cases: list[CaseFigures], machine: dict[str, Any], path: Path) -> None:
+    """The ratio against the size, a panel for each kind and regime; a line at 1, and one 10 % below."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    kinds = [kind for kind in dict.fromkeys(case.kind for case in cases) if _measured(cases, kind)]
+    figure, axes = plt.subplots(len(kinds), 2, figsize=(11, 4.2 * len(kinds)), squeeze=False, sharey=True)
+    for row, kind in zip(axes, kinds, strict=True):
+        chosen = _measured(cases, kind)
+        for axis, regime in zip(row, REGIMES, strict=True):
+            for is_upload, label in ((True, "to the device"), (False, "to the host")):
+                points = [(max(case.nbytes, 1), case.ratio(regime)) for case in chosen if case.is_upload is is_upload]
+                if points:
+                    axis.scatter(*zip(*points, strict=True), s=12, color=_COLOURS[is_upload], label=label, alpha=0.7)
+            axis.axhline(1, color="#222222", linewidth=1)
+            axis.axhline(1 / 1.1, color="#222222", linewidth=0.8, linestyle="--")
+            axis.set_xscale("log", base=2)
+            axis.set_yscale("log", base=2)
+            axis.xaxis.set_major_formatter(lambda size, _: size_text(int(size)))
+            axis.yaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
+            axis.grid(visible=True, which="major", linewidth=0.3)
+            axis.set_title(f"{kind}, {regime}: {REGIMES[regime]}", fontsize=10)
+            axis.set_xlabel("bytes")
+        row[0].set_ylabel("best peer's time over xferlib's")
+    axes[0][0].legend(fontsize=8)
+    figure.suptitle(f"{machine['device']}, {machine['cores']} cores, seed {machine['seed']}", fontsize=12)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
