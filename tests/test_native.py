@@ -25,8 +25,8 @@ from xferlib._memory import host as _host
 from xferlib._memory import staging_ring
 from xferlib._native import build
 from xferlib._transfer import cutting, partition, staged
+from xferlib._transfer.compiled_copies import Filling
 from xferlib._transfer.compiled_staging import _steps
-from xferlib._transfer.filling import Filling
 from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
 from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, fresh_staging, staging_stats

@@ -20,7 +20,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core.array import DTYPES
 from xferlib._core.convert import check_conversion, copy_into
-from xferlib._transfer import strided
+from xferlib._transfer import compiled_copies
 from xferlib.errors import UnsupportedDTypeError
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 70, 130)
@@ -113,7 +113,7 @@ def differ(found: Array, expected: Array) -> bool:
 
 def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
     """Whether a gather gives what NumPy does, and writes nothing else."""
-    found = strided.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
     assert found is not None
     expected = np.empty(case.array.shape, case.dtype)
     copy_into(expected, case.array)
@@ -127,7 +127,7 @@ def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
 
 def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     """Whether a scatter fills the elements as NumPy does, and no other byte."""
-    found = strided.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
     assert found is not None
     device = values(case.dtype, case.array.size, chance)
     whole, expected, memory = case.memory.copy(), case.memory.copy(), case.memory.copy()

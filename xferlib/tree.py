@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._api import transfers
 from xferlib._core import registry
+from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
-from xferlib._core.thresholds import PACKED_LEAF_MOST
-from xferlib._transfer import ends, packing
+from xferlib._core.thresholds import PACKED_LEAF_MOST, TOGETHER_FROM
+from xferlib._transfer import ends, many, packing
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._transfer.host_end import HostEnd
 
 __all__ = ["register", "to_device", "to_host"]
 
@@ -45,9 +48,31 @@ def to_device(
     if packed:
         target.attach(place)
         packing.send(leaves, results, packed, target, order if order is not None else target.stream_current(place))
+    together = _staged_together(leaves, alone, dtype, target, place)
+    if together:
+        target.attach(place)
+        current = order if order is not None else target.stream_current(place)
+        arrays = many.to_device(list(together.values()), target, place, current)
+        for number, array in zip(together, arrays, strict=True):
+            results[number] = array
     for number in alone:
-        results[number] = transfers.to_device(leaves[number], backend=backend, device=place, dtype=dtype, stream=stream)
+        if number not in together:
+            results[number] = transfers.to_device(
+                leaves[number], backend=backend, device=place, dtype=dtype, stream=stream
+            )
     return rebuild(results)
+
+
+def _staged_together(
+    leaves: list[Any], numbers: list[int], dtype: Any, backend: Backend, device: Device
+) -> dict[int, HostEnd]:
+    """The leaves that are copied as one transfer, by number, if they are worth one."""
+    if len(numbers) < 2 or not many.can_stage(backend, device):
+        return {}
+    wanted = None if dtype is None else check_dtype(dtype, what="dtype")
+    ends = {number: many.staged_end(leaves[number], wanted, backend) for number in numbers}
+    found = {number: end for number, end in ends.items() if end is not None}
+    return found if len(found) > 1 and sum(end.nbytes for end in found.values()) >= TOGETHER_FROM else {}
 
 
 def to_host(tree: Any, *, stream: Any = None) -> Any:
@@ -64,16 +89,30 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
     leaves, rebuild = flatten(tree)
     results = list(leaves)
     groups: dict[tuple[Backend, Any], list[tuple[int, Array, ArrayInfo]]] = {}
+    large: dict[tuple[Backend, Any], list[tuple[int, Array, ArrayInfo]]] = {}
     for number, leaf in enumerate(leaves):
         owner = registry.backend_of(leaf)
         if owner is None:
             continue
         info = owner.view(leaf)
-        is_packed = info.device.kind == "cuda" and 0 < info.nbytes <= PACKED_LEAF_MOST
-        if is_packed and info.is_writable and info.is_c_contiguous:
+        is_plain = info.nbytes > 0 and info.is_writable and info.is_c_contiguous
+        if is_plain and info.device.kind == "cuda" and info.nbytes <= PACKED_LEAF_MOST:
             groups.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
+        elif is_plain and info.device.kind != "cpu" and owner.resolved(leaf) is leaf:
+            large.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
         else:
             results[number] = transfers.to_host(leaf, stream=stream)
+    for (owner, place), members in large.items():
+        if sum(info.nbytes for _, _, info in members) < TOGETHER_FROM or not many.can_stage(owner, place):
+            for number, leaf, _ in members:
+                results[number] = transfers.to_host(leaf, stream=stream)
+            continue
+        owner.attach(place)
+        order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
+        kept = [leaf for _, leaf, _ in members]
+        arrays = many.to_host([info for _, _, info in members], owner, order, kept)
+        for (number, _, _), array in zip(members, arrays, strict=True):
+            results[number] = array
     for (owner, place), members in groups.items():
         order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
         arrays = packing.receive([info for _, _, info in members], owner, order)

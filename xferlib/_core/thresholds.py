@@ -43,6 +43,10 @@ PARALLEL_HOST_FROM = 8 << 20
 
 PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size travel together."""
+GROUP_NBYTES = 16 << 20
+"""Large leaves are staged together in groups of this size: Python describes one while the link carries another."""
+TOGETHER_FROM = 1 << 20
+"""Large leaves are staged together from this sum on: two transfers of less take as long as to begin one."""
 SCATTERED_FROM = 512 << 10
 """From here on several threads of C collect packed leaves: less is copied by one thread before another has come."""
 

@@ -34,12 +34,6 @@ class Mark(ctypes.Structure):
     _fields_ = (("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64))
 
 
-class Part(ctypes.Structure):
-    """Host memory, and its offset in a transfer."""
-
-    _fields_ = (("host", ctypes.c_void_p), ("place", ctypes.c_int64), ("nbytes", ctypes.c_int64))
-
-
 MOST_AXES = 32
 """Of a `StridedLayout`."""
 
@@ -55,11 +49,20 @@ class StridedLayout(ctypes.Structure):
     )  # fmt: skip
 
 
+class Part(ctypes.Structure):
+    """Host memory of one array, and its offset and size in a transfer, in bytes on the device."""
+
+    _fields_ = (
+        ("host", ctypes.c_void_p), ("place", ctypes.c_int64), ("nbytes", ctypes.c_int64),
+        ("layout", ctypes.POINTER(StridedLayout)),
+    )  # fmt: skip
+
+
 class Setup(ctypes.Structure):
     """A transfer: addresses, pieces, the loads that they are sent in, chunks, and the driver's functions."""
 
     _fields_ = (
-        ("host", ctypes.c_void_p), ("device", ctypes.c_uint64),
+        ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("devices", ctypes.POINTER(ctypes.c_uint64)),
         ("offsets", ctypes.POINTER(ctypes.c_int64)), ("shares", ctypes.POINTER(ctypes.c_int64)),
         ("firsts", ctypes.POINTER(ctypes.c_int64)), ("loads", ctypes.c_int64),
         ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),

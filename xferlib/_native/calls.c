@@ -167,6 +167,7 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
 typedef struct {
     const void *host;
     int64_t place, nbytes;
+    const void *layout;
 } part; /* as in staging.c */
 
 /* (list of arrays, address of as many parts, place of the first, bytes of each) -> whether all are plain bytes in C order,
@@ -194,6 +195,7 @@ static PyObject *locate(PyObject *module, PyObject *const *given, Py_ssize_t cou
         parts[i].host = host.buf;
         parts[i].place = (int64_t)(place + (word)i * nbytes);
         parts[i].nbytes = host.len;
+        parts[i].layout = NULL;
         PyBuffer_Release(&host);
         if ((word)parts[i].nbytes != nbytes)
             Py_RETURN_FALSE;

@@ -49,14 +49,16 @@ typedef struct {
 } Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
-    const char *host;
-    int64_t place, nbytes; /* its offset in the transfer, in bytes, and its size */
+    char *host;
+    int64_t place, nbytes; /* its offset in the transfer, in bytes on the device, and its size there */
+    const Layout *layout;  /* of an array that is not plain; NULL: contiguous bytes stay as they are */
 } Part;
 
 typedef struct {
     char *host;
     uint64_t device;
-    const int64_t *offsets; /* of each load, and the end of the last */
+    const uint64_t *devices; /* the address of each load there; NULL: `device` and its offset */
+    const int64_t *offsets;  /* of each load, and the end of the last */
     const int64_t *shares;  /* bytes of each piece of a load; the last one may be smaller */
     const int64_t *firsts;  /* the number of the first piece of each load, and of all pieces */
     int64_t loads;
@@ -73,7 +75,7 @@ typedef struct {
     int64_t shared_chunks;           /* of which no more are used while the other direction is at work too */
     const Layout *layout;            /* of an array that is not plain; NULL: contiguous bytes stay as they are */
     int64_t spin_ns;                 /* spin time before a helper sleeps */
-    int64_t parts;                   /* of an upload from parts of any size anywhere; 0: one array */
+    int64_t parts;                   /* arrays that are copied together; 0: one array */
     const Part *part;                /* in the order of their offsets */
     Mark *marks;                     /* one for each piece; NULL without a recording */
     void *before_first, *after_last; /* events that a recording wants around all loads */
@@ -205,7 +207,7 @@ static int settle(const Setup *setup, Load *load) {
 static int send(const Setup *setup, Load *load) {
     const int64_t *offset = &setup->offsets[load->number];
     size_t nbytes = (size_t)(offset[1] - offset[0]);
-    uint64_t device = setup->device + (uint64_t)offset[0];
+    uint64_t device = setup->devices != NULL ? setup->devices[load->number] : setup->device + (uint64_t)offset[0];
     uint64_t pinned = (uint64_t)(uintptr_t)load->chunk->memory;
     int result = setup->is_upward ? setup->copy(device, pinned, nbytes, setup->stream)
                                   : setup->copy(pinned, device, nbytes, setup->stream);
@@ -290,9 +292,19 @@ static Load *open_down(Staging *staging) {
     return NULL;
 }
 
-/* Into a chunk, from parts that lie anywhere; the piece begins `offset` bytes into all of them. What is between the
+/* Between a chunk and one array: `nbytes` from `offset` on. */
+static void move_part(const Setup *setup, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes) {
+    if (layout != NULL) {
+        int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
+        if (setup->is_upward) xf_gather(layout, host, first, count, pinned, setup->is_streamed != 0);
+        else xf_scatter(layout, host, first, count, pinned);
+    } else if (setup->is_upward) chunk_fill(setup->is_streamed != 0, pinned, host + offset, (size_t)nbytes);
+    else chunk_empty(host + offset, pinned, (size_t)nbytes);
+}
+
+/* Between a chunk and parts that lie anywhere; the piece begins `offset` bytes into all of them. What is between the
    places of two parts stays as it is. */
-static void collect(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
+static void move_parts(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
     const Part *first = setup->part, *end = setup->part + setup->parts;
     for (int64_t count = setup->parts; count > 1;) { /* the last one that begins at or before the piece */
         int64_t half = count / 2;
@@ -303,7 +315,7 @@ static void collect(const Setup *setup, char *pinned, int64_t offset, int64_t nb
         int64_t skipped = offset > part->place ? offset - part->place : 0;
         int64_t left = part->nbytes - skipped, place = part->place + skipped - offset;
         if (left > nbytes - place) left = nbytes - place;
-        if (left > 0) chunk_fill(setup->is_streamed != 0, pinned + place, part->host + skipped, (size_t)left);
+        if (left > 0) move_part(setup, part->layout, part->host, pinned + place, skipped, left);
     }
 }
 
@@ -317,14 +329,8 @@ static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) 
     int64_t offset = bounds[0] + (piece - setup->firsts[load->number]) * share;
     int64_t nbytes = bounds[1] - offset < share ? bounds[1] - offset : share;
     char *pinned = load->chunk->memory + (offset - bounds[0]);
-    const Layout *layout = setup->layout;
-    if (setup->parts) collect(setup, pinned, offset, nbytes);
-    else if (layout != NULL) {
-        int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
-        if (setup->is_upward) xf_gather(layout, setup->host, first, count, pinned, setup->is_streamed != 0);
-        else xf_scatter(layout, setup->host, first, count, pinned);
-    } else if (setup->is_upward) chunk_fill(setup->is_streamed != 0, pinned, setup->host + offset, (size_t)nbytes);
-    else chunk_empty(setup->host + offset, pinned, (size_t)nbytes);
+    if (setup->parts) move_parts(setup, pinned, offset, nbytes);
+    else move_part(setup, setup->layout, setup->host, pinned, offset, nbytes);
     if (setup->marks == NULL) return 0;
     Mark *mark = &setup->marks[piece];
     mark->begun_ns = begun_ns;

@@ -42,8 +42,8 @@ from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._runtime.handoff import Handed
 from xferlib._transfer import ends, plan
 from xferlib._transfer import staged as _staged
+from xferlib._transfer.compiled_copies import Filling, fill
 from xferlib._transfer.copy_streams import copy_behind
-from xferlib._transfer.filling import Filling, fill
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError

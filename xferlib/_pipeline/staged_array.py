@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core.layout import address
-from xferlib._transfer.filling import Filling
+from xferlib._transfer.compiled_copies import Filling
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

@@ -56,7 +56,7 @@ _LOCKING = {
         "_pipeline.reader_feed", "_pipeline.routing", "_pipeline.sequence_feed", "_pipeline.side_stream",
         "_pipeline.tree_upload", "_runtime.handoff", "_runtime.jobs", "_runtime.threads", "_trace.notes",
         "_trace.recorder", "_trace.staged_copy", "_trace.trace", "_transfer.compiled_staging",
-        "_transfer.cutting", "_transfer.filling", "_transfer.host_copy", "_transfer.partition",
+        "_transfer.cutting", "_transfer.compiled_copies", "_transfer.host_copy", "_transfer.partition",
         "_transfer.staged",
     )
 }  # fmt: skip

@@ -37,7 +37,7 @@ from xferlib._core.thresholds import (
 )
 from xferlib._runtime import thread_budget
 from xferlib._runtime.jobs import Job
-from xferlib._transfer.cutting import cut
+from xferlib._transfer.cutting import cut, cut_regions
 from xferlib.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -102,10 +102,14 @@ class Lending:
         self._budget = thread_budget.crew()
         self._each_way = self._budget.clearing if memory.least else self._budget.each_way
         threads = min(self._each_way, 1 + memory.total // min(C_HELPER_NBYTES, memory.limit))
-        found = cut(
-            memory.total, unit=memory.unit, threads=threads, is_upward=is_upward, least=memory.least,
-            most=min(C_PIECE_MOST, memory.limit),
-        )  # fmt: skip
+        most = min(C_PIECE_MOST, memory.limit)
+        if memory.regions:
+            sizes = tuple(nbytes for _, nbytes in memory.regions)
+            found = cut_regions(sizes, unit=memory.unit, threads=threads, is_upward=is_upward, most=most)
+        else:
+            found = cut(
+                memory.total, unit=memory.unit, threads=threads, is_upward=is_upward, least=memory.least, most=most
+            )
         self._cut = found
         strided, parts = memory.strided, memory.parts
         is_narrow = strided is not None and strided.run_nbytes <= NARROW_ROW_MOST
@@ -114,7 +118,8 @@ class Lending:
         """C threads that come beside the Python thread that calls `_work`."""
         offsets, shares, firsts = found.numbers
         self._setup = _native.Setup(
-            host=memory.address, device=device, offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
+            host=memory.address, device=device, devices=_addresses(found, memory.regions),
+            offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
             stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
             context=calls.context, is_upward=is_upward,
             is_streamed=is_upward and memory.total <= C_STREAMED_MOST, shared_chunks=SHARED_CHUNKS,
@@ -246,6 +251,21 @@ class Lending:
         # A copy may be in flight that no event marks.
         self._ring.abandon(self._chunks, self._stream, is_upward=self._is_upward)
         raise self._calls.failure(error, self._stream)  # which a helper may have met last
+
+
+def _addresses(cut_: Cut, regions: tuple[tuple[int, int], ...]) -> Any:
+    """The address of each load, where the regions of a transfer are scattered on the device; else None."""
+    if not regions:
+        return None
+    found, following, base = [], iter(regions), 0
+    pointer, end = 0, 0
+    for offset in cut_.offsets[:-1]:
+        while offset >= end:
+            base = end
+            pointer, nbytes = next(following)
+            end += nbytes
+        found.append(pointer + offset - base)
+    return (ctypes.c_uint64 * len(found))(*found)
 
 
 def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:

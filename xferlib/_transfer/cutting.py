@@ -65,12 +65,44 @@ def cut(nbytes: int, *, unit: int, threads: int, is_upward: bool, least: int = 0
     unit, most = least or unit, max(most, least)
     tail = nbytes % unit
     loads = [*_loads(nbytes - tail, unit, most, is_upward=is_upward), *([tail] if tail else [])]
+    return _pieces(loads, unit, threads, most)
+
+
+def _pieces(loads: list[int], unit: int, threads: int, most: int) -> Cut:
+    """Cut loads into pieces for that many threads."""
     smallest = min(C_PIECE_LEAST, most)
     shares = [_multiple(min(most, max(-(-load // threads), smallest)), unit) for load in loads]
     counts = (-(-load // share) for load, share in zip(loads, shares, strict=True))
     return Cut(
         tuple(itertools.accumulate(loads, initial=0)), tuple(shares), tuple(itertools.accumulate(counts, initial=0))
     )
+
+
+@functools.lru_cache(maxsize=64)
+def cut_regions(sizes: tuple[int, ...], *, unit: int, threads: int, is_upward: bool, most: int = C_PIECE_MOST) -> Cut:
+    """Cut a transfer of several regions of device memory, one behind the other: no load reaches into two.
+
+    Args:
+        sizes: Of the regions.
+        unit, threads, is_upward, most: As for `cut`.
+    """
+    loads: list[int] = []
+    for number, nbytes in enumerate(sizes):
+        tail = nbytes % unit
+        if number == (0 if is_upward else len(sizes) - 1):  # where the link starts, or the last thread ends
+            found = _loads(nbytes - tail, unit, most, is_upward=True)
+            loads += found if is_upward else reversed(found)
+        else:
+            loads += _even(nbytes - tail, unit, most)
+        loads += [tail] if tail else []
+    return _pieces(loads, unit, threads, most)
+
+
+def _even(nbytes: int, unit: int, most: int) -> list[int]:
+    """Sizes of loads of a region in the middle of a transfer: as large as a chunk."""
+    largest = _multiple(min(CHUNK_NBYTES, 8 * most), unit)
+    rest = nbytes % largest
+    return [*[largest] * (nbytes // largest), *([rest] if rest else [])]
 
 
 def _loads(nbytes: int, unit: int, most: int, *, is_upward: bool) -> list[int]:

@@ -22,8 +22,8 @@ from xferlib._core.thresholds import (
 from xferlib._memory import host
 from xferlib._memory.staging_ring import Chunk
 from xferlib._runtime import thread_budget
-from xferlib._transfer import strided
-from xferlib._transfer.strided import HostForm
+from xferlib._transfer import compiled_copies
+from xferlib._transfer.compiled_copies import HostForm
 
 
 def helpers(nbytes: int) -> int:
@@ -35,6 +35,10 @@ def chunk_nbytes(nbytes: int) -> int:
     """Bytes of a chunk: small enough that filling and sending overlap, large enough to be few."""
     share = nbytes // (2 * (helpers(nbytes) + 1))
     return max(PYTHON_PIECE_LEAST, min(PYTHON_PIECE_MOST, -(-share // 65536) * 65536))
+
+
+_WIDEST = 16
+"""Bytes of the widest element."""
 
 
 class Staged(NamedTuple):
@@ -52,6 +56,8 @@ class Staged(NamedTuple):
     """Of an array whose bytes are not contiguous, or are converted."""
     parts: Any = None
     """An array of `xferlib._native.Part`, for scattered memory instead of ``address``."""
+    regions: tuple[tuple[int, int], ...] = ()
+    """Addresses and sizes on the device, if that is scattered too."""
 
 
 class Memory(Protocol):
@@ -94,22 +100,29 @@ class Scattered:
         parts: An array of `xferlib._native.Part`, in the order of their offsets.
         nbytes: From the offset of the first to the end of the last.
         owner: Keeps the memory alive.
+        regions: Where they are on the device, if not one behind the other.
     """
 
-    __slots__ = ("_limit", "_nbytes", "_owner", "_parts")
+    __slots__ = ("_limit", "_nbytes", "_owner", "_parts", "_regions")
 
-    def __init__(self, parts: Any, nbytes: int, owner: Any) -> None:
+    def __init__(self, parts: Any, nbytes: int, owner: Any, regions: tuple[tuple[int, int], ...] = ()) -> None:
         self._parts = parts
         self._nbytes = nbytes
         self._owner = owner
         self._limit = chunk_nbytes(nbytes)
+        self._regions = regions
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
 
     @property
     def count(self) -> int:
         return -(-self._nbytes // self._limit)
 
     def staged(self) -> Staged:
-        return Staged(0, self._nbytes, 1, 0, self._limit, parts=self._parts)
+        unit = _WIDEST if self._regions else 1
+        return Staged(0, self._nbytes, unit, 0, self._limit, parts=self._parts, regions=self._regions)
 
 
 class _Plain:
@@ -163,7 +176,7 @@ class _Converted:
 
     def staged(self) -> Staged | None:
         array, dtype = self._array, self._dtype
-        found = strided.form(array.shape, array.strides, array.dtype, dtype)
+        found = compiled_copies.form(array.shape, array.strides, array.dtype, dtype)
         if found is None:
             return None
         unit = found.unit if found.unit <= self._limit else dtype.itemsize

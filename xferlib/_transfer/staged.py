@@ -33,11 +33,11 @@ from xferlib._memory import in_flight, slab, staging_ring
 from xferlib._memory.staging_ring import Chunk, Ring
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
-from xferlib._transfer import partition, plan, strided
+from xferlib._transfer import compiled_copies, partition, plan
+from xferlib._transfer.compiled_copies import fill
 from xferlib._transfer.compiled_staging import Lending
-from xferlib._transfer.filling import fill
 from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.partition import Memory
+from xferlib._transfer.partition import Memory, Scattered
 from xferlib._transfer.plan import Path, Plan
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _in_slab(end: HostEnd, stream: RawStream) -> int:
     if nbytes > SMALL_NBYTES and _native.is_on():  # plain bytes
         fill(pointer, end.pointer, nbytes)
     else:
-        strided.gather(end.array, end.dtype, memory, pointer)
+        compiled_copies.gather(end.array, end.dtype, memory, pointer)
     return pointer
 
 
@@ -132,11 +132,13 @@ def upload_job(end: HostEnd, dst: ArrayInfo, stream: RawStream, transfer: Transf
     return Job(pieces.count, work, helpers=partition.helpers(dst.nbytes), finish=finish)
 
 
-def scattered_job(parts: Memory, dst: ArrayInfo, backend: Backend, stream: RawStream, transfer: Transfer) -> Job | None:
-    """As `upload_job`, from `xferlib._transfer.partition.Scattered` memory; None where staging is not compiled."""
+def scattered_job(
+    memory: Scattered, pointer: int, backend: Backend, stream: RawStream, transfer: Transfer, *, is_upward: bool = True
+) -> Job | None:
+    """Stage scattered memory to or from ``pointer``, or its own regions; None where staging is not compiled."""
     ring = staging_ring.rings.of(backend)
-    moving = observe.moving(Kind.H2D, dst.nbytes, parts, backend, stream)
-    lending = _lending(parts, dst.pointer, backend, stream, ring, moving, is_upward=True)
+    moving = observe.moving(Kind.H2D if is_upward else Kind.D2H, memory.nbytes, memory, backend, stream)
+    lending = _lending(memory, pointer, backend, stream, ring, moving, is_upward=is_upward)
     return lending.job(transfer.finish) if lending is not None else None
 
 
@@ -210,7 +212,7 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     except BaseException:
         in_flight.abandon(backend, stream)
         raise
-    strided.scatter(end.array, end.dtype, memory, pointer)
+    compiled_copies.scatter(end.array, end.dtype, memory, pointer)
 
 
 def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:

@@ -255,7 +255,7 @@ def _scattered(
     if backend.fast is None or backend.fast.staging_calls(info.device) is None or (parts := locate()) is None:
         return None
     transfer = Transfer(slab, backend, stream, nbytes=info.nbytes, path=Path.STAGED.value, is_upload=True)
-    job = staged.scattered_job(parts, info, backend, stream, transfer)
+    job = staged.scattered_job(parts, info.pointer, backend, stream, transfer)
     if job is None:
         return None
     transfer.start(job, info, keep=(parts,), is_awaited=True)

@@ -25,7 +25,7 @@ class TransferCase:
 
     name: str
     library: str
-    """Whose device arrays xferlib makes."""
+    """The backend of the device arrays that xferlib makes."""
     is_upload: bool
     is_new: bool
     """To a new array, rather than into one that is there."""

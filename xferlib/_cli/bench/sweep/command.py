@@ -31,7 +31,7 @@ _COLD_ROUNDS = 3
 
 
 class _OtherWork:
-    """What a program does between two transfers: takes 20 ms, and leaves the caches with other data."""
+    """The work of a program between two transfers: takes 20 ms, and leaves other data in the caches."""
 
     def __init__(self) -> None:
         self._memory = np.ones(8 << 20, np.float32)

@@ -15,7 +15,7 @@ class CaseFigures:
     """One case: median seconds of each way, by regime and library."""
 
     name: str
-    """What ``--case`` takes."""
+    """The argument of ``--case``."""
     kind: str
     text: str
     nbytes: int
@@ -23,7 +23,7 @@ class CaseFigures:
     seconds: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     """By regime, library and way."""
     problem: str = ""
-    """What went wrong; empty where xferlib's bits were right."""
+    """The error, or how the bits differ; empty where they are right."""
 
     def best(self, regime: str) -> tuple[str, float]:
         """The fastest way of a peer, named, and its seconds."""
@@ -53,7 +53,7 @@ class CaseFigures:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a regime's ratios come to."""
+    """The ratios of one regime, summed up."""
 
     count: int
     worst: float

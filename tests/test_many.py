@@ -1,0 +1,164 @@
+"""The large arrays of a tree, staged together: every layout and dtype, groups, failures, and what is left to others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tools import strided_cases
+from xferlib.errors import DeviceMemoryError, SlowPathError
+from xferlib.testing import (
+    assert_same_bits,
+    configured,
+    fresh_staging,
+    lent_chunks,
+    native,
+    pending_count,
+    staging_stats,
+)
+from xferlib.testing.strategies import bits_of
+
+HERE = "fake:sim:0"
+pytestmark = [
+    pytest.mark.skipif(not native().is_on, reason=native().why_no_staging or "native=off"),
+    pytest.mark.usefixtures("fake"),
+]
+
+
+def arrays(seed: int, count: int = 9) -> list[Any]:
+    """Arrays of random layouts and dtypes, most of them larger than what is packed."""
+    chance = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        dtype = np.dtype(chance.choice(["float32", "float64", "uint8", "complex128", "int16", "float16"]))
+        shape = tuple(int(extent) for extent in chance.integers(30, 90, 3))
+        nbytes = 2 * int(np.prod(shape)) * dtype.itemsize
+        whole = bits_of(nbytes, dtype, seed=seed * 100 + number).reshape(*shape[:2], 2 * shape[2])
+        found.append(
+            [
+                np.ascontiguousarray(whole[..., : shape[2]]),
+                whole[:, :, ::2],
+                whole[:, 3:-2, 5:],
+                whole.astype(dtype.newbyteorder()),
+                whole[::-1, :, ::-1],
+            ][int(chance.integers(5))]
+        )
+    return found
+
+
+def large_copies(recorded: Any) -> int:
+    """Operations that carried more than 8 KiB to the device."""
+    return sum(each.kind == "h2d" and each.nbytes > 8192 for each in recorded.operations)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_leaves_of_every_layout_arrive(seed: int) -> None:
+    leaves = arrays(seed)
+    tree = {"a": leaves[:3], "b": (leaves[3], "text", leaves[4:]), "c": np.arange(5), "again": leaves[0]}
+    there = xl.tree.to_device(tree, device=HERE)
+    back = xl.tree.to_host(there)
+    assert there["again"] is there["a"][0]
+    for found, expected in zip(
+        [*back["a"], back["b"][0], *back["b"][2], back["c"]], [*leaves, np.arange(5)], strict=True
+    ):
+        assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))
+    assert pending_count() == 0
+    assert lent_chunks() == 0
+
+
+def test_leaves_are_converted_on_the_way() -> None:
+    leaves = [np.linspace(-9, 9, 100_003)[::step] for step in (1, -1, 2)] * 3
+    there = xl.tree.to_device(leaves, device=HERE, dtype="float16")
+    for found, expected in zip(xl.tree.to_host(there), leaves, strict=True):
+        assert not strided_cases.differ(found, expected.astype("float16"))
+
+
+def test_many_large_arrays_are_few_transfers() -> None:
+    leaves = [bits_of(300_000 + 8 * number, np.uint8, seed=number) for number in range(40)]
+    with xl.trace() as t:
+        there = xl.tree.to_device(leaves, device=HERE)
+    staged = [each for each in t.operations if each.kind == "h2d"]
+    assert len(staged) <= 3  # groups, each recorded as one copy
+    with xl.trace() as t:
+        back = xl.tree.to_host(there)
+    assert len([each for each in t.operations if each.kind == "d2h"]) <= 3
+    for found, expected in zip(back, leaves, strict=True):
+        assert_same_bits(found, expected)
+
+
+def test_pinned_and_small_leaves_go_their_own_ways() -> None:
+    pinned = [xl.pinned_array(bits_of(400_000, np.uint8, seed=number), backend="fake") for number in range(3)]
+    small = [bits_of(100, np.float32, seed=number) for number in range(7)]
+    large = [bits_of(700_000, np.uint8, seed=10 + number) for number in range(3)]
+    tree = [*pinned, *small, *large, np.zeros((0, 3)), np.float32(3).reshape(())]
+    for found, expected in zip(xl.tree.to_host(xl.tree.to_device(tree, device=HERE)), tree, strict=True):
+        assert_same_bits(found, expected)
+
+
+def test_with_a_stream_the_sources_are_free_on_return_and_the_results_come_in_its_order(fake: Any) -> None:
+    stream = xl.Stream(HERE)
+    leaves = [bits_of(500_000, np.uint8, seed=number) for number in range(6)]
+    fake.machine.progresses_on_query = False
+    try:
+        changing = [each.copy() for each in leaves]
+        there = xl.tree.to_device(changing, device=HERE, stream=stream)
+        for each in changing:
+            each[:] = 0
+    finally:
+        fake.machine.progresses_on_query = True
+    for found, expected in zip(xl.tree.to_host(there, stream=stream), leaves, strict=True):
+        assert_same_bits(found, expected)
+
+
+def test_a_failure_leaves_no_chunk_and_no_transfer_behind(fake: Any) -> None:
+    leaves = [bits_of(3_000_000, np.uint8, seed=number) for number in range(12)]
+    xl.tree.to_device(leaves, device=HERE)
+    held = staging_stats("fake").nbytes
+    fake.machine.failing = OSError("the link is down")
+    try:
+        with pytest.raises(xl.errors.TransferError, match="the link is down"):
+            xl.tree.to_device(leaves, device=HERE)
+    finally:
+        fake.machine.failing = None
+    assert (pending_count(), lent_chunks(), staging_stats("fake").nbytes) == (0, 0, held)
+    for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
+        assert_same_bits(found, expected)
+
+
+def test_memory_that_runs_short_in_the_middle_ends_what_was_begun(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves = [bits_of(3_000_000, np.uint8, seed=number) for number in range(12)]
+    own, count = fake.empty, iter(range(100))
+
+    def short(*args: Any, **options: Any) -> Any:
+        if next(count) == 9:
+            raise DeviceMemoryError("none left")
+        return own(*args, **options)
+
+    monkeypatch.setattr(fake, "empty", short)
+    with pytest.raises(DeviceMemoryError):
+        xl.tree.to_device(leaves, device=HERE)
+    assert (pending_count(), lent_chunks()) == (0, 0)
+    assert not fake.machine.violations
+
+
+def test_one_chunk_is_enough() -> None:
+    leaves = arrays(3)
+    with fresh_staging(chunks=1):
+        for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
+            assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))
+
+
+def test_strict_mode_refuses_them() -> None:
+    leaves = [np.zeros(1 << 18, np.float32) for _ in range(4)]
+    with configured(strict="pageable"), pytest.raises(SlowPathError, match="pinned_empty"):
+        xl.tree.to_device(leaves, device=HERE)
+
+
+def test_without_the_compiled_part_each_leaf_goes_alone() -> None:
+    leaves = arrays(4)
+    with configured(native="off"):
+        for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
+            assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))
