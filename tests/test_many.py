@@ -9,7 +9,7 @@ import pytest
 
 import xferlib as xl
 from tools import strided_cases
-from xferlib.errors import DeviceMemoryError, SlowPathError
+from xferlib.errors import DeviceMemoryError, LayoutError, PinnedMemoryError, SlowPathError
 from xferlib.testing import (
     assert_same_bits,
     configured,
@@ -96,6 +96,44 @@ def test_pinned_and_small_leaves_go_their_own_ways() -> None:
     tree = [*pinned, *small, *large, np.zeros((0, 3)), np.float32(3).reshape(())]
     for found, expected in zip(xl.tree.to_host(xl.tree.to_device(tree, device=HERE)), tree, strict=True):
         assert_same_bits(found, expected)
+
+
+@pytest.mark.parametrize("backend", ["fake", "sim"])
+def test_results_may_be_in_pinned_memory(backend: str) -> None:
+    with xl.use_backend(backend):
+        tree = {"small": [np.arange(9), np.ones(3)], "large": [bits_of(700_000, np.float64, seed=n) for n in range(4)]}
+        there = xl.tree.to_device(tree)
+        before = xl.pinned_pool().stats().in_use_nbytes
+        back = xl.tree.to_host(there, pinned=True)
+        assert xl.pinned_pool().stats().in_use_nbytes >= before + 4 * 700_000
+        for found, expected in zip([*back["small"], *back["large"]], [*tree["small"], *tree["large"]], strict=True):
+            assert_same_bits(found, expected)
+        for found in back["large"]:
+            assert xl.explain(found).path == "pinned"
+        one = xl.to_host(there["large"][0], pinned=True, dtype="float32")
+        assert xl.explain(one).path == "pinned"
+        assert one.dtype == np.float32
+        with pytest.raises(LayoutError, match="leave one of them out"):
+            xl.to_host(there["large"][0], pinned=True, out=np.zeros(87_500))
+        del back, one, found
+        xl.synchronize()
+        assert xl.pinned_pool().stats().in_use_nbytes == before
+
+
+def test_a_pool_without_room_raises_or_stages(fake: Any) -> None:
+    there = xl.tree.to_device([bits_of(700_000, np.uint8, seed=n) for n in range(4)], device=HERE)
+    pool = xl.pinned_pool("fake")
+    pool.trim()
+    before = pool.max_bytes, pool.when_full
+    try:
+        pool.max_bytes, pool.when_full = 1_500_000, "raise"
+        with pytest.raises(PinnedMemoryError, match="XFERLIB_PINNED_LIMIT"):
+            xl.tree.to_host(there, pinned=True)
+        pool.when_full = "stage"
+        for number, found in enumerate(xl.tree.to_host(there, pinned=True)):
+            assert_same_bits(found, bits_of(700_000, np.uint8, seed=number))
+    finally:
+        pool.max_bytes, pool.when_full = before
 
 
 def test_with_a_stream_the_sources_are_free_on_return_and_the_results_come_in_its_order(fake: Any) -> None:

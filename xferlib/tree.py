@@ -75,13 +75,15 @@ def _staged_together(
     return found if len(found) > 1 and sum(end.nbytes for end in found.values()) >= TOGETHER_FROM else {}
 
 
-def to_host(tree: Any, *, stream: Any = None) -> Any:
+def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
     """Copy every array of a tree to host memory; other leaves stay as they are; complete on return.
 
     Args:
         tree: As for `to_device`.
         stream: The stream after whose pending work the copies run; the current one if omitted.
             Small leaves of one call share a host allocation, which lives as long as any of them.
+        pinned: Return arrays in page-locked memory of the pool: for a tree that is sent back, or kept for a while and
+            its memory used again.
 
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
@@ -101,21 +103,25 @@ def to_host(tree: Any, *, stream: Any = None) -> Any:
         elif is_plain and info.device.kind != "cpu" and owner.resolved(leaf) is leaf:
             large.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
         else:
-            results[number] = transfers.to_host(leaf, stream=stream)
+            results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
     for (owner, place), members in large.items():
-        if sum(info.nbytes for _, _, info in members) < TOGETHER_FROM or not many.can_stage(owner, place):
+        infos = [info for _, _, info in members]
+        is_worth = sum(info.nbytes for info in infos) >= TOGETHER_FROM
+        if not is_worth or not (pinned or many.can_stage(owner, place)):
             for number, leaf, _ in members:
-                results[number] = transfers.to_host(leaf, stream=stream)
+                results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
             continue
         owner.attach(place)
         order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
-        kept = [leaf for _, leaf, _ in members]
-        arrays = many.to_host([info for _, _, info in members], owner, order, kept)
+        if pinned:
+            arrays = many.to_pinned(infos, owner, order)
+        else:
+            arrays = many.to_host(infos, owner, order, [leaf for _, leaf, _ in members])
         for (number, _, _), array in zip(members, arrays, strict=True):
             results[number] = array
     for (owner, place), members in groups.items():
         order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
-        arrays = packing.receive([info for _, _, info in members], owner, order)
+        arrays = packing.receive([info for _, _, info in members], owner, order, is_pinned=pinned)
         for (number, _, _), array in zip(members, arrays, strict=True):
             results[number] = array
     return rebuild(results)

@@ -115,7 +115,9 @@ def to_device_async(
     return copies.begin(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype)
 
 
-def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> HostArray:
+def to_host(
+    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, pinned: bool = False
+) -> HostArray:
     """Copy an array to host memory; complete on return, and never an alias of ``d``.
 
     Args:
@@ -123,15 +125,20 @@ def to_host(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | N
         dtype: Converted to on the way; floats saturate to integers. The dtype of ``d`` if omitted.
         stream: The stream after whose pending work the copy runs; the current one if omitted.
         out: Host array of shape S to fill, of any strides; a new one if omitted.
+        pinned: Return the new array in page-locked memory of the pool, which the device fills by itself: for a
+            result that is sent back, or kept for a while and its memory used again.
 
     Returns:
         ``out``, or a new array of shape S in C order.
 
     Raises:
         UnsupportedArrayError: ``d`` is no array.
-        LayoutError: ``out`` differs in shape or dtype, or is read-only.
+        LayoutError: ``out`` differs in shape or dtype, or is read-only; or ``pinned`` is given with it.
+        PinnedMemoryError: The pool has no room, or the system refuses more page-locked memory.
         StreamError: ``stream`` is of another device.
     """
+    if pinned:
+        return copies.to_pinned(d, dtype, stream, out)
     if dtype is None and stream is None and (done := one_step.to_host(d, out)) is not None:
         return done
     return copies.to_host(d, dtype, stream, out)

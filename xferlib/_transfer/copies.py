@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core import defaults
 from xferlib._core.array import Array
 from xferlib._core.observe import Kind
 from xferlib._memory import host as _host
+from xferlib._memory import pinned
 from xferlib._transfer import download, ends, host_copy, on_device, upload
 from xferlib._transfer.ends import CopySource, CopyTarget
 from xferlib._transfer.handle import Transfer
+from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +61,18 @@ def to_host(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray
     if source.host is not None:
         return _to_host_from_cpu(source, wanted, out)
     return _download(source, wanted, order, out)
+
+
+def to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray:
+    """`xferlib.to_host` to a new array in pinned memory."""
+    if out is not None:
+        raise LayoutError("pinned=True asks for a new array, but out is given; leave one of them out")
+    source, wanted, order = _host_arguments(d, dtype, stream, None, "to_host")
+    owner = source.backend if source.host is None else defaults.default_backend()
+    filled = pinned.pools.of(owner).empty(source.shape, wanted)
+    if source.host is not None:
+        return _to_host_from_cpu(source, wanted, filled)
+    return _download(source, wanted, order, filled)
 
 
 def begin_to_host(

@@ -17,8 +17,9 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, Array, ArrayInfo
+from xferlib._core.observe import Kind
 from xferlib._core.thresholds import GROUP_NBYTES
-from xferlib._memory import host
+from xferlib._memory import host, pinned
 from xferlib._transfer import compiled_copies, plan, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
@@ -109,6 +110,29 @@ def to_host(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, kee
     except BaseException:
         _abort(transfers)
         raise
+    return results
+
+
+@observe.user_call(lambda infos, backend, stream: (backend, sum(info.nbytes for info in infos)))
+def to_pinned(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
+    """Download arrays in C order into the pinned pool, after the work on ``stream``; complete on return.
+
+    The pool may give ordinary memory, if it is set up to do so when it is full: that is staged.
+
+    Raises:
+        PinnedMemoryError: The pool has no room; nothing has been copied.
+    """
+    pool = pinned.pools.of(backend)
+    results = [pool.empty(info.shape, info.dtype) for info in infos]
+    try:
+        for info, array in zip(infos, results, strict=True):
+            end = HostEnd(array, info.dtype, backend)
+            if pool.find(end.pointer) is not None:
+                observe.copy(Kind.D2H, end.pointer, info.pointer, info.nbytes, backend, stream)
+            else:
+                staged.download(info, end, stream, plan.STAGED)
+    finally:
+        staged.await_copy(backend, stream)  # the memory of what has been enqueued must outlive its copies
     return results
 
 

@@ -13,6 +13,7 @@ from xferlib._core import array as _array
 from xferlib._core import convert, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.thresholds import PACKED_LEAF_MOST
+from xferlib._memory import pinned
 from xferlib._transfer import download, relayout, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.partition import Scattered
@@ -235,8 +236,8 @@ def _block(slab: HostArray, group: _Group) -> HostArray:
 # --- device to host
 
 
-def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
-    """Copy arrays of one device to the host, as one."""
+def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream, *, is_pinned: bool = False) -> list[HostArray]:
+    """Copy arrays of one device to the host, as one; into pinned memory if asked for."""
     by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, info in enumerate(infos):
         by_kind.setdefault((info.shape, info.dtype), []).append(number)
@@ -249,7 +250,8 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream) -> list
         for index, member in enumerate(group.members)
     ]
     _gather(backend.view(slab), pieces, backend, stream)
-    host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream)
+    out = pinned.pools.of(backend).empty((nbytes,), _BYTE) if is_pinned else None
+    host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream, out=out)
     results: list[Any] = [None] * len(infos)
     for group in groups:
         block = _block(host, group)
