@@ -1,4 +1,4 @@
-"""Calls of C functions by their addresses: through `calls.c` beside this file, or ctypes where it is not compiled.
+"""What `calls.c` beside this file does; where it is not compiled, ctypes calls C functions by their addresses.
 
 A call with three integers takes 0.1 us, and 0.8 through ctypes.
 """
@@ -11,6 +11,7 @@ import importlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from xferlib import _native
@@ -68,6 +69,23 @@ def addresser() -> Callable[[Any], int] | None:
     """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
+
+
+def bind_namespaces(
+    by_type: dict[type, Any], namespaces: dict[type, ModuleType], general: Callable[..., ModuleType]
+) -> Callable[..., ModuleType]:
+    """``general``, which returns the namespace of arrays, by a look-up where their types are in two tables.
+
+    Args:
+        by_type: The backend of each type, None for what is no array. Types whose arrays may be mixed have the same one.
+        namespaces: The namespace of types that are in the other table too.
+        general: Called for all other arguments; returned as it is where that is not compiled or not wanted.
+    """
+    if not _native.is_wanted_at_import() or (module := _loaded()[0]) is None:
+        return general
+    doc = f"{general.__name__}(*arrays)\n--\n\n{general.__doc__}"
+    made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, general, general.__module__, doc)
+    return made
 
 
 def guard_thread() -> None:
