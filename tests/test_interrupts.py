@@ -219,6 +219,17 @@ def test_a_tree_is_sent_again(backend: str) -> None:
     struck_everywhere(program)
 
 
+def test_a_tree_of_large_arrays_is_sent_again(backend: str) -> None:
+    tree = [batch(number, "staged") for number in range(3)]
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        found = run(lambda: xl.tree.to_host(run(lambda: xl.tree.to_device(tree))))
+        for item, value in zip(tree, found, strict=True):
+            assert_same_bits(value, item)
+
+    struck_everywhere(program)
+
+
 def test_a_map_goes_on_or_begins_again(backend: str) -> None:
     source = np.arange(40 * 9000, dtype=np.float32).reshape(40, 9000)
 

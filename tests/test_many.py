@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,47 @@ def test_one_chunk_is_enough() -> None:
     with fresh_staging(chunks=1):
         for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
             assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_batches_of_a_loop_are_staged_together(fake: Any, is_list: bool) -> None:
+    batches = [{"x": arrays(number, 3), "y": np.arange(5) + number} for number in range(5)]
+    source: Any = batches if is_list else iter(batches)
+    with xl.prefetch(source, device=HERE) as ahead:
+        for number, expected in enumerate(batches):
+            with xl.Stream(HERE) if number % 2 else contextlib.nullcontext():
+                found = next(ahead)
+                for one, two in zip(xl.tree.to_host(found)["x"], expected["x"], strict=True):
+                    assert_same_bits(one, np.array(two, two.dtype.newbyteorder("="), order="C"))
+                assert_same_bits(xl.to_host(found["y"]), expected["y"])
+    assert (pending_count(), lent_chunks()) == (0, 0)
+    assert not fake.machine.violations
+
+
+def test_a_batch_that_failed_is_sent_again(fake: Any) -> None:
+    batches = [[bits_of(900_000, np.uint8, seed=10 * number + leaf) for leaf in range(3)] for number in range(4)]
+    ahead = xl.prefetch(batches, device=HERE)
+    found = [next(ahead)]
+    fake.machine.failing = OSError("the link is down")
+    failures = 0
+    try:
+        while failures < 2:
+            try:
+                found.append(next(ahead))
+            except (xl.errors.TransferError, OSError):
+                failures += 1
+    finally:
+        fake.machine.failing = None
+    while len(found) < len(batches):
+        try:
+            found.append(next(ahead))
+        except xl.errors.TransferError:  # of a batch that was begun before
+            failures += 1
+    assert failures <= 5
+    assert lent_chunks() == 0
+    for one, two in zip(found, batches, strict=True):
+        for left, right in zip(xl.tree.to_host(one), two, strict=True):
+            assert_same_bits(left, right)
 
 
 def test_strict_mode_refuses_them() -> None:

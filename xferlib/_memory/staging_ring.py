@@ -240,7 +240,7 @@ class Ring:
         try:
             self.backend.stream_synchronize(stream)
             for chunk in chunks:
-                chunk.is_busy = False
+                chunk.wait(self.backend)  # for an earlier copy, on another stream, if it was not filled again
         except BaseException:  # a copy may be in flight for ever: never use these chunks again
             self._lost += chunks
             self._make_room(len(chunks))

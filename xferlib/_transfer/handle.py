@@ -300,7 +300,8 @@ class Transfer(PendingTransfer):
         assert self._stream is not None
         if stream.handle != self._stream.handle or stream.device is not self._stream.device:
             self._backend.event_wait(stream, self._event)
-            self._backend.consumed(self._result, stream)
+            if self._result is not None:  # of several arrays, which the caller has
+                self._backend.consumed(self._result, stream)
 
     def _await_host(self, timeout: float | None) -> None:
         if timeout is not None:

@@ -88,13 +88,21 @@ def _fills(x: HostArray, out: Array) -> bool:
 
 
 def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
-    memory = owner.host_view(out)
-    if not host_copy.is_twin(memory, x):
+    memory = _memory_of(out, owner)
+    if memory is None or not host_copy.is_twin(memory, x):
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
     host_copy.copy_on_host(memory, x)
     return True
+
+
+def _memory_of(array: Array, owner: Backend) -> HostArray | None:
+    """The memory of an array on the CPU; None where it has none, which the long way tells."""
+    try:
+        return owner.host_view(array)
+    except RuntimeError:
+        return None
 
 
 def _sends(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
@@ -120,7 +128,8 @@ def to_host(d: Any, out: Any) -> HostArray | None:
     if owner is None or not plan.may_skip():
         return None
     if (fast := owner.fast) is None:
-        return host_copy.copied(owner.host_view(d), out) if not owner.capabilities.streams else None
+        memory = _memory_of(d, owner) if not owner.capabilities.streams else None
+        return host_copy.copied(memory, out) if memory is not None else None
     most = DRIVER_MOST_DOWN
     if out is not None:
         if type(out) is not np.ndarray or not (pointer := fast.twin(d, out)):
