@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,20 @@ def test_a_batch_that_failed_is_sent_again(fake: Any) -> None:
     for one, two in zip(found, batches, strict=True):
         for left, right in zip(xl.tree.to_host(one), two, strict=True):
             assert_same_bits(left, right)
+
+
+def test_the_memory_of_a_tree_is_free_as_soon_as_it_is_dropped(fake: Any) -> None:
+    leaves = [bits_of(900_000, np.uint8, seed=number) for number in range(6)]
+    fake.machine.progresses_on_query = False
+    try:
+        there = xl.tree.to_device(leaves, device=HERE)
+        arrays = [weakref.ref(each) for each in there]
+        del there  # its copies are still pending
+        assert [each() for each in arrays] == [None] * 6
+    finally:
+        fake.machine.progresses_on_query = True
+    xl.Device(HERE).synchronize()
+    assert not fake.machine.violations
 
 
 def test_strict_mode_refuses_them() -> None:

@@ -105,7 +105,7 @@ def _begin(
         arrays = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in chosen]
         memory = _scattered(chosen, backend.operands(arrays))
         first = backend.view(arrays[0])
-        _start(memory, first, backend, stream, begun, keep=(memory, *arrays), is_upload=True)
+        _start(memory, first, backend, stream, begun, keep=tuple(arrays), is_upload=True)
         results += arrays
     return results
 
@@ -128,7 +128,7 @@ def to_host(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, kee
             memory = _scattered(
                 [HostEnd(array, array.dtype, backend) for array in arrays], [info.pointer for info in chosen]
             )
-            kept = (memory, *arrays, *(keep[number] for number in group))
+            kept = (*arrays, *(keep[number] for number in group))
             _start(memory, chosen[0], backend, stream, transfers.append, keep=kept, is_upload=False)
             results += arrays
         _settle(transfers)
@@ -200,12 +200,16 @@ def _start(
     keep: tuple[Any, ...],
     is_upload: bool,
 ) -> None:
-    """Start a transfer that C threads make, until a thread settles it."""
+    """Start a transfer that C threads make, until a thread settles it; ``keep`` lives until then.
+
+    New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order. To
+    hold them until the copies are complete would keep the memory of a tree that has been dropped.
+    """
     transfer = Transfer(None, backend, stream, nbytes=memory.nbytes, path=Path.STAGED.value, is_upload=is_upload)
     begun(transfer)  # first: Ctrl-C might come between the start and the list of what must be ended
     job = staged.scattered_job(memory, first.pointer, backend, stream, transfer, is_upward=is_upload)
     assert job is not None, "asked by can_stage"
-    transfer.start(job, first, keep=keep, is_awaited=True)
+    transfer.start(job, first, keep=(), while_staged=(memory, *keep), is_awaited=True)
 
 
 def _settle(transfers: list[Transfer]) -> None:
