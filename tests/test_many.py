@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,14 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """No transfer is pending that was not before, and no chunk is lent."""
+    before = pending_count()
+    yield
+    assert (pending_count(), lent_chunks()) == (before, 0)
+
+
 def arrays(seed: int, count: int = 9) -> list[Any]:
     """Arrays of random layouts and dtypes, most of them larger than what is packed."""
     chance = np.random.default_rng(seed)
@@ -51,11 +60,6 @@ def arrays(seed: int, count: int = 9) -> list[Any]:
     return found
 
 
-def large_copies(recorded: Any) -> int:
-    """Operations that carried more than 8 KiB to the device."""
-    return sum(each.kind == "h2d" and each.nbytes > 8192 for each in recorded.operations)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_leaves_of_every_layout_arrive(seed: int) -> None:
     leaves = arrays(seed)
@@ -67,8 +71,6 @@ def test_leaves_of_every_layout_arrive(seed: int) -> None:
         [*back["a"], back["b"][0], *back["b"][2], back["c"]], [*leaves, np.arange(5)], strict=True
     ):
         assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))
-    assert pending_count() == 0
-    assert lent_chunks() == 0
 
 
 def test_leaves_are_converted_on_the_way() -> None:
@@ -82,11 +84,11 @@ def test_many_large_arrays_are_few_transfers() -> None:
     leaves = [bits_of(300_000 + 8 * number, np.uint8, seed=number) for number in range(40)]
     with xl.trace() as t:
         there = xl.tree.to_device(leaves, device=HERE)
-    staged = [each for each in t.operations if each.kind == "h2d"]
+    staged = [each for each in t.operations if each.kind == "h2d" and each.file == __file__]
     assert len(staged) <= 3  # groups, each recorded as one copy
     with xl.trace() as t:
         back = xl.tree.to_host(there)
-    assert len([each for each in t.operations if each.kind == "d2h"]) <= 3
+    assert len([each for each in t.operations if each.kind == "d2h" and each.file == __file__]) <= 3
     for found, expected in zip(back, leaves, strict=True):
         assert_same_bits(found, expected)
 
@@ -163,7 +165,7 @@ def test_a_failure_leaves_no_chunk_and_no_transfer_behind(fake: Any) -> None:
             xl.tree.to_device(leaves, device=HERE)
     finally:
         fake.machine.failing = None
-    assert (pending_count(), lent_chunks(), staging_stats("fake").nbytes) == (0, 0, held)
+    assert staging_stats("fake").nbytes == held
     for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
         assert_same_bits(found, expected)
 
@@ -180,7 +182,6 @@ def test_memory_that_runs_short_in_the_middle_ends_what_was_begun(fake: Any, mon
     monkeypatch.setattr(fake, "empty", short)
     with pytest.raises(DeviceMemoryError):
         xl.tree.to_device(leaves, device=HERE)
-    assert (pending_count(), lent_chunks()) == (0, 0)
     assert not fake.machine.violations
 
 
@@ -202,7 +203,6 @@ def test_batches_of_a_loop_are_staged_together(fake: Any, is_list: bool) -> None
                 for one, two in zip(xl.tree.to_host(found)["x"], expected["x"], strict=True):
                     assert_same_bits(one, np.array(two, two.dtype.newbyteorder("="), order="C"))
                 assert_same_bits(xl.to_host(found["y"]), expected["y"])
-    assert (pending_count(), lent_chunks()) == (0, 0)
     assert not fake.machine.violations
 
 
@@ -226,7 +226,6 @@ def test_a_batch_that_failed_is_sent_again(fake: Any) -> None:
         except xl.errors.TransferError:  # of a batch that was begun before
             failures += 1
     assert failures <= 5
-    assert lent_chunks() == 0
     for one, two in zip(found, batches, strict=True):
         for left, right in zip(xl.tree.to_host(one), two, strict=True):
             assert_same_bits(left, right)
