@@ -18,7 +18,6 @@ from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP
-from xferlib._memory import pinned
 from xferlib._transfer import host_copy, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
@@ -64,7 +63,7 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
     if not fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
         end, into = HostEnd(x, x.dtype, backend), backend.view(out)
         if not _sends(end, into, stream):
-            upload.send(Upload(end, out, into, stream, is_blocking=True))
+            upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
 
 
@@ -119,7 +118,7 @@ def _is_drivers(end: HostEnd) -> bool:
     """Whether one synchronous copy by the driver is as fast as any other upload."""
     if plan.is_drivers_size(end.nbytes, is_upward=True):
         return True
-    return end.nbytes <= DRIVER_MOST_OF_ALL and pinned.pools.of(end.backend).find(end.pointer) is not None
+    return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None
 
 
 def to_host(d: Any, out: Any) -> HostArray | None:
