@@ -7,9 +7,8 @@ from dataclasses import fields
 import pytest
 
 import xferlib as xl
-from xferlib._runtime import thread_budget
 from xferlib.errors import ConfigError
-from xferlib.testing import backend_named, configured, cores
+from xferlib.testing import backend_named, configured
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,6 @@ def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, te
 def test_configure_changes_and_returns_what_was() -> None:
     before = xl.configure(threads=3)
     try:
-        assert thread_budget.crew().each_way == 3
         assert xl.configure().threads == 3
     finally:
         xl.configure(threads=before.threads)
@@ -125,34 +123,3 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
         del kept
     finally:
         xl.configure(pinned_limit=before.pinned_limit)
-
-
-@pytest.mark.parametrize(
-    ("count", "threads", "crew"),
-    [
-        (1, 0, (1, 1, 1, 0)),
-        (2, 0, (2, 2, 2, 0)),
-        (8, 0, (8, 8, 8, 4)),
-        (16, 0, (10, 14, 16, 8)),
-        (32, 0, (10, 20, 32, 9)),
-        (16, 3, (3, 6, 3, 2)),
-        (2, 5, (5, 5, 5, 0)),
-    ],
-)
-def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
-    count: int, threads: int, crew: tuple[int, ...]
-) -> None:
-    with cores(count), configured(threads=threads):
-        assert thread_budget.crew() == crew
-
-
-def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, now_s = [4], [100.0]
-    monkeypatch.setattr(thread_budget, "_cores", (0, 0.0))
-    monkeypatch.setattr(thread_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
-    monkeypatch.setattr(thread_budget.time, "monotonic", lambda: now_s[0])
-    assert thread_budget.usable_cores() == 4
-    found[0] = 2
-    assert thread_budget.usable_cores() == 4
-    now_s[0] += 1.5
-    assert thread_budget.usable_cores() == 2

@@ -12,6 +12,7 @@ from xferlib._runtime import thread_budget
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import Workers
 from xferlib.errors import ClosedError
+from xferlib.testing import configured, cores
 
 
 @pytest.fixture
@@ -253,3 +254,37 @@ def test_an_error_in_a_slice_is_the_jobs() -> None:
     assert not job.is_over
     job.help()
     assert job.is_over
+
+
+# --- how many threads
+
+
+@pytest.mark.parametrize(
+    ("count", "threads", "crew"),
+    [
+        (1, 0, (1, 1, 1, 0)),
+        (2, 0, (2, 2, 2, 0)),
+        (8, 0, (8, 8, 8, 4)),
+        (16, 0, (10, 14, 16, 8)),
+        (32, 0, (10, 20, 32, 9)),
+        (16, 3, (3, 6, 3, 2)),
+        (2, 5, (5, 5, 5, 0)),
+    ],
+)
+def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
+    count: int, threads: int, crew: tuple[int, ...]
+) -> None:
+    with cores(count), configured(threads=threads):
+        assert thread_budget.crew() == crew
+
+
+def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, now_s = [4], [100.0]
+    monkeypatch.setattr(thread_budget, "_cores", (0, 0.0))
+    monkeypatch.setattr(thread_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
+    monkeypatch.setattr(thread_budget.time, "monotonic", lambda: now_s[0])
+    assert thread_budget.usable_cores() == 4
+    found[0] = 2
+    assert thread_budget.usable_cores() == 4
+    now_s[0] += 1.5
+    assert thread_budget.usable_cores() == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib._core import layout as _layout
-from xferlib._transfer import relayout
 from xferlib.backends.base import ArrayInfo
 from xferlib.testing import assert_same_bits, strategies
 
@@ -81,26 +79,6 @@ def test_transposed_and_fortran_arrays_have_a_dense_order() -> None:
 def test_contiguity_agrees_with_numpy(source: Any) -> None:
     info = ArrayInfo(0, source.shape, source.strides, source.dtype, xl.get_device("cpu"), True)
     assert info.is_c_contiguous == source.flags.c_contiguous
-
-
-@relaxed
-@given(st.data(), strategies.shapes(max_side=9))
-def test_collapsed_axes_reach_the_same_pairs_of_addresses(data: st.DataObject, shape: tuple[int, ...]) -> None:
-    assume(math.prod(shape))
-    one = data.draw(strategies.layouts(dtype="int16", shape=shape))
-    two = data.draw(strategies.layouts(dtype="int16", shape=shape))
-    axes = relayout.collapsed(shape, one.strides, two.strides)
-    assert len(axes) <= len(shape)
-    pairs = [_addresses(shape, one.strides), _addresses(shape, two.strides)]
-    extents = tuple(axis.extent for axis in axes)
-    assert_same_bits(_addresses(extents, tuple(axis.dst for axis in axes)), pairs[0])
-    assert_same_bits(_addresses(extents, tuple(axis.src for axis in axes)), pairs[1])
-
-
-def _addresses(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The offset of every element, in C order."""
-    grid = np.indices(shape).reshape(len(shape), math.prod(shape))
-    return np.array(strides, np.int64) @ grid
 
 
 @given(data=st.data(), is_compiled=st.booleans(), is_read_only=st.booleans())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._core import observe
 from xferlib.errors import DeviceMemoryError
 from xferlib.testing import assert_same_bits
 
@@ -101,15 +101,16 @@ def test_a_recording_takes_the_place_of_calls_and_gives_it_back(fake: Any, monke
     assert calls == ["Stream.synchronize", "to_device_async", "Transfer.result"]
 
 
-def test_a_function_marked_while_a_recording_is_open_is_recorded(fake: Any) -> None:
-    global marked  # so that a recording finds it by its module
-    with xl.trace() as t:
+_LATE = """
+import xferlib as xl
+with xl.trace() as t:
+    with xl.use_backend("sim"):
+        xl.Stream().synchronize()
+        xl.to_host(xl.to_device([1.0, 2.0]))
+print(*[each.name for each in t.operations if each.kind == "call"])
+"""
 
-        @observe.user_call(lambda number: (fake, number))
-        def marked(number: int) -> int:
-            return number + 1
 
-        assert marked(3) == 4
-    assert marked(3) == 4
-    observe._user_calls.pop()
-    assert [each.nbytes for each in t.operations if each.kind == "call"] == [3]
+def test_modules_that_are_imported_while_a_recording_is_open_are_recorded() -> None:
+    done = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Stream.synchronize", "to_device", "to_host"]

@@ -211,3 +211,36 @@ def test_a_slab_comes_with_what_the_thread_that_had_it_waited_for(
             thread.join()
             assert thread.error is None
     assert sum(map(len, slab._idle_slabs.values())) == 1  # the second had what the first had had
+
+
+class Waited:
+    """Memory that is given back after a wait, in which another thread adds some to ``table`` and takes what is left."""
+
+    def __init__(self, table: dict[Any, Any], key: Any, added: Any) -> None:
+        self.table, self.key, self.added = table, key, added
+
+    def settle(self) -> int:
+        thread = threading.Thread(target=self._interfere)
+        thread.start()
+        thread.join()
+        return 1
+
+    trim = settle
+
+    def _interfere(self) -> None:
+        self.table.setdefault(self.key, self.added)
+        for left in self.table.values():
+            if isinstance(left, list):
+                left.clear()
+
+
+def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slabs: dict[Any, Any] = {}
+    rings: dict[Any, Any] = {}
+    slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
+    rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
+    monkeypatch.setattr(slab, "_idle_slabs", slabs)
+    monkeypatch.setattr(staging_ring.rings, "made", rings)
+    assert slab.trim() + staging_ring.trim() == 2
+    assert list(slabs) == [("one", 0), ("three", 0)]
+    assert list(rings) == ["one", "two"]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._memory import slab, staging_ring
 
 ROUNDS = 60
 
@@ -66,36 +65,3 @@ def test_memory_is_given_back_while_threads_transfer(backend: str, hasty: None) 
             xl.Stream().synchronize()
 
     assert together(transfer, short_lived, short_lived, observe, lambda _: xl.trim()) == []
-
-
-class Waited:
-    """Memory that is given back after a wait, in which another thread adds some to ``table`` and takes what is left."""
-
-    def __init__(self, table: dict[Any, Any], key: Any, added: Any) -> None:
-        self.table, self.key, self.added = table, key, added
-
-    def settle(self) -> int:
-        thread = threading.Thread(target=self._interfere)
-        thread.start()
-        thread.join()
-        return 1
-
-    trim = settle
-
-    def _interfere(self) -> None:
-        self.table.setdefault(self.key, self.added)
-        for left in self.table.values():
-            if isinstance(left, list):
-                left.clear()
-
-
-def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    slabs: dict[Any, Any] = {}
-    rings: dict[Any, Any] = {}
-    slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
-    rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
-    monkeypatch.setattr(slab, "_idle_slabs", slabs)
-    monkeypatch.setattr(staging_ring.rings, "made", rings)
-    assert slab.trim() + staging_ring.trim() == 2
-    assert list(slabs) == [("one", 0), ("three", 0)]
-    assert list(rings) == ["one", "two"]

@@ -13,6 +13,7 @@ from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
 from xferlib._core.thresholds import PACKED_LEAF_MOST, TOGETHER_FROM
+from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends, many, packing
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
+    refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
     results = list(leaves)
     groups: dict[tuple[Backend, Any], list[tuple[int, Array, ArrayInfo]]] = {}

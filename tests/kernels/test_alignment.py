@@ -3,9 +3,11 @@
 A GPU refuses such an access, and its context is of no use afterwards.
 """
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.kernels import targets
@@ -18,7 +20,7 @@ from xferlib.kernels.engines.cuda import engine
 from xferlib.kernels.engines.cuda.engine import CudaPlan
 from xferlib.kernels.engines.cuda.reduction import CudaReduction
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
-from xferlib.testing import configured
+from xferlib.testing import assert_same_bits, configured, strategies
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
 
@@ -166,3 +168,23 @@ def test_elements_at_odd_addresses_on_a_gpu(dtype, count):
     ):
         kernel(target.put(values), odd)
         assert memory.get()[1:].tobytes() == expected.tobytes()
+
+
+@settings(max_examples=100)
+@given(st.data(), strategies.shapes(max_side=9))
+def test_collapsed_axes_reach_the_same_pairs_of_addresses(data, shape):
+    assume(math.prod(shape))
+    one = data.draw(strategies.layouts(dtype="int16", shape=shape))
+    two = data.draw(strategies.layouts(dtype="int16", shape=shape))
+    axes = relayout.collapsed(shape, one.strides, two.strides)
+    assert len(axes) <= len(shape)
+    pairs = [_addresses(shape, one.strides), _addresses(shape, two.strides)]
+    extents = tuple(axis.extent for axis in axes)
+    assert_same_bits(_addresses(extents, tuple(axis.dst for axis in axes)), pairs[0])
+    assert_same_bits(_addresses(extents, tuple(axis.src for axis in axes)), pairs[1])
+
+
+def _addresses(shape, strides):
+    """The offset of every element, in C order."""
+    grid = np.indices(shape).reshape(len(shape), math.prod(shape))
+    return np.array(strides, np.int64) @ grid

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core.array import Array
 from xferlib._core.device import Device
+from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import copies, ends, one_step
 from xferlib._transfer.handle import Transfer
 
@@ -108,7 +109,8 @@ def to_host(
         PinnedMemoryError: The pool has no room, or the system refuses more page-locked memory.
         StreamError: ``stream`` is of another device.
     """
-    if pinned:
+    if pinned is not False:
+        refuse_no_flag(pinned, "to_host: pinned")
         return copies.to_pinned(d, dtype, stream, out)
     if dtype is None and stream is None and (done := one_step.to_host(d, out)) is not None:
         return done

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class Chunk(Handed):
     The event is the chunk's own, recorded anew at each use: creating one costs as much as a copy call.
     """
 
-    __slots__ = ("_index", "bytes", "event", "is_busy", "pointer")
+    __slots__ = ("bytes", "device_index", "event", "is_busy", "pointer")
 
     def __init__(self, backend: Backend) -> None:
         block = backend.pinned_alloc(CHUNK_NBYTES)
@@ -52,22 +53,22 @@ class Chunk(Handed):
         self.bytes = host.bytes_over(block.pointer, CHUNK_NBYTES, block)
         self.event: RawEvent | None = None
         self.is_busy = False
-        self._index = -1
+        self.device_index = -1
+        """Of the device of its event; -1 before the first."""
 
     def copy(self, dst: int, src: int, nbytes: int, backend: Backend, stream: RawStream) -> None:
         """Enqueue a copy from or to this chunk, and remember when it will be done."""
-        again = self.event if self._index == stream.device.index else None  # events belong to one device
+        again = self.event if self.device_index == stream.device.index else None  # events belong to one device
         backend.copy(dst, src, nbytes, stream=stream)
         self.event = backend.event_record(stream, timing=False, event=again)
-        self._index = stream.device.index
+        self.device_index = stream.device.index
         self.is_busy = True
 
     def prepare(self, backend: Backend, stream: RawStream) -> None:
-        """Make sure that there is an event for the stream's device."""
-        if self._index != stream.device.index:
-            self.wait(backend)
-            self.event = backend.event_record(stream, timing=False)
-            self._index = stream.device.index
+        """Make an event for the stream's device, which is another than the last one's."""
+        self.wait(backend)
+        self.event = backend.event_record(stream, timing=False)
+        self.device_index = stream.device.index
 
     def wait(self, backend: Backend) -> None:
         """Block until the copy is done."""
@@ -77,6 +78,9 @@ class Chunk(Handed):
 
     def as_array(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> np.ndarray[Any, Any]:
         return self.bytes[:nbytes].view(dtype).reshape(shape)
+
+
+_POINTER = attrgetter("pointer")
 
 
 class Ring:
@@ -119,7 +123,8 @@ class Ring:
         try:
             chunks = self._at_hand(count, waits=waits)
             for chunk in chunks:
-                chunk.prepare(self.backend, stream)
+                if chunk.device_index != stream.device.index:
+                    chunk.prepare(self.backend, stream)
         except BaseException:
             self._give_back(chunks)
             self.quota.give(count, is_upward)
@@ -131,10 +136,13 @@ class Ring:
         while True:
             ready: list[Chunk] = []
             with self._giving:  # all that another transfer gives back: with one of them a transfer would crawl
-                while (chunk := self._ready()) is not None:
-                    ready.append(chunk)
-                ready.sort(key=lambda each: each.pointer)  # the same ones each time: they are in the cache
-                self._give_back(ready[count:])
+                with contextlib.suppress(Empty):
+                    while True:
+                        if (chunk := self._free.get_nowait()) is not None:
+                            ready.append(chunk)
+                ready.sort(key=_POINTER)  # the same ones each time: they are in the cache
+                for chunk in ready[count:]:
+                    self._free.put(chunk)
             chunks = ready[:count]
             while len(chunks) < count and (made := self._make(RING_CHUNKS)) is not None:
                 chunks.append(made)
@@ -161,7 +169,8 @@ class Ring:
     def _give_back(self, chunks: list[Chunk]) -> None:
         with self._giving:
             for chunk in chunks:
-                self.release(chunk)
+                chunk.hand_on()
+                self._free.put(chunk)
 
     def _settled(self, chunk: Chunk) -> Chunk:
         chunk.take_over()
@@ -240,7 +249,7 @@ class Ring:
         try:
             self.backend.stream_synchronize(stream)
             for chunk in chunks:
-                chunk.is_busy = False
+                chunk.wait(self.backend)  # for an earlier copy, on another stream, if it was not filled again
         except BaseException:  # a copy may be in flight for ever: never use these chunks again
             self._lost += chunks
             self._make_room(len(chunks))

@@ -140,7 +140,7 @@ def is_wanted_at_import() -> bool:
 
 def is_on() -> bool:
     """Whether staging in C is compiled and wanted."""
-    return is_wanted() and _loaded()[0] is not None
+    return config.get().native != "off" and _loaded()[0] is not None
 
 
 def library() -> Any:

@@ -36,6 +36,11 @@
 #define LAP 4 /* pieces that a thread does before it checks whether it is wanted elsewhere */
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
+#ifdef __APPLE__
+#define PATIENCE_CLOCK CLOCK_REALTIME
+#else
+#define PATIENCE_CLOCK CLOCK_MONOTONIC /* a clock that is set back would lengthen the wait */
+#endif
 
 typedef struct {
     char *memory;
@@ -160,7 +165,13 @@ EXPORT Staging *xf_open(const Setup *setup) {
     if (staging->setup.shared_chunks < 1) staging->setup.shared_chunks = 1; /* or it could not go on */
     pthread_mutex_init(&staging->lock, NULL);
     pthread_mutex_init(&staging->marking, NULL);
-    pthread_cond_init(&staging->changed, NULL);
+    pthread_condattr_t waits;
+    pthread_condattr_init(&waits);
+#ifndef __APPLE__ /* which has no such function */
+    pthread_condattr_setclock(&waits, PATIENCE_CLOCK);
+#endif
+    pthread_cond_init(&staging->changed, &waits);
+    pthread_condattr_destroy(&waits);
     size_t count = (size_t)setup->chunk_count;
     staging->free.room = staging->arriving.room = staging->resting.room = setup->chunk_count;
     staging->loads = calloc(count, sizeof(Load));
@@ -256,7 +267,7 @@ static Load *begin(Staging *staging) {
 /* Wait, with the lock held, until something has changed; 0 after a while in which nothing has. */
 static int await_change(Staging *staging) {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(PATIENCE_CLOCK, &until);
     until.tv_nsec += PATIENCE_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;

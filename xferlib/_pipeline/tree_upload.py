@@ -11,9 +11,9 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
-from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM
+from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM, TOGETHER_FROM
 from xferlib._memory import in_flight
-from xferlib._transfer import copies, ends, packing, staged
+from xferlib._transfer import copies, ends, many, packing, staged
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
@@ -40,7 +40,7 @@ class Arriving:
         As `xferlib.to_device`: nothing that was begun is left behind.
     """
 
-    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_transfers")
+    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_together", "_transfers")
 
     def __init__(self, tree: Any, backend: Backend, device: Device, stream: RawStream) -> None:
         self._backend = backend
@@ -51,8 +51,10 @@ class Arriving:
         else:
             leaves, self._rebuild = flatten(tree)
         self._results: list[Any] = list(leaves)
-        self._transfers: list[tuple[Transfer, int]] = []
-        """The transfers of leaves that other threads stage, with the numbers of the leaves."""
+        self._transfers: list[tuple[Transfer, int | None]] = []
+        """The transfers of leaves that other threads stage, with the numbers of the leaves; None of several leaves."""
+        self._together: list[Array] = []
+        """Arrays of transfers of several leaves."""
         self._owned: list[Array] = []
         """Arrays whose copies are enqueued, one for each allocation."""
         self._event: RawEvent | None = None
@@ -67,7 +69,10 @@ class Arriving:
 
     def _begin(self, leaves: list[Any], packed: list[packing.LeafKind], alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
+        together = self._begin_together(leaves, alone, device)
         for number in alone:
+            if number in together:
+                continue
             leaf = leaves[number]
             if self._is_left_to_threads(leaf, device):
                 target = CopyTarget(self._backend, device, self._stream)
@@ -79,6 +84,22 @@ class Arriving:
             self._owned.append(packing.send(leaves, self._results, packed, self._backend, self._stream))
         if self._owned:
             self._event = in_flight.record(self._backend, self._stream)
+
+    def _begin_together(self, leaves: list[Any], numbers: list[int], device: Device) -> set[int]:
+        """Begin the transfers of large leaves that are staged together; returns their numbers."""
+        if len(numbers) < 2 or not many.can_stage(self._backend, device):
+            return set()
+        described = {
+            number: many.staged_end(leaves[number], None, self._backend, may_permute=False) for number in numbers
+        }
+        found = {number: end for number, end in described.items() if end is not None}
+        if len(found) < 2 or sum(end.nbytes for end in found.values()) < TOGETHER_FROM:
+            return set()
+        begun = lambda transfer: self._transfers.append((transfer, None))
+        self._together = many.begin(list(found.values()), self._backend, device, self._stream, begun)
+        for number, array in zip(found, self._together, strict=True):
+            self._results[number] = array
+        return set(found)
 
     def _is_left_to_threads(self, leaf: Any, device: Device) -> bool:
         nbytes = _nbytes(leaf)
@@ -140,12 +161,15 @@ class Arriving:
         """
         results = list(self._results)
         for transfer, number in self._transfers:
-            results[number] = transfer.result()
-        if self._event is not None:
+            value = transfer.result()
+            if number is not None:
+                results[number] = value
+        if self._event is not None or self._together:
             current = self._backend.stream_current(self._stream.device)
             if current.handle != self._stream.handle:
-                self._backend.event_wait(current, self._event)
-                for array in self._owned:
+                if self._event is not None:
+                    self._backend.event_wait(current, self._event)
+                for array in (*self._owned, *self._together):
                     self._backend.consumed(array, current)
         return results[0] if self._rebuild is None else self._rebuild(results)
 

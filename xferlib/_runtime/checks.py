@@ -1,9 +1,11 @@
-"""Whole numbers that a user gives: how many, how far ahead, which axis."""
+"""Whole numbers and flags that a user gives: how many, how far ahead, which axis, whether."""
 
 from __future__ import annotations
 
 import operator
 from typing import Any
+
+from xferlib.errors import ArgumentError, shown
 
 MOST_AHEAD = 4096
 """The most batches or chunks that may be in flight: each has a stream."""
@@ -19,3 +21,13 @@ def whole(value: Any, *, least: int) -> int | None:
     except Exception:  # a foreign object may raise anything; it is no number
         return None
     return found if found is not None and found >= least else None
+
+
+def refuse_no_flag(value: Any, what: str) -> None:
+    """Refuse anything but True and False, without asking a stranger's object for its truth.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    if value is not True and value is not False:
+        raise ArgumentError(f"{what}={shown(value)} is neither True nor False; give one of them")

@@ -73,7 +73,7 @@ class Transfer(PendingTransfer):
 
     __slots__ = (
         "_backend", "_complete_s", "_device", "_event", "_is_orphaned", "_job", "_keep", "_later", "_nbytes", "_path",
-        "_result", "_start_s", "_stream", "is_upload",
+        "_result", "_start_s", "_stream", "_while_staged", "is_upload",
     )  # fmt: skip
 
     def __init__(
@@ -89,24 +89,28 @@ class Transfer(PendingTransfer):
         self._job: Job | None = None
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
+        self._while_staged: tuple[Any, ...] = ()
         self._later: staging_hooks.Postponed | None = None
         self._is_orphaned = False
         """No Python thread takes the job by itself: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
-    def start(self, job: Job, device: ArrayInfo, *, keep: tuple[Any, ...], is_awaited: bool = False) -> None:
+    def start(
+        self, job: Job, device: ArrayInfo, *, keep: tuple[Any, ...], while_staged: tuple[Any, ...] = (),
+        is_awaited: bool = False,
+    ) -> None:  # fmt: skip
         """Begin the copy; ``keep`` lives until it is complete.
 
         Args:
             job: Does it.
             device: The end that is on the device.
             keep: Must outlive the copy; of an upload the host's array comes first.
+            while_staged: Must live until every copy is enqueued; from then on the order of the stream suffices.
             is_awaited: The caller will settle or cancel it: no Python thread is needed where C threads can do it.
         """
         assert self._stream is not None
-        self._job = job
-        self._keep = keep
+        self._job, self._keep, self._while_staged = job, keep, while_staged
         try:
             pending.add_pending(self._stream, self)
             if is_awaited and self.try_start():
@@ -147,7 +151,7 @@ class Transfer(PendingTransfer):
             else:
                 self._note_complete()
         finally:
-            self._keep = ()
+            self._keep = self._while_staged = ()
             pending.remove_pending(self._stream, self)
 
     def is_settled(self, wait_s: float) -> bool:
@@ -300,7 +304,8 @@ class Transfer(PendingTransfer):
         assert self._stream is not None
         if stream.handle != self._stream.handle or stream.device is not self._stream.device:
             self._backend.event_wait(stream, self._event)
-            self._backend.consumed(self._result, stream)
+            if self._result is not None:  # of several arrays, which the caller has
+                self._backend.consumed(self._result, stream)
 
     def _await_host(self, timeout: float | None) -> None:
         if timeout is not None:

@@ -9,7 +9,7 @@ while Python allocates and describes the next.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +40,8 @@ def can_stage(backend: Backend, device: Device) -> bool:
     return backend.fast.staging_calls(device) is not None
 
 
-def staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend) -> HostEnd | None:
-    """The host's end of an upload of a leaf that C threads stage as it is; None where it goes another way."""
+def staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool = True) -> HostEnd | None:
+    """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
     if type(leaf) is not np.ndarray:
         return None
     native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
@@ -49,7 +49,7 @@ def staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend) -> Host
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
         return None
     end = HostEnd(leaf, wanted, backend)
-    if plan.plan(end, may_permute=True).path is not Path.STAGED:
+    if plan.plan(end, may_permute=may_permute).path is not Path.STAGED:
         return None
     return end if end.is_plain or _form(end) is not None else None
 
@@ -66,22 +66,47 @@ def to_device(ends: Sequence[HostEnd], backend: Backend, device: Device, stream:
         SlowPathError: Strict mode refuses it; nothing has been copied.
         DeviceMemoryError, TransferError: As `xferlib.to_device`.
     """
-    for end in ends:
-        plan.refuse_slow(plan.STAGED, end, "to_device")
-    results: list[Array] = []
     transfers: list[Transfer] = []
     try:
-        for group in _groups([end.nbytes for end in ends]):
-            chosen = [ends[number] for number in group]
-            arrays = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in chosen]
-            memory = _scattered(chosen, backend.operands(arrays))
-            first = backend.view(arrays[0])
-            transfers.append(_begun(memory, first, backend, stream, keep=(memory, *arrays), is_upload=True))
-            results += arrays
+        results = _begin(ends, backend, device, stream, transfers.append, "to_device")
         _settle(transfers)
     except BaseException:
         _abort(transfers)
         raise
+    return results
+
+
+@observe.user_call(lambda ends, backend, device, stream, begun: (backend, sum(end.nbytes for end in ends)))
+def begin(
+    ends: Sequence[HostEnd], backend: Backend, device: Device, stream: RawStream, begun: Callable[[Transfer], None]
+) -> list[Array]:
+    """Start uploading arrays to new ones.
+
+    Args:
+        ends, backend, device, stream: What is copied, and to where.
+        begun: Called with each transfer, before it starts; the caller settles or cancels it. It has no result.
+    """
+    return _begin(ends, backend, device, stream, begun, "prefetch")
+
+
+def _begin(
+    ends: Sequence[HostEnd],
+    backend: Backend,
+    device: Device,
+    stream: RawStream,
+    begun: Callable[[Transfer], None],
+    call: str,
+) -> list[Array]:
+    for end in ends:
+        plan.refuse_slow(plan.STAGED, end, call)
+    results: list[Array] = []
+    for group in _groups([end.nbytes for end in ends]):
+        chosen = [ends[number] for number in group]
+        arrays = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in chosen]
+        memory = _scattered(chosen, backend.operands(arrays))
+        first = backend.view(arrays[0])
+        _start(memory, first, backend, stream, begun, keep=tuple(arrays), is_upload=True)
+        results += arrays
     return results
 
 
@@ -103,8 +128,8 @@ def to_host(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, kee
             memory = _scattered(
                 [HostEnd(array, array.dtype, backend) for array in arrays], [info.pointer for info in chosen]
             )
-            kept = (memory, *arrays, *(keep[number] for number in group))
-            transfers.append(_begun(memory, chosen[0], backend, stream, keep=kept, is_upload=False))
+            kept = (*arrays, *(keep[number] for number in group))
+            _start(memory, chosen[0], backend, stream, transfers.append, keep=kept, is_upload=False)
             results += arrays
         _settle(transfers)
     except BaseException:
@@ -165,21 +190,26 @@ def _scattered(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Scattered:
     return Scattered(parts, place, (ends, forms), regions)
 
 
-def _begun(
+def _start(
     memory: Scattered,
     first: ArrayInfo,
     backend: Backend,
     stream: RawStream,
+    begun: Callable[[Transfer], None],
     *,
     keep: tuple[Any, ...],
     is_upload: bool,
-) -> Transfer:
-    """Begin a transfer that C threads make, until this thread settles it."""
+) -> None:
+    """Start a transfer that C threads make, until a thread settles it; ``keep`` lives until then.
+
+    New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order. To
+    hold them until the copies are complete would keep the memory of a tree that has been dropped.
+    """
     transfer = Transfer(None, backend, stream, nbytes=memory.nbytes, path=Path.STAGED.value, is_upload=is_upload)
+    begun(transfer)  # first: Ctrl-C might come between the start and the list of what must be ended
     job = staged.scattered_job(memory, first.pointer, backend, stream, transfer, is_upward=is_upload)
     assert job is not None, "asked by can_stage"
-    transfer.start(job, first, keep=keep, is_awaited=True)
-    return transfer
+    transfer.start(job, first, keep=(), while_staged=(memory, *keep), is_awaited=True)
 
 
 def _settle(transfers: list[Transfer]) -> None:

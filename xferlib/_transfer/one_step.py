@@ -18,7 +18,6 @@ from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP
-from xferlib._memory import pinned
 from xferlib._transfer import host_copy, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
@@ -64,7 +63,7 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
     if not fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
         end, into = HostEnd(x, x.dtype, backend), backend.view(out)
         if not _sends(end, into, stream):
-            upload.send(Upload(end, out, into, stream, is_blocking=True))
+            upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
 
 
@@ -88,13 +87,21 @@ def _fills(x: HostArray, out: Array) -> bool:
 
 
 def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
-    memory = owner.host_view(out)
-    if not host_copy.is_twin(memory, x):
+    memory = _memory_of(out, owner)
+    if memory is None or not host_copy.is_twin(memory, x):
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
     host_copy.copy_on_host(memory, x)
     return True
+
+
+def _memory_of(array: Array, owner: Backend) -> HostArray | None:
+    """The memory of an array on the CPU; None where it has none, which the long way tells."""
+    try:
+        return owner.host_view(array)
+    except RuntimeError:
+        return None
 
 
 def _sends(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
@@ -111,7 +118,7 @@ def _is_drivers(end: HostEnd) -> bool:
     """Whether one synchronous copy by the driver is as fast as any other upload."""
     if plan.is_drivers_size(end.nbytes, is_upward=True):
         return True
-    return end.nbytes <= DRIVER_MOST_OF_ALL and pinned.pools.of(end.backend).find(end.pointer) is not None
+    return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None
 
 
 def to_host(d: Any, out: Any) -> HostArray | None:
@@ -120,7 +127,8 @@ def to_host(d: Any, out: Any) -> HostArray | None:
     if owner is None or not plan.may_skip():
         return None
     if (fast := owner.fast) is None:
-        return host_copy.copied(owner.host_view(d), out) if not owner.capabilities.streams else None
+        memory = _memory_of(d, owner) if not owner.capabilities.streams else None
+        return host_copy.copied(memory, out) if memory is not None else None
     most = DRIVER_MOST_DOWN
     if out is not None:
         if type(out) is not np.ndarray or not (pointer := fast.twin(d, out)):

@@ -50,15 +50,16 @@ if TYPE_CHECKING:
 # --- host to device
 
 
-def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, is_blocking: bool = False) -> None:
+def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, may_be_drivers: bool = False) -> None:
     """Fill ``dst`` (C-contiguous) on ``stream`` from pageable memory, which has been read on return.
 
     Args:
-        is_blocking: The caller would wait for the copy anyway, as the driver's own does.
+        end, dst, stream, found: Both ends, the stream that orders the copy, and the plan for it.
+        may_be_drivers: The driver's own copy will do, which waits: the caller would wait for the copy anyway.
     """
     backend = end.backend
     # The driver waits for the stream first: so only where that is idle.
-    fast = backend.fast if is_blocking and plan.suits_driver(found, end, is_upward=True) else None
+    fast = backend.fast if may_be_drivers and plan.suits_driver(found, end, is_upward=True) else None
     if fast is not None and fast.takes_pageable(stream, idle=True):
         if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
             return

@@ -45,6 +45,8 @@ class Upload(NamedTuple):
     stream: RawStream
     is_blocking: bool
     """The source has been read on return even if it is pinned."""
+    may_be_drivers: bool = True
+    """False where one copy by the driver has been tried."""
 
 
 @observe.user_call(lambda src, target, dtype: (target.backend, src.size * dtype.itemsize))
@@ -84,7 +86,7 @@ def _send_and_spread(upload: Upload) -> Path:
 
 def _send_and_cast(upload: Upload) -> Path:
     """Send the narrow values and widen them on the device; convert them on the host if that has no room."""
-    end, out, into, stream, _ = upload
+    end, out, into, stream, *_ = upload
     backend, dtype = end.backend, in_native_order(end.array.dtype)
     try:
         narrow = backend.empty(into.shape, dtype, device=into.device, stream=stream)
@@ -107,7 +109,8 @@ _BY_DEVICE_STEP: dict[DeviceStep, Callable[[Upload], Path]] = {
 
 
 def _staged(upload: Upload, found: Plan) -> Path:
-    staged.upload(upload.end, upload.into, upload.stream, found, is_blocking=upload.is_blocking)
+    may_be_drivers = upload.is_blocking and upload.may_be_drivers
+    staged.upload(upload.end, upload.into, upload.stream, found, may_be_drivers=may_be_drivers)
     return found.path
 
 
@@ -131,7 +134,7 @@ def _keep_until_copied(upload: Upload, found: Plan) -> None:
 
 def _permuted(upload: Upload, found: Plan) -> Path:
     """Send a dense array in the order of memory and reorder it on the device; gather it if that has no room."""
-    end, _, into, stream, is_blocking = upload
+    end, _, into, stream, is_blocking, _ = upload
     backend, lies = end.backend, end.array.transpose(found.order)
     try:
         temporary = backend.empty(lies.shape, into.dtype, device=into.device, stream=stream)
