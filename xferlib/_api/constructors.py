@@ -23,10 +23,10 @@ from xferlib.errors import ArgumentError, shown
 if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
 
-_Spec = str | int | Device | None
 
-
-def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: _Spec = None) -> Array:
+def asarray(
+    x: Any, dtype: Any = None, *, backend: str | None = None, device: str | int | Device | None = None
+) -> Array:
     """Anything array-like as an array of the current backend; ``x`` itself where it is one already.
 
     An array on an accelerator stays there unless ``backend`` or ``device`` says otherwise. Everything else goes to the
@@ -59,7 +59,7 @@ def arange(
     dtype: Any = None,
     *,
     backend: str | None = None,
-    device: _Spec = None,
+    device: str | int | Device | None = None,
 ) -> Array:
     """Numbers from ``start`` up to and without ``stop``; those up to ``start``, from 0, if there is no ``stop``.
 
@@ -73,7 +73,7 @@ def arange(
 
     Raises:
         ArgumentError: ``step`` is 0, or an argument is no number.
-        As `to_device`.
+        Others: As for `to_device`.
     """
     limits = (0, start) if stop is None else (start, stop)
     _check_numbers("arange", start=start, **({} if stop is None else {"stop": stop}), step=step)
@@ -89,14 +89,14 @@ def linspace(
     endpoint: bool = True,
     dtype: Any = None,
     backend: str | None = None,
-    device: _Spec = None,
+    device: str | int | Device | None = None,
 ) -> Array:
     """``num`` numbers at equal distances from ``start`` to ``stop``.
 
         xl.linspace(0, 1, 5)                   # float64 on every backend
 
     Args:
-        start, stop: complexs.
+        start, stop: Numbers, real or complex.
         num: How many, 0 or more.
         endpoint: Whether ``stop`` is the last of them.
         dtype: float64, or complex128 for complex limits, if omitted.
@@ -104,7 +104,7 @@ def linspace(
 
     Raises:
         ArgumentError: ``num`` is negative or no integer, or a limit is no number.
-        As `to_device`.
+        Others: As for `to_device`.
     """
     _check_numbers("linspace", start=start, stop=stop)
     values = _computed("linspace", np.linspace, start, stop, num, endpoint=bool(endpoint), dtype=_checked(dtype))
@@ -118,7 +118,7 @@ def eye(
     dtype: Any = "float64",
     *,
     backend: str | None = None,
-    device: _Spec = None,
+    device: str | int | Device | None = None,
 ) -> Array:
     """A matrix with ones on one diagonal and zeros elsewhere.
 
@@ -130,7 +130,7 @@ def eye(
 
     Raises:
         ArgumentError: An extent or ``k`` is no integer, or an extent is negative.
-        As `to_device`.
+        Others: As for `to_device`.
     """
     return _sent(_computed("eye", np.eye, rows, columns, k, dtype=_checked(dtype)), backend, device)
 
@@ -200,5 +200,5 @@ def _computed(call: str, function: Any, *args: Any, **options: Any) -> HostArray
     return values
 
 
-def _sent(values: HostArray, backend: str | None, device: _Spec) -> Array:
+def _sent(values: HostArray, backend: str | None, device: str | int | Device | None) -> Array:
     return transfers.to_device(values, backend=backend, device=device, copy=None)

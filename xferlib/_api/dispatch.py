@@ -11,6 +11,7 @@ from xferlib._api import transfers
 from xferlib._core import defaults, devices, mixing, registry
 from xferlib._core.array import Array
 from xferlib._native import driver_calls
+from xferlib._runtime import torch_compile
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -29,6 +30,22 @@ def get_array_module(*arrays: Any) -> ModuleType:
         UnsupportedArrayError: Something else, such as a list, or an array that no backend knows.
         UnsupportedError: The backend has no namespace; the message names what works.
     """
+    decides = None
+    for array in arrays:
+        cls = type(array)
+        if cls is decides or cls in mixing.SCALARS:
+            continue
+        if decides is not None and registry.by_type.get(cls) is not registry.by_type.get(decides):
+            break
+        decides = cls
+    else:
+        if decides in registry.namespaces:
+            return registry.namespaces[decides]
+    return _looked_up(*arrays)
+
+
+def _looked_up(*arrays: Any) -> ModuleType:
+    """`get_array_module` of types that the tables do not have yet, which it adds, and its errors."""
     backend = mixing.common_backend(arrays, call="get_array_module")
     if backend is None:
         return np
@@ -40,8 +57,12 @@ def get_array_module(*arrays: Any) -> ModuleType:
 
 
 _get_array_module = get_array_module
-if not TYPE_CHECKING:  # what the compiled one does is what this one says
-    get_array_module = driver_calls.bind_namespaces(registry.by_type, registry.namespaces, get_array_module)
+if not TYPE_CHECKING:  # the compiled one has no annotations
+    get_array_module = driver_calls.bind_namespaces(
+        registry.by_type, registry.namespaces, _looked_up, in_python=_get_array_module
+    )
+    if get_array_module is not _get_array_module:
+        torch_compile.show_python(get_array_module, _get_array_module)
 
 
 def get_backend(*arrays: Any) -> Backend:
@@ -78,7 +99,7 @@ def common(*arrays: Any, follow: Array | None = None) -> tuple[Any, ...]:
     """
     if follow is not None and registry.backend_of(follow) is None:
         raise mixing.unsupported("common", "follow", follow)
-    backends = mixing.backends(arrays, call="common")
+    backends = [mixing.checked_backend(each, index, call="common") for index, each in enumerate(arrays)]
     places = [None if owner is None else owner.device_of(each) for each, owner in zip(arrays, backends, strict=True)]
     target = devices.device_of(follow) if follow is not None else _leading(arrays, places)
     return tuple(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 from xferlib._core.registry import backend_of
 
-SCALARS = (bool, int, float, complex)
+SCALARS = (bool, int, float, complex, type(None))
 
 
 def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
@@ -24,11 +24,12 @@ def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
 
     Raises:
         MixedBackendsError: Arrays of two backends.
-        UnsupportedArrayError: As `backends`.
+        UnsupportedArrayError: As `checked_backend`.
     """
     found: Backend | None = None
     first = 0
-    for index, backend in enumerate(backends(arrays, call=call)):
+    for index, array in enumerate(arrays):
+        backend = checked_backend(array, index, call=call)
         if backend is None:
             continue
         if found is None:
@@ -38,17 +39,16 @@ def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
     return found
 
 
-def backends(arrays: tuple[Any, ...], *, call: str) -> list[Backend | None]:
-    """The backend of each array; None for Python scalars and None.
+def checked_backend(array: Any, index: int, *, call: str) -> Backend | None:
+    """The backend of an argument; None for Python scalars and None.
 
     Raises:
-        UnsupportedArrayError: Something that is neither an array of a backend nor a scalar.
+        UnsupportedArrayError: It is neither an array of a backend nor a scalar.
     """
-    found = [*map(backend_of, arrays)]
-    for index, (array, backend) in enumerate(zip(arrays, found, strict=True)):
-        if backend is None and not (array is None or isinstance(array, SCALARS)):
-            raise unsupported(call, f"argument {index}", array)
-    return found
+    backend = backend_of(array)
+    if backend is None and not isinstance(array, SCALARS):
+        raise unsupported(call, f"argument {index}", array)
+    return backend
 
 
 def unsupported(call: str, what: str, array: Any) -> UnsupportedArrayError:

@@ -228,7 +228,7 @@ typedef struct {
     PyObject *doc;        /* holds the memory of the method's docstring */
     PyObject *by_type;    /* dict: exact type -> backend, or None for what is no array */
     PyObject *namespaces; /* dict: exact type -> namespace, for some types of the other */
-    PyObject *general;    /* does the same for any arguments, and fills the tables */
+    PyObject *look_up;    /* does the same for any arguments, and fills the tables */
 } dispatch;               /* the module's state; both live as long as the process */
 
 static int is_scalar(PyObject *object)
@@ -237,7 +237,7 @@ static int is_scalar(PyObject *object)
     return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyComplex_Type || type == &PyBool_Type;
 }
 
-static PyObject *general_namespace(const dispatch *d, PyObject *const *given, Py_ssize_t count)
+static PyObject *looked_up(const dispatch *d, PyObject *const *given, Py_ssize_t count)
 {
     PyObject *arguments, *result;
     if (PyErr_Occurred()) /* a metaclass may hash as it likes */
@@ -247,12 +247,12 @@ static PyObject *general_namespace(const dispatch *d, PyObject *const *given, Py
         return NULL;
     for (Py_ssize_t i = 0; i < count; ++i)
         PyTuple_SetItem(arguments, i, Py_NewRef(given[i]));
-    result = PyObject_Call(d->general, arguments, NULL);
+    result = PyObject_Call(d->look_up, arguments, NULL);
     Py_DECREF(arguments);
     return result;
 }
 
-/* The namespace of arrays of known types, of one backend, among scalars; all else is the general function's. */
+/* The namespace of arrays of known types, of one backend, among scalars; all else is looked up in Python. */
 static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     const dispatch *d = PyModule_GetState(module);
@@ -264,21 +264,21 @@ static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize
         if (decides) {
             PyObject *backend = PyDict_GetItemWithError(d->by_type, type);
             if (!backend || backend != PyDict_GetItemWithError(d->by_type, decides))
-                return general_namespace(d, given, count);
+                return looked_up(d, given, count);
         }
         decides = type;
     }
     if (decides)
         found = PyDict_GetItemWithError(d->namespaces, decides);
-    return found ? Py_NewRef(found) : general_namespace(d, given, count);
+    return found ? Py_NewRef(found) : looked_up(d, given, count);
 }
 
-/* (by_type, namespaces, general, name of its module, docstring) -> the function */
+/* (by_type, namespaces, look_up, name of its module, docstring) -> the function */
 static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
 {
     dispatch *d = PyModule_GetState(module);
-    PyObject *by_type, *namespaces, *general, *name, *doc;
-    if (!PyArg_ParseTuple(arguments, "O!O!OUU", &PyDict_Type, &by_type, &PyDict_Type, &namespaces, &general, &name, &doc))
+    PyObject *by_type, *namespaces, *look_up, *name, *doc;
+    if (!PyArg_ParseTuple(arguments, "O!O!OUU", &PyDict_Type, &by_type, &PyDict_Type, &namespaces, &look_up, &name, &doc))
         return NULL;
     if (!PyUnicode_AsUTF8AndSize(doc, NULL))
         return NULL;
@@ -287,7 +287,7 @@ static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
     d->doc = Py_NewRef(doc);
     d->by_type = Py_NewRef(by_type);
     d->namespaces = Py_NewRef(namespaces);
-    d->general = Py_NewRef(general);
+    d->look_up = Py_NewRef(look_up);
     return PyCFunction_NewEx(&d->method, module, name);
 }
 
@@ -451,7 +451,7 @@ static PyMethodDef methods[] = {
     {"address", address, METH_O,
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", bind_namespaces, METH_VARARGS,
-     "bind_namespaces(by_type, namespaces, general, module, doc): get_array_module, by two tables of exact types."},
+     "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},

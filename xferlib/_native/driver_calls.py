@@ -1,4 +1,4 @@
-"""What `calls.c` beside this file does; where it is not compiled, ctypes calls C functions by their addresses.
+"""The functions of `calls.c` beside this file; where it is not compiled, ctypes calls C functions by their addresses.
 
 A call with three integers takes 0.1 us, and 0.8 through ctypes.
 """
@@ -72,19 +72,24 @@ def addresser() -> Callable[[Any], int] | None:
 
 
 def bind_namespaces(
-    by_type: dict[type, Any], namespaces: dict[type, ModuleType], general: Callable[..., ModuleType]
+    by_type: dict[type, Any],
+    namespaces: dict[type, ModuleType],
+    look_up: Callable[..., ModuleType],
+    *,
+    in_python: Callable[..., ModuleType],
 ) -> Callable[..., ModuleType]:
-    """``general``, which returns the namespace of arrays, by a look-up where their types are in two tables.
+    """``in_python``, which finds the namespace of arrays by two tables, compiled; itself where that is not possible.
 
     Args:
         by_type: The backend of each type, None for what is no array. Types whose arrays may be mixed have the same one.
         namespaces: The namespace of types that are in the other table too.
-        general: Called for all other arguments; returned as it is where that is not compiled or not wanted.
+        look_up: Called for arguments of which the tables do not tell.
+        in_python: The compiled function has its module and docstring.
     """
     if not _native.is_wanted_at_import() or (module := _loaded()[0]) is None:
-        return general
-    doc = f"{general.__name__}(*arrays)\n--\n\n{general.__doc__}"
-    made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, general, general.__module__, doc)
+        return in_python
+    doc = f"{in_python.__name__}(*arrays)\n--\n\n{in_python.__doc__}"
+    made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, look_up, in_python.__module__, doc)
     return made
 
 
