@@ -76,6 +76,19 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
                  "current_stream", "pinned_pool", "prefetch"):  # fmt: skip
         if name != "pin" and hasattr(xl, name):
             yield f"{name}(x)", getattr(xl, name)
+    yield "common(x)", lambda v: xl.common(d, v)
+    yield "common(follow=)", lambda v: xl.common(d, follow=v)
+    for name in ("asarray", "arange", "eye", "concat"):
+        yield f"{name}(x)", getattr(xl, name)
+        yield f"{name}(dtype=)", lambda v, n=name: getattr(xl, n)([d] if n == "concat" else 3, dtype=v)
+    yield "arange(step)", lambda v: xl.arange(0, 3, v)
+    yield "linspace(start)", lambda v: xl.linspace(v, 1, 3)
+    yield "linspace(num)", lambda v: xl.linspace(0, 1, v)
+    yield "eye(columns)", lambda v: xl.eye(3, v)
+    yield "eye(k)", lambda v: xl.eye(3, 3, v)
+    yield "concat(axis)", lambda v: xl.concat([d], v)
+    yield "concat(element)", lambda v: xl.concat([d, v])
+    yield "zeros(backend=)", lambda v: xl.zeros(3, backend=v)
     yield "pin(x)", lambda v: xl.pin(v).__enter__()
     yield "zeros(device=)", lambda v: xl.zeros(3, device=v)
     yield "full(value)", lambda v: xl.full(3, v)

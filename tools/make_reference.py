@@ -40,10 +40,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "use_backend", "available_backends", "BackendStatus", "get_backend", "get_array_module", "configure",
     ),
     "Devices": ("Device", "get_device", "device_of", "synchronize"),
-    "Transfers": ("to_device", "to_host", "to_device_async", "to_host_async", "Transfer", "TransferStats", "copy_to"),
+    "Transfers": (
+        "to_device", "to_host", "to_device_async", "to_host_async", "common", "Transfer", "TransferStats", "copy_to",
+    ),
     "Overlap": ("prefetch", "Prefetcher", "stream_map"),
     "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),
-    "Arrays": ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like"),
+    "Arrays": (
+        "asarray", "arange", "linspace", "eye", "concat", "empty", "zeros", "ones", "full", "empty_like", "zeros_like",
+        "ones_like", "full_like",
+    ),
     "Pinned memory": (
         "pinned_empty", "pinned_zeros", "pinned_empty_like", "pinned_array", "pin", "pinned_pool", "PinnedPool",
         "PinnedStats", "trim",
@@ -116,6 +121,8 @@ def entry(name: str, thing: Any) -> str:
 
 def signature(name: str, thing: Any) -> str:
     """The call, one parameter a line where it is long; annotations as the source has them."""
+    if inspect.isbuiltin(thing):  # a compiled one has none: the Python function that it stands for does
+        thing = getattr(sys.modules[thing.__module__], f"_{name}")
     try:
         found = inspect.signature(thing)
     except ValueError:

@@ -21,7 +21,7 @@ from xferlib._api.creation import (
     zeros,
     zeros_like,
 )
-from xferlib._api.transfers import get_array_module, get_backend, to_device, to_device_async, to_host, to_host_async
+from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
 from xferlib._core.defaults import use_backend
 from xferlib._core.device import Device
 from xferlib._core.devices import device_of, get_device
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from xferlib import sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
+    from xferlib._api.constructors import arange, asarray, concat, eye, linspace
+    from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
     from xferlib._pipeline.prefetch import Prefetcher, prefetch
     from xferlib._pipeline.stream_map import stream_map
@@ -66,8 +68,12 @@ __all__ = [
     "TraceOperation",
     "Transfer",
     "TransferStats",
+    "arange",
+    "asarray",
     "available_backends",
     "calibrate",
+    "common",
+    "concat",
     "configure",
     "current_stream",
     "device_of",
@@ -76,11 +82,13 @@ __all__ = [
     "empty_like",
     "errors",
     "explain",
+    "eye",
     "full",
     "full_like",
     "get_array_module",
     "get_backend",
     "get_device",
+    "linspace",
     "ones",
     "ones_like",
     "pin",
@@ -113,6 +121,8 @@ _LAZY = {
     name: module
     for module, names in {
         "xferlib._api.calibration": ("Calibration", "calibrate"),
+        "xferlib._api.constructors": ("arange", "asarray", "concat", "eye", "linspace"),
+        "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
         "xferlib._pipeline.prefetch": ("Prefetcher", "prefetch"),
         "xferlib._pipeline.stream_map": ("stream_map",),

@@ -40,34 +40,37 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return extents
 
 
-def empty(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+def empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None) -> Array:
     """An uninitialised C-contiguous array on a device, from the library's memory pool.
 
     Args:
         shape: An int or a sequence of ints.
         dtype: A supported dtype.
-        device: The device; the current one if omitted.
+        backend: Registry name; the default backend if omitted.
+        device: The device; the backend's current one if omitted.
 
     Raises:
         LayoutError: ``shape`` is no shape.
         DeviceMemoryError: The device has too little memory.
     """
-    place = devices.resolve(device)
-    backend = registry.get(place.backend).at(place)
-    backend.attach(place)
-    return backend.empty(
-        shape_of(shape), check_dtype(dtype, what="dtype"), device=place, stream=backend.stream_current(place)
+    place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
+    owner = registry.get(place.backend).at(place)
+    owner.attach(place)
+    return owner.empty(
+        shape_of(shape), check_dtype(dtype, what="dtype"), device=place, stream=owner.stream_current(place)
     )
 
 
-def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
+def full(
+    shape: Shape, fill_value: complex, dtype: Any = None, *, backend: str | None = None, device: Any = None
+) -> Array:
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
     value = as_host_array(fill_value, what="fill_value")
     wanted = ends.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
     if value.ndim:
         raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")
-    array = empty(shape, wanted, device=device)
+    array = empty(shape, wanted, backend=backend, device=device)
     owner = registry.backend_of(array)
     assert owner is not None
     place = owner.view(array).device
@@ -78,14 +81,14 @@ def full(shape: Shape, fill_value: complex, dtype: Any = None, *, device: Any = 
     return array
 
 
-def zeros(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+def zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None) -> Array:
     """An array of zeros. Arguments as for `empty`."""
-    return full(shape, 0, dtype, device=device)
+    return full(shape, 0, dtype, backend=backend, device=device)
 
 
-def ones(shape: Shape, dtype: Any = "float64", *, device: Any = None) -> Array:
+def ones(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None) -> Array:
     """An array of ones. Arguments as for `empty`."""
-    return full(shape, 1, dtype, device=device)
+    return full(shape, 1, dtype, backend=backend, device=device)
 
 
 def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]:

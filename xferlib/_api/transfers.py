@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from xferlib._core import defaults, mixing
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib._runtime.checks import refuse_no_flag
@@ -15,32 +11,7 @@ from xferlib._transfer import copies, ends, one_step
 from xferlib._transfer.handle import Transfer
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
-
-
-def get_array_module(*arrays: Any) -> ModuleType:
-    """Return the Array-API namespace of the arrays' backend; NumPy's for Python scalars alone, and for nothing.
-
-    Raises:
-        MixedBackendsError: Arrays of two backends.
-        UnsupportedError: The backend has no namespace; the message names what works.
-    """
-    backend = mixing.common_backend(arrays, call="get_array_module")
-    return np if backend is None else backend.namespace()
-
-
-def get_backend(*arrays: Any) -> Backend:
-    """Return the backend of the arrays; without arrays the current default.
-
-    Raises:
-        MixedBackendsError: Arrays of two backends.
-        BackendUnavailableError: The default asked for by name cannot run here.
-    """
-    return mixing.common_backend(arrays, call="get_backend") or defaults.default_backend()
-
-
-# --- transfers
 
 
 def to_device(

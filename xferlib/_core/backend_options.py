@@ -76,6 +76,10 @@ class LibraryHooks:
 
     # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
 
+    def device_of(self, array: Array) -> Device:
+        """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
+        return self.view(array).device
+
     def subarrays(
         self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> list[Array]:

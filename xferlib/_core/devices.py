@@ -194,7 +194,7 @@ def device_of(x: Any) -> Device:
             f"device_of: {type(x).__name__} is not an array of any backend; "
             "xferlib.get_device(spec) takes specifications"
         )
-    return backend.view(x).device
+    return backend.device_of(x)
 
 
 def get_device(spec: Any = None) -> Device:

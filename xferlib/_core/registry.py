@@ -1,16 +1,18 @@
 """The registry of backends: those that exist, those that can run, and the one that a call uses.
 
-Names map to dotted paths, loaded at first use. Array types are matched by dotted name along the
-MRO, so that looking at a ``torch.Tensor`` never imports CuPy. Third parties register under the
-entry-point group ``xferlib.backends``; an environment variable only ever selects a registered name.
+Names map to dotted paths, loaded at first use. A table gives the backend of an array by its exact type; a type that
+is seen for the first time is matched by the dotted names along its MRO, so that looking at a ``torch.Tensor`` never
+imports CuPy. Third parties register under the entry-point group ``xferlib.backends``; an environment variable only ever
+selects a registered name.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,8 @@ from xferlib.errors import (
 )
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from xferlib._core.backend import Backend
 
 ENTRY_POINT_GROUP = "xferlib.backends"
@@ -47,8 +51,6 @@ _BUILTIN: dict[str, _Spec] = {
     "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
 }
 
-SCALARS = (bool, int, float, complex)
-
 
 @dataclass(frozen=True, slots=True)
 class BackendStatus:
@@ -69,7 +71,10 @@ class BackendStatus:
 _lock = threading.RLock()
 _loaded: dict[str, Backend] = {}
 _failed: dict[str, BackendUnavailableError | ForkError] = {}
-_by_type: dict[type, Backend | None] = {}
+by_type: dict[type, Backend | None] = {}
+"""The backend of each type that was seen, None for what is no array; filled by `backend_of`, and never replaced."""
+namespaces: dict[type, ModuleType] = {}
+"""The namespace of types in `by_type`, for `xferlib.get_array_module` to fill."""
 _plugins: dict[str, Any] | None = None
 
 
@@ -111,6 +116,7 @@ def _load(name: str) -> Backend:
             _failed[name] = failure
             raise failure from error
         _loaded[name] = backend
+        forget_types(lambda found: found is None)  # some may be arrays of this one
     if (recorder := observe.active) is not None:
         recorder.met(backend)
     return backend
@@ -187,32 +193,55 @@ def backend_of(array: Any) -> Backend | None:
     """The backend whose array type this is; None for anything else, scalars and sequences included."""
     cls = type(array)
     try:
-        return _by_type[cls]
+        return by_type[cls]
     except KeyError:
         return _match(cls)
 
 
 def is_array_type(cls: type) -> bool:
     """Whether objects of this class are arrays of some backend."""
-    return (_by_type[cls] if cls in _by_type else _match(cls)) is not None
+    return (by_type[cls] if cls in by_type else _match(cls)) is not None
+
+
+def forget_types(belongs: Callable[[Backend | None], bool]) -> None:
+    """Match the types of some backends anew, when they are next seen."""
+    for cls, found in list(by_type.items()):
+        if belongs(found):
+            by_type.pop(cls, None)
+            namespaces.pop(cls, None)
 
 
 def _match(cls: type) -> Backend | None:
     found: Backend | None = None
-    if cls not in SCALARS:
-        dotted = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
-        name = next((n for n, spec in _BUILTIN.items() if not dotted.isdisjoint(spec.array_types)), None)
+    if cls.__module__ != "builtins":
+        name = next((n for n, spec in _BUILTIN.items() if _is_declared(cls, spec.array_types)), None)
         if name is not None:
             found = get(name)
-        elif cls.__module__ != "builtins":
-            found = next((b for b in _plugin_backends() if not dotted.isdisjoint(b.array_types)), None)
-    _by_type[cls] = found
+        else:
+            found = next((each for each in _plugin_backends(cls) if _is_declared(cls, each.array_types)), None)
+    by_type[cls] = found
     return found
 
 
-def _plugin_backends() -> Iterable[Backend]:
-    for name in _entry_points():
-        if name not in _BUILTIN:
+def _is_declared(cls: type, names: tuple[str, ...]) -> bool:
+    """Whether a class or a base of it is named so, by itself or by a module that is imported."""
+    return any(f"{base.__module__}.{base.__qualname__}" in names for base in cls.__mro__) or any(
+        _imported(each) in cls.__mro__ for each in names
+    )
+
+
+def _imported(dotted: str) -> Any:
+    """The object of that name; None where its module is not imported or has no such name yet."""
+    module, _, name = dotted.rpartition(".")
+    return getattr(sys.modules.get(module), "__dict__", {}).get(name)
+
+
+def _plugin_backends(cls: type) -> Iterator[Backend]:
+    """The plug-ins that a class may belong to: others would import a library only to look at a type."""
+    roots = {base.__module__.partition(".")[0] for base in cls.__mro__}
+    for name, point in _entry_points().items():
+        is_near = point.module.partition(".")[0] in roots or name in sys.modules or point.module in sys.modules
+        if name not in _BUILTIN and (name in _loaded or is_near):
             try:
                 yield get(name)
             except BackendUnavailableError:
@@ -233,9 +262,7 @@ def _after_fork_in_child() -> None:
                 f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
                 "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
-    for cls, found in list(_by_type.items()):
-        if found is not None and found.capabilities.streams and not found.survives_fork:
-            del _by_type[cls]
+    forget_types(lambda found: found is not None and found.capabilities.streams and not found.survives_fork)
 
 
 reset_in_child(_after_fork_in_child)

@@ -133,6 +133,11 @@ def is_wanted() -> bool:
     return config.get().native != "off"
 
 
+def is_wanted_at_import() -> bool:
+    """`is_wanted`, for what is chosen while xferlib is imported, which must not settle the configuration yet."""
+    return os.environ.get("XFERLIB_NATIVE", "").strip() != "off"
+
+
 def is_on() -> bool:
     """Whether staging in C is compiled and wanted."""
     return config.get().native != "off" and _loaded()[0] is not None

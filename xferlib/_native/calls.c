@@ -1,7 +1,8 @@
-/* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes.
+/* Calls of C functions by address, and whole small copies, for a twentieth of what ctypes takes; and the look-up of an
+   array's namespace, which is one of a dictionary.
 
-   An extension module of CPython's limited API (3.11), compiled where the CPython headers are; without it ctypes does
-   the same. It knows no CUDA: the caller gives the addresses of the driver's functions.
+   An extension module of CPython's limited API (3.11), compiled where the CPython headers are; without it ctypes, or
+   Python, does the same. It knows no CUDA: the caller gives the addresses of the driver's functions.
 
    Blocking. A driver call that only enqueues still blocks while the stream's queue is full, and a query blocks behind a
    thread that does so inside the driver. If the device waits there for a host function that needs the GIL, a caller that
@@ -220,6 +221,76 @@ static PyObject *address(PyObject *module, PyObject *array)
     return PyLong_FromUnsignedLongLong(found);
 }
 
+/* --- the namespace of arrays */
+
+typedef struct {
+    PyMethodDef method;
+    PyObject *doc;        /* holds the memory of the method's docstring */
+    PyObject *by_type;    /* dict: exact type -> backend, or None for what is no array */
+    PyObject *namespaces; /* dict: exact type -> namespace, for some types of the other */
+    PyObject *look_up;    /* does the same for any arguments, and fills the tables */
+} dispatch;               /* the module's state; both live as long as the process */
+
+static int is_scalar(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyComplex_Type || type == &PyBool_Type;
+}
+
+static PyObject *looked_up(const dispatch *d, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *arguments, *result;
+    if (PyErr_Occurred()) /* a metaclass may hash as it likes */
+        return NULL;
+    arguments = PyTuple_New(count);
+    if (!arguments)
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        PyTuple_SetItem(arguments, i, Py_NewRef(given[i]));
+    result = PyObject_Call(d->look_up, arguments, NULL);
+    Py_DECREF(arguments);
+    return result;
+}
+
+/* The namespace of arrays of known types, of one backend, among scalars; all else is looked up in Python. */
+static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    const dispatch *d = PyModule_GetState(module);
+    PyObject *decides = NULL, *found = NULL;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject *type = (PyObject *)Py_TYPE(given[i]);
+        if (type == decides || is_scalar(given[i]))
+            continue;
+        if (decides) {
+            PyObject *backend = PyDict_GetItemWithError(d->by_type, type);
+            if (!backend || backend != PyDict_GetItemWithError(d->by_type, decides))
+                return looked_up(d, given, count);
+        }
+        decides = type;
+    }
+    if (decides)
+        found = PyDict_GetItemWithError(d->namespaces, decides);
+    return found ? Py_NewRef(found) : looked_up(d, given, count);
+}
+
+/* (by_type, namespaces, look_up, name of its module, docstring) -> the function */
+static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
+{
+    dispatch *d = PyModule_GetState(module);
+    PyObject *by_type, *namespaces, *look_up, *name, *doc;
+    if (!PyArg_ParseTuple(arguments, "O!O!OUU", &PyDict_Type, &by_type, &PyDict_Type, &namespaces, &look_up, &name, &doc))
+        return NULL;
+    if (!PyUnicode_AsUTF8AndSize(doc, NULL))
+        return NULL;
+    d->method = (PyMethodDef){"get_array_module", (PyCFunction)(void (*)(void))namespace_of, METH_FASTCALL,
+                              PyUnicode_AsUTF8AndSize(doc, NULL)};
+    d->doc = Py_NewRef(doc);
+    d->by_type = Py_NewRef(by_type);
+    d->namespaces = Py_NewRef(namespaces);
+    d->look_up = Py_NewRef(look_up);
+    return PyCFunction_NewEx(&d->method, module, name);
+}
+
 /* --- the end of the interpreter */
 
 extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library) __attribute__((weak));
@@ -379,6 +450,8 @@ static PyMethodDef methods[] = {
      "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
     {"address", address, METH_O,
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
+    {"bind_namespaces", bind_namespaces, METH_VARARGS,
+     "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},
@@ -394,7 +467,7 @@ static int begin(PyObject *module)
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_calls", NULL, 0, methods, slots, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_calls", NULL, sizeof(dispatch), methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__calls(void)
 {

@@ -1,4 +1,4 @@
-"""Calls of C functions by their addresses: through `calls.c` beside this file, or ctypes where it is not compiled.
+"""The functions of `calls.c` beside this file; where it is not compiled, ctypes calls C functions by their addresses.
 
 A call with three integers takes 0.1 us, and 0.8 through ctypes.
 """
@@ -11,6 +11,7 @@ import importlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from xferlib import _native
@@ -68,6 +69,28 @@ def addresser() -> Callable[[Any], int] | None:
     """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
+
+
+def bind_namespaces(
+    by_type: dict[type, Any],
+    namespaces: dict[type, ModuleType],
+    look_up: Callable[..., ModuleType],
+    *,
+    in_python: Callable[..., ModuleType],
+) -> Callable[..., ModuleType]:
+    """``in_python``, which finds the namespace of arrays by two tables, compiled; itself where that is not possible.
+
+    Args:
+        by_type: The backend of each type, None for what is no array. Types whose arrays may be mixed have the same one.
+        namespaces: The namespace of types that are in the other table too.
+        look_up: Called for arguments of which the tables do not tell.
+        in_python: The compiled function has its module and docstring.
+    """
+    if not _native.is_wanted_at_import() or (module := _loaded()[0]) is None:
+        return in_python
+    doc = f"{in_python.__name__}(*arrays)\n--\n\n{in_python.__doc__}"
+    made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, look_up, in_python.__module__, doc)
+    return made
 
 
 def guard_thread() -> None:

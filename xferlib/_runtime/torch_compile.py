@@ -1,7 +1,7 @@
 """Keeps torch.compile out of xferlib: its tracer would replace NumPy calls by torch's, which give other bits.
 
 A compiled function that calls xferlib is cut there, as at any library that torch.compile does not look into, and runs
-the call as it is. The tracer is a module that comes with the first ``torch.compile``, perhaps long after xferlib.
+the call as it is. The tracer is a package that comes with the first ``torch.compile``, perhaps long after xferlib.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-_TRACER = "torch._dynamo.trace_rules"
+_TRACER = "torch._dynamo"
+_in_python: dict[Callable[..., Any], Callable[..., Any]] = {}
+"""Functions compiled from C, and those in Python that do the same."""
 
 
 def keep_tracer_out() -> None:
@@ -24,10 +26,28 @@ def keep_tracer_out() -> None:
         sys.meta_path.insert(0, _Watcher())
 
 
+def show_python(compiled: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Let the tracer see ``function`` in place of one compiled from C, of which it would warn the user."""
+    _in_python[compiled] = function
+    tracer = sys.modules.get(_TRACER)
+    if tracer is not None:
+        _substitute(tracer, compiled, function)
+
+
 def _tell(tracer: ModuleType) -> None:
-    add: Any = getattr(tracer, "add", None)
+    add: Any = getattr(getattr(tracer, "trace_rules", None), "add", None)
     if add is not None:
         add("xferlib")
+    for compiled, function in _in_python.items():
+        _substitute(tracer, compiled, function)
+
+
+def _substitute(tracer: ModuleType, compiled: Callable[..., Any], function: Callable[..., Any]) -> None:
+    substitute: Any = getattr(tracer, "substitute_in_graph", None)
+    if substitute is not None:
+        # From none of xferlib's files, or the tracer would refuse to look into it.
+        code = compile("lambda *args: function(*args)", "<called by xferlib>", "eval")
+        substitute(compiled, skip_signature_check=True)(eval(code, {"function": function}))  # noqa: S307 - the line above
 
 
 class _Watcher:

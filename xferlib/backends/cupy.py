@@ -112,6 +112,9 @@ class CupyBackend(CudaBackend):
         pointer = cupy.cuda.MemoryPointer(memory, array.data.ptr - held.ptr)
         return cupy.ndarray(array.shape, array.dtype, pointer, array.strides)
 
+    def device_of(self, array: Array) -> Device:
+        return self._devices[int(array.data.device_id)]
+
     def view(self, array: Array) -> ArrayInfo:
         data = array.data
         return ArrayInfo(data.ptr, array.shape, array.strides, array.dtype, self._devices[data.device_id], True)

@@ -32,6 +32,9 @@ class NumpyBackend(HostBackend):
     ) -> np.ndarray[Any, Any]:
         return np.empty(shape, dtype)
 
+    def device_of(self, array: Array) -> Device:
+        return self.device
+
     def view(self, array: Array) -> ArrayInfo:
         a = np.asarray(array)
         return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self.device, a.flags.writeable)

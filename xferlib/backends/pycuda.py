@@ -202,6 +202,9 @@ class PycudaBackend(CudaBackend):
         key = (device.index, 0)
         return self._seen.get(key) or self._see(key, device)
 
+    def device_of(self, array: Array) -> Device:
+        return self._device_at(array)
+
     def view(self, array: Array) -> ArrayInfo:
         pointer = 0 if array.gpudata is None else int(array.gpudata)
         return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), True)

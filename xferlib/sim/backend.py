@@ -112,6 +112,10 @@ class SimBackend(Backend, DeviceKernels):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
         return launching.new(shape, dtype, device, _stream(stream))
 
+    def device_of(self, array: Array) -> Device:
+        device: Device = array.info.device
+        return device
+
     def view(self, array: Array) -> ArrayInfo:
         info: ArrayInfo = array.info
         return info

@@ -54,8 +54,11 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
     Args:
         **backends: What makes each backend, by name, instead of those that are installed.
     """
-    points = {name: SimpleNamespace(load=lambda made=made: made) for name, made in backends.items()}
+    points = {
+        name: SimpleNamespace(load=lambda made=made: made, module=made.__module__) for name, made in backends.items()
+    }
     with replaced(registry, "_plugins", points or None):
+        registry.forget_types(lambda found: found is None)
         yield
 
 

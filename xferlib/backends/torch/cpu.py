@@ -41,6 +41,9 @@ class TorchCpu(HostBackend):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
         return torch.empty(shape, dtype=TO_TORCH[dtype])
 
+    def device_of(self, array: Array) -> Device:
+        return self.device if array.is_cpu else self.view(array).device  # which tells what it refuses
+
     def view(self, array: Array) -> ArrayInfo:
         return view(array, self.device)
 

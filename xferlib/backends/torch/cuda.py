@@ -82,6 +82,11 @@ class TorchCuda(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> torch.Tensor:
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
+    def device_of(self, array: Array) -> Device:
+        if array.is_cuda:
+            return self._devices[int(array.get_device())]
+        return self._cpu.device_of(array)
+
     def view(self, array: Array) -> ArrayInfo:
         index = array.get_device()
         return tensors.view(array, self._devices[index] if index >= 0 else self._cpu.device_current())

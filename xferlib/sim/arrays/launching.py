@@ -55,7 +55,7 @@ def common_device(name: str, operands: Sequence[Any]) -> Device:
             if first is None:
                 first = each
             elif each.info.device is not first.info.device:
-                raise mixing.mixed_devices(name, ("one argument", first.info), ("another", each.info))
+                raise mixing.mixed_devices(name, ("one argument", first.device), ("another", each.device))
         elif type(each) not in _SCALARS and not is_scalar(each):
             _refuse(name, each, next((a for a in operands if isinstance(a, SimArray)), None))
     if first is None:

@@ -1,0 +1,583 @@
+"""From arrays to their namespace, backend and device; arrays moved to one backend; arrays made by the current one."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import os
+import pickle
+import pydoc
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+import xferlib as xl
+from xferlib._api import dispatch
+from xferlib._core import registry
+from xferlib._native import driver_calls
+from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream
+from xferlib.errors import (
+    ArgumentError,
+    ForkError,
+    LayoutError,
+    MixedBackendsError,
+    MixedDevicesError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    UnsupportedError,
+)
+from xferlib.testing import assert_same_bits, backend_named, fresh_registry
+from xferlib.testing.strategies import DTYPES, bits_of
+
+pytestmark = pytest.mark.usefixtures("plugins")
+
+torch = pytest.importorskip("torch")
+
+X = np.arange(3.0)
+compiled = pytest.mark.skipif(driver_calls._loaded()[0] is None, reason=f"calls in C: {driver_calls.why_absent()}")
+on_each = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""The fixture `backend` chooses a backend for all examples alike."""
+
+
+@pytest.fixture(params=[pytest.param("compiled", marks=compiled), "python"])
+def get_array_module(request: pytest.FixtureRequest) -> Callable[..., ModuleType]:
+    """The function with nothing learned yet."""
+    registry.forget_types(lambda _: True)
+    found = xl.get_array_module if request.param == "compiled" else dispatch._get_array_module
+    assert inspect.isbuiltin(found) == (request.param == "compiled")
+    return found
+
+
+Find = Callable[..., ModuleType]
+
+
+# --- get_array_module
+
+
+def test_it_is_a_function_like_any_other() -> None:
+    found = xl.get_array_module
+    assert (found.__name__, found.__qualname__) == ("get_array_module", "get_array_module")
+    assert found.__module__ == dispatch.__name__
+    assert inspect.getdoc(found) == inspect.getdoc(dispatch._get_array_module)
+    assert list(inspect.signature(found).parameters) == ["arrays"]
+    assert "Array-API namespace" in pydoc.render_doc(found)
+    assert pickle.loads(pickle.dumps(found)) is found
+    with pytest.raises(TypeError, match="keyword"):
+        found(x=X)  # type: ignore[call-arg]
+
+
+def test_each_look_up_finds_what_the_first_found(get_array_module: Find) -> None:
+    t, s = torch.ones(3), xl.zeros(3, backend="sim")
+    for _ in range(3):
+        assert get_array_module(X) is np
+        assert get_array_module(t) is get_array_module(t, t) is backend_named("torch").namespace()
+        assert get_array_module(s) is backend_named("sim").namespace()
+
+
+@pytest.mark.parametrize("scalar", [True, 2, 2.5, 1j, None])
+def test_scalars_and_none_decide_nothing(get_array_module: Find, scalar: Any) -> None:
+    t = torch.ones(3)
+    for _ in range(2):
+        assert get_array_module(t, scalar) is get_array_module(scalar, t) is get_array_module(t)
+        assert get_array_module(scalar) is get_array_module() is np
+        assert xl.get_backend(scalar, t).name == "torch"
+
+
+def test_scalars_of_numpy_are_arrays_of_numpy(get_array_module: Find) -> None:
+    for _ in range(2):
+        assert get_array_module(np.float64(1), X) is get_array_module(X, np.float64(1)) is np
+        with pytest.raises(MixedBackendsError, match="argument 0 is a numpy array and argument 1 a torch array"):
+            get_array_module(np.float64(1), torch.ones(3))
+
+
+class _Own(np.ndarray[Any, Any]):
+    pass
+
+
+class _Ours(torch.Tensor):  # type: ignore[misc]
+    pass
+
+
+class _Number(int):
+    pass
+
+
+def test_a_subclass_is_of_its_base_s_backend(get_array_module: Find) -> None:
+    t = torch.nn.Parameter(torch.ones(3))
+    for _ in range(2):
+        assert get_array_module(X.view(_Own)) is get_array_module(np.ma.masked_array(X), X) is np
+        assert get_array_module(t, torch.ones(3).as_subclass(_Ours)) is get_array_module(torch.ones(3))
+        assert get_array_module(_Number(3), t) is get_array_module(t)
+
+
+def test_arrays_of_two_backends_are_refused_each_time(get_array_module: Find) -> None:
+    t = torch.ones(3)
+    for _ in range(2):
+        get_array_module(X)
+        get_array_module(t)
+        for mixed, positions in (((X, t), (0, 1)), ((X, X, 1, t), (0, 3)), ((t, None, X), (0, 2))):
+            first, second = positions
+            with pytest.raises(MixedBackendsError, match=rf"argument {first} is .*argument {second} .*xferlib\.common"):
+                get_array_module(*mixed)
+
+
+class _Foreign:
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        raise AssertionError("asked")
+
+
+class _HashedAtWill(type):
+    def __hash__(cls) -> int:
+        raise SystemError("asked for its hash")
+
+
+class _Hostile(metaclass=_HashedAtWill):
+    pass
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_is_no_array_is_refused_by_its_position(get_array_module: Find, place: int) -> None:
+    for _ in range(2):
+        for wrong in ([1], "text", object(), _Foreign()):
+            with pytest.raises(
+                UnsupportedArrayError, match=rf"argument {place} is .*{type(wrong).__name__}.*to_device"
+            ):
+                get_array_module(*[X] * place, wrong, X)
+    with pytest.raises(UnsupportedArrayError, match=rf"{__name__}\._Foreign.*x\.__array_namespace__\(\)"):
+        get_array_module(_Foreign())
+
+
+def test_an_error_of_a_foreign_type_is_passed_on(get_array_module: Find) -> None:
+    for given_ in ((_Hostile(),), (X, _Hostile()), (_Hostile(), X), (_Hostile(), X, X)):
+        with pytest.raises(SystemError, match="asked for its hash"):
+            get_array_module(*given_)
+
+
+def test_a_backend_without_namespace_says_why_each_time(get_array_module: Find) -> None:
+    for name, why in (("tiny", "cannot compute"), ("fake", "computes nothing")):
+        d = xl.to_device(X, backend=name)
+        for _ in range(2):
+            with pytest.raises(UnsupportedError, match=why):
+                get_array_module(d, 1)
+
+
+class _Held:
+    """Owns a NumPy array and does nothing else."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self.data = data
+
+
+class _Holder(HostBackend):
+    """A library on the CPU that computes with NumPy's own functions."""
+
+    name = "holder"
+    array_class: type = _Held
+    array_types = (f"{__name__}._Held",)
+    capabilities = Capabilities(namespace=True, why=WHY_HOST)
+
+    def namespace(self) -> ModuleType:
+        return np
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Any:
+        return self.array_class(np.empty(shape, dtype))
+
+    def view(self, array: Any) -> ArrayInfo:
+        a = array.data
+        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
+
+    def host_view(self, array: Any) -> np.ndarray[Any, Any]:
+        held: np.ndarray[Any, Any] = array.data
+        return held
+
+
+def test_two_backends_with_one_namespace_do_not_mix(get_array_module: Find) -> None:
+    with fresh_registry(holder=_Holder):
+        d = xl.zeros(3, backend="holder")
+        for _ in range(2):
+            assert get_array_module(d) is get_array_module(X) is np
+            with pytest.raises(MixedBackendsError):
+                get_array_module(X, d)
+
+
+def test_arrays_are_recognised_though_their_type_was_seen_before_their_backend() -> None:
+    class Late(_Held):
+        pass
+
+    class LateBackend(_Holder):
+        name = "late"
+        array_class = Late
+        array_types = ("elsewhere.Late",)
+
+    Late.__module__, Late.__qualname__, LateBackend.__module__ = "elsewhere", "Late", "another"
+    seen = Late(X)
+    with fresh_registry(late=LateBackend):
+        with pytest.raises(UnsupportedArrayError):
+            xl.get_backend(seen)
+        with xl.use_backend("late") as made:
+            assert xl.get_backend(seen) is made
+
+
+def test_no_library_is_imported_only_to_look_at_a_type() -> None:
+    def loaded() -> HostBackend:
+        raise AssertionError("imported")
+
+    loaded.__module__ = "not_imported.plug_in"
+    with fresh_registry(not_imported=loaded):
+        for stranger in (_Foreign(), object(), pydoc.HTMLDoc()):
+            with pytest.raises(UnsupportedArrayError):
+                xl.get_array_module(stranger)
+
+
+def test_a_type_is_found_under_the_name_that_an_imported_module_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = type("Hidden", (_Held,), {"__module__": "some._inner.part"})
+    public = ModuleType("some_public")
+    public.Named = hidden  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "some_public", public)
+
+    class Aliased(_Holder):
+        name = "some_public"
+        array_class = hidden
+        array_types = ("some_public.Named",)
+
+    with fresh_registry(some_public=Aliased):
+        assert xl.get_backend(hidden(X)).name == "some_public"
+
+
+def _ask_in_child(array: Any, answers: Any) -> None:
+    try:
+        answers.put(xl.get_array_module(array).__name__)
+    except ForkError as error:
+        answers.put(f"ForkError: {error}")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_forgets_the_backends_that_did_not_survive() -> None:
+    d = xl.zeros(3, backend="sim")
+    xl.get_array_module(d), xl.get_array_module(X)
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    for array, expected in ((d, "ForkError"), (X, "numpy")):
+        child = context.Process(target=_ask_in_child, args=(array, answers))
+        child.start()
+        assert answers.get().startswith(expected)
+        child.join()
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_the_setting_chooses_and_importing_settles_nothing_else(setting: str) -> None:
+    script = """
+import os, xferlib as xl
+from xferlib import get_array_module
+os.environ["XFERLIB_BACKEND"] = "sim"
+import inspect, numpy, pickle
+assert get_array_module(numpy.ones(3)) is numpy is get_array_module(numpy.ones(3), 2)
+assert pickle.loads(pickle.dumps(get_array_module)) is get_array_module
+print(inspect.isbuiltin(get_array_module), xl.get_backend().name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**{k: v for k, v in os.environ.items() if k != "XFERLIB_BACKEND"}, "XFERLIB_NATIVE": setting},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    is_compiled = setting == "on" and driver_calls._loaded()[0] is not None
+    assert done.stdout.split() == [str(is_compiled), "sim"], done.stderr
+
+
+def test_torch_compile_takes_it_without_a_warning() -> None:
+    def function(x: Any) -> Any:
+        return xl.get_array_module(x).add(x, x)
+
+    t = torch.ones(3)
+    assert torch.equal(torch.compile(function, backend="eager")(t), t + t)
+
+
+SOME = {
+    "numpy": lambda: X, "scalar": lambda: np.float32(1), "torch": lambda: torch.ones(3), "none": lambda: None,
+    "sim": lambda: xl.zeros(3, backend="sim"), "tiny": lambda: xl.zeros(3, backend="tiny"), "int": lambda: 3,
+    "list": lambda: [1], "float": lambda: 0.5, "foreign": _Foreign,
+}  # fmt: skip
+
+
+def _answer(function: Find, arrays: list[Any]) -> Any:
+    try:
+        return function(*arrays)
+    except Exception as error:
+        return type(error), str(error)
+
+
+@compiled
+@given(st.lists(st.sampled_from(sorted(SOME)), max_size=5))
+def test_the_compiled_function_and_the_python_one_are_one(kinds: list[str]) -> None:
+    given_ = [SOME[kind]() for kind in kinds]
+    expected = _answer(dispatch._looked_up, given_)
+    for function in (xl.get_array_module, dispatch._get_array_module, xl.get_array_module):
+        assert _answer(function, given_) == expected
+
+
+# --- device_of
+
+
+def test_the_device_is_the_one_that_the_view_names(backend: str) -> None:
+    for device in backend_named(backend).devices():
+        d = xl.to_device(X, device=device)
+        assert xl.device_of(d) is device is backend_named(backend).view(d).device
+
+
+def test_the_device_of_a_tensor_is_exact() -> None:
+    here = xl.Device("torch:cpu")
+    for tensor in (
+        torch.ones(2),
+        torch.ones(2, 2).T,
+        torch.ones(2, requires_grad=True),
+        torch.ones(2, dtype=torch.complex64).conj(),
+    ):
+        assert xl.device_of(tensor) is here
+    with pytest.raises(UnsupportedArrayError, match="'meta'"):
+        xl.device_of(torch.ones(2, device="meta"))
+
+
+# --- common
+
+
+def test_common_moves_what_is_elsewhere_and_nothing_else() -> None:
+    d, t, number = xl.to_device(X, backend="sim"), torch.ones(3), 2.5
+    moved = xl.common(X, d, number, t, None)
+    assert moved[1] is d
+    assert moved[2] is number
+    assert moved[4] is None
+    assert {xl.device_of(moved[place]) for place in (0, 1, 3)} == {xl.device_of(d)}
+    assert_same_bits(xl.to_host(moved[0]), X)
+    assert_same_bits(xl.to_host(moved[3]), t.numpy())
+
+
+def test_common_follows_the_array_that_it_is_told_to() -> None:
+    d, t = xl.to_device(X, backend="sim"), torch.ones(3)
+    here, there = xl.common(X, d, follow=X)
+    assert here is X
+    assert_same_bits(there, X)
+    assert xl.common(t, follow=t)[0] is t
+    assert all(xl.device_of(each) is xl.Device("torch:cpu") for each in xl.common(X, d, t, follow=t))
+
+
+def test_common_follows_an_accelerator_then_the_first_array_and_scalars_last() -> None:
+    one, other = (xl.to_device(X, device=f"sim:sim:{index}") for index in (1, 0))
+    t = torch.ones(3)
+    assert {xl.device_of(each) for each in xl.common(X, one, other)} == {xl.device_of(one)}
+    assert {xl.device_of(each) for each in xl.common(t, X)} == {xl.device_of(t)}
+    assert {xl.device_of(each) for each in xl.common(np.float64(1), t)} == {xl.device_of(t)}
+    assert xl.common() == ()
+    assert xl.common(1, None) == (1, None)
+
+
+def test_common_refuses_before_it_moves() -> None:
+    d = xl.to_device(X, backend="fake")
+    with pytest.raises(UnsupportedArrayError, match="common: argument 2 is list"):
+        xl.common(X, d, [1])
+    with pytest.raises(UnsupportedArrayError, match="common: follow is int"):
+        xl.common(X, d, follow=3)
+
+
+@on_each
+@given(arrays_of.arrays(st.sampled_from(DTYPES), arrays_of.array_shapes(min_dims=0, max_side=4)))
+def test_common_keeps_bits_shape_and_dtype(backend: str, x: np.ndarray[Any, Any]) -> None:
+    target = xl.zeros(1)
+    (moved,) = xl.common(x, follow=target)
+    assert xl.device_of(moved) is xl.device_of(target)
+    assert_same_bits(xl.to_host(moved), x)
+
+
+# --- arrays by the current backend
+
+
+def _is_current(d: Any, backend: str) -> bool:
+    return xl.get_backend(d).name == backend and xl.device_of(d) is xl.get_device()
+
+
+@pytest.mark.parametrize(
+    "args", [(3,), (2, 9), (0, 1, 0.1), (5, 0, -2), (0,), (3, 3), (np.float32(2),), (0, 3, 1, "f4")]
+)
+def test_arange_is_numpys(backend: str, args: Any) -> None:
+    d = xl.arange(*args)
+    assert _is_current(d, backend)
+    assert_same_bits(xl.to_host(d), np.arange(*args))
+
+
+@pytest.mark.parametrize("options", [{}, {"num": 7}, {"num": 0}, {"num": 1}, {"endpoint": False}, {"dtype": "i4"}])
+def test_linspace_is_numpys(backend: str, options: Any) -> None:
+    for limits in ((0, 1), (1 / 3, -7), (0, 1j)):
+        if "dtype" not in options or limits[1] != 1j:
+            d = xl.linspace(*limits, **options)
+            assert _is_current(d, backend)
+            assert_same_bits(xl.to_host(d), np.linspace(*limits, **options))
+
+
+@pytest.mark.parametrize("args", [(3,), (2, 4), (4, 2, 1), (3, 3, -1), (0,), (2, 2, 0, "bool")])
+def test_eye_is_numpys(backend: str, args: Any) -> None:
+    assert _is_current(xl.eye(*args), backend)
+    assert_same_bits(xl.to_host(xl.eye(*args)), np.eye(*args))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: xl.arange(0, 3, 0),
+        lambda: xl.arange([1]),  # type: ignore[arg-type]
+        lambda: xl.arange(0, float("nan")),
+        lambda: xl.arange(3, dtype=bool),
+        lambda: xl.linspace(0, "1"),  # type: ignore[arg-type]
+        lambda: xl.linspace(0, 1, -1),
+        lambda: xl.linspace(0, 1, 2.5),  # type: ignore[arg-type]
+        lambda: xl.eye(-1),
+        lambda: xl.eye(2.5),  # type: ignore[arg-type]
+        lambda: xl.eye(2, 2, "k"),  # type: ignore[arg-type]
+        lambda: xl.concat([]),
+        lambda: xl.concat(X),  # type: ignore[arg-type]
+        lambda: xl.concat([1, 2]),
+        lambda: xl.concat([X, 2]),
+        lambda: xl.concat([X], 1),
+        lambda: xl.concat([X], "0"),  # type: ignore[arg-type]
+        lambda: xl.concat([np.float64(1)]),
+    ],
+)
+def test_arguments_that_make_no_array_are_refused(call: Callable[[], Any]) -> None:
+    with pytest.raises(ArgumentError, match=r"; \w+"):
+        call()
+
+
+def test_a_foreign_dtype_is_refused() -> None:
+    for call in (xl.asarray, xl.arange, xl.eye):
+        with pytest.raises(UnsupportedDTypeError):
+            call(3, dtype="datetime64[s]")
+
+
+def test_each_constructor_takes_backend_and_device() -> None:
+    for make in (xl.asarray, xl.arange, xl.eye, xl.zeros, xl.ones, xl.empty, lambda n, **o: xl.full(n, 2, **o),
+                 lambda n, **o: xl.linspace(0, 1, n, **o)):  # fmt: skip
+        assert xl.device_of(make(3, backend="torch")) is xl.Device("torch:cpu")
+        assert xl.device_of(make(3, device="sim:sim:1")) is xl.Device("sim:sim:1")
+        assert xl.device_of(make(3, backend="sim", device=1)) is xl.Device("sim:sim:1")
+
+
+def test_asarray_takes_anything_and_copies_what_it_must(backend: str) -> None:
+    for value in (3, 2.5, [1, 2], [[1.5], [2]], (True, False), X[::-1], 1j):
+        d = xl.asarray(value)
+        assert _is_current(d, backend)
+        assert_same_bits(xl.to_host(d), np.asarray(value))
+        assert xl.asarray(d) is d
+    assert_same_bits(xl.to_host(xl.asarray(X, "int8")), X.astype(np.int8))
+
+
+def test_asarray_leaves_an_array_on_its_accelerator_unless_told() -> None:
+    d = xl.to_device(X, device="sim:sim:1")
+    with xl.use_backend("numpy"):
+        assert xl.asarray(d) is d
+        assert xl.device_of(xl.asarray(d, "float32")) is xl.device_of(d)
+        assert_same_bits(xl.asarray(d, backend="numpy"), X)
+        assert type(xl.asarray(torch.ones(3))) is np.ndarray
+
+
+# --- concat
+
+
+@st.composite
+def joined(draw: Any) -> tuple[list[np.ndarray[Any, Any]], int | None]:
+    """Arrays of one shape but for an axis, in any strides, and that axis."""
+    shape = list(draw(arrays_of.array_shapes(max_dims=3, min_side=0, max_side=4)))
+    axis = draw(st.one_of(st.none(), st.integers(-len(shape), len(shape) - 1)))
+    dtypes = draw(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=2))
+    made = []
+    for seed in range(draw(st.integers(1, 4))):
+        if axis is not None:
+            shape[axis] = draw(st.integers(0, 4))
+        x = _some((*shape[:-1], 2 * shape[-1]), dtypes[seed % len(dtypes)], seed)[..., ::2]
+        made.append(np.asfortranarray(x) if draw(st.booleans()) else x)
+    return made, axis
+
+
+def _some(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
+    count = int(np.prod(shape))
+    return bits_of(count * np.dtype(dtype).itemsize, dtype, seed=seed).reshape(shape)
+
+
+def _finite(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Without NaN, whose payload a conversion may change."""
+    return np.where(np.isfinite(x), x, 0).astype(x.dtype)
+
+
+@on_each
+@given(joined())
+def test_concat_is_numpys(backend: str, drawn: tuple[list[np.ndarray[Any, Any]], int | None]) -> None:
+    given_, axis = drawn
+    if len({each.dtype for each in given_}) > 1:
+        if backend == "fake":  # whose device cannot convert
+            return
+        given_ = [_finite(each) for each in given_]
+    d = xl.concat([xl.to_device(each) for each in given_], axis)
+    assert _is_current(d, backend)
+    assert_same_bits(xl.to_host(d), np.concatenate(given_, axis))
+
+
+def test_concat_moves_every_bit_of_equal_dtypes(backend: str) -> None:
+    for dtype in DTYPES:
+        x = _some((4, 6), dtype, 1)
+        assert_same_bits(xl.to_host(xl.concat([xl.to_device(x), xl.to_device(x)], 1)), np.concatenate([x, x], 1))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"], indirect=True)
+def test_concat_takes_the_dtype_that_it_is_given(backend: str) -> None:
+    d = xl.concat([xl.asarray([1, 2]), xl.asarray([2.75])], dtype="int16")
+    assert_same_bits(xl.to_host(d), np.array([1, 2, 2], np.int16))
+    with pytest.raises(UnsupportedDTypeError, match="imaginary"):
+        xl.concat([xl.asarray([1j])], dtype="float64")
+
+
+def test_concat_takes_views_as_their_library_makes_them(backend: str) -> None:
+    d = xl.to_device(np.arange(12.0).reshape(3, 4))
+    if backend_named(backend).capabilities.strided:
+        x = np.arange(12.0).reshape(3, 4)
+        assert_same_bits(
+            xl.to_host(xl.concat([d[:2].transpose(1, 0), d[1:].transpose(1, 0)], 1)),
+            np.concatenate([x[:2].T, x[1:].T], 1),
+        )
+
+
+def test_concat_refuses_what_does_not_fit() -> None:
+    with pytest.raises(LayoutError, match=r"argument 0 has shape \(2, 3\) and argument 1 has shape \(3, 2\); reshape"):
+        xl.concat([np.ones((2, 3)), np.ones((3, 2))])
+    with pytest.raises(MixedBackendsError, match=r"concat: argument 0 is a numpy.*xferlib\.common"):
+        xl.concat([X, torch.ones(3)])
+    with pytest.raises(MixedDevicesError, match=r"concat: argument 0 is on sim:sim:0 and argument 1 on sim:sim:1"):
+        xl.concat([xl.zeros(3, device="sim:sim:0"), xl.zeros(3, device="sim:sim:1")])
+
+
+def test_concat_is_followed_for_derivatives() -> None:
+    x, y = torch.ones(2, requires_grad=True), torch.ones(3, dtype=torch.int64)
+    found = xl.concat([x, y])
+    assert found.dtype == torch.float64
+    found.sum().backward()
+    assert torch.equal(x.grad, torch.ones(2))
+
+
+def test_the_tiny_backend_without_namespace_makes_and_joins_too() -> None:
+    with xl.use_backend("tiny"):
+        d = xl.concat([xl.arange(3), xl.linspace(0, 1, 2), xl.eye(1)[0]])
+    assert type(d).__name__ == "TinyArray"
+    assert_same_bits(xl.to_host(d), np.array([0.0, 1, 2, 0, 1, 1]))
+
+
+def test_the_benchmark_compares_with_what_is_installed() -> None:
+    command = [sys.executable, "-m", "benchmarks", "dispatch", "--rounds", "1", "--backends", "numpy"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
+    assert "xferlib.get_array_module(numpy, numpy)" in done.stdout
+    assert "xferlib.device_of(numpy)" in done.stdout
