@@ -1,4 +1,4 @@
-"""From arrays to their namespace, backend and device; arrays moved to one backend; arrays made by the current one."""
+"""From arrays to their namespace, backend and device: moved to one backend, and arrays of the current one."""
 
 from __future__ import annotations
 

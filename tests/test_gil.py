@@ -59,6 +59,12 @@ def finishes(*command: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(autouse=True)
+def _compiled_parts_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment says of them."""
+    monkeypatch.setenv("XFERLIB_NATIVE", "on")
+
+
 def test_only_calls_that_cannot_block_keep_the_gil() -> None:
     source = (Path(xl.__file__).parent / "backends" / "cuda" / "driver.py").read_text()
     assert re.findall(r'\(_address\("(\w+)"\), \d, keeps_lock=True\)', source) == ["cuGetErrorName"]

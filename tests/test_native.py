@@ -29,7 +29,15 @@ from xferlib._transfer.compiled_copies import Filling
 from xferlib._transfer.compiled_staging import _steps
 from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
-from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, fresh_staging, staging_stats
+from xferlib.testing import (
+    THRESHOLDS,
+    assert_same_bits,
+    backend_named,
+    configured,
+    forced,
+    fresh_staging,
+    staging_stats,
+)
 from xferlib.testing.strategies import bits_of
 
 HERE = "fake:sim:0"
@@ -346,6 +354,13 @@ def test_the_drivers_error_is_told_and_ends_the_transfer(fails_at: int, data: st
 
 def _staged() -> Any:
     return forced("staged", chunk_nbytes=1000)
+
+
+@pytest.fixture(autouse=True)
+def _compiled_parts_are_used() -> Iterator[None]:
+    """Whatever the environment says of them."""
+    with configured(native="on"):
+        yield
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ class Conveyor:
         found = plan.plan(end, may_permute=False)
         plan.refuse_slow(found, end, "prefetch")
         backend.attach(self._device)
-        is_staged = found.path is Path.STAGED and found.is_plain and _native.is_on()
+        is_staged = found.path is Path.STAGED and found.may_shorten and end.is_plain and _native.is_on()
         ahead = self._staging(end) if is_staged else None
         if ahead is None:
             ahead = Ahead(self)

@@ -37,7 +37,7 @@ class HostForm(NamedTuple):
     """Bytes on the device: pieces of a multiple of this use the lines of the processor's cache wholly."""
 
 
-@functools.lru_cache(maxsize=512)  # loops move arrays of one form
+@functools.lru_cache(maxsize=128)  # loops move arrays of few forms
 def form(
     shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], dtype: np.dtype[Any]
 ) -> HostForm | None:

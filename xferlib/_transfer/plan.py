@@ -27,6 +27,7 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
     MEDIUM_NBYTES,
+    MEDIUM_STRIDED_NBYTES,
     PERMUTED_FROM,
     SMALL_NBYTES,
 )
@@ -70,15 +71,15 @@ class Plan(NamedTuple):
     """Of `Path.PINNED`."""
     order: tuple[int, ...] = ()
     """Of `Path.PERMUTED`: the array's axes in the order of memory."""
-    is_plain: bool = False
-    """Pageable bytes that are staged as they lie: a shorter way will do, where one is as fast."""
+    may_shorten: bool = False
+    """Pageable memory that is staged: a shorter way will do, where one is as fast."""
 
 
 _EMPTY = Plan(Path.EMPTY)
-_SMALL = Plan(Path.SMALL)
-_SMALL_PLAIN = Plan(Path.SMALL, is_plain=True)
-STAGED = Plan(Path.STAGED)
-_STAGED_PLAIN = Plan(Path.STAGED, is_plain=True)
+_SMALL = Plan(Path.SMALL, may_shorten=True)
+_FORCED_SMALL = Plan(Path.SMALL)
+STAGED = Plan(Path.STAGED, may_shorten=True)
+_FORCED_STAGED = Plan(Path.STAGED)
 
 _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
@@ -103,9 +104,8 @@ def plan(end: HostEnd, *, may_permute: bool, is_blocking: bool = True) -> Plan:
     wanted = forced()
     # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
     is_small = end.nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
-    is_plain = end.is_plain and wanted is None
     if is_small and (wanted is Path.SMALL or end.backend.capabilities.small_at_once):
-        return _SMALL_PLAIN if is_plain else _SMALL
+        return _SMALL if wanted is None else _FORCED_SMALL
     if wanted is not Path.STAGED and wanted is not Path.SMALL:
         if end.is_plain:
             if end.pinned is not None:
@@ -113,8 +113,8 @@ def plan(end: HostEnd, *, may_permute: bool, is_blocking: bool = True) -> Plan:
         elif may_permute and (order := _permuted(end, wanted)) is not None:
             return Plan(Path.PERMUTED, order=order)
     if is_small and is_blocking:
-        return _SMALL_PLAIN if is_plain else _SMALL
-    return _STAGED_PLAIN if is_plain else STAGED
+        return _SMALL if wanted is None else _FORCED_SMALL
+    return STAGED if wanted is None else _FORCED_STAGED
 
 
 def _permuted(end: HostEnd, wanted: Path | None) -> tuple[int, ...] | None:
@@ -145,12 +145,13 @@ def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
 
 def suits_driver(found: Plan, end: HostEnd, *, is_upward: bool) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
-    return found.is_plain and is_drivers_size(end.nbytes, is_upward=is_upward)
+    return found.may_shorten and end.is_plain and is_drivers_size(end.nbytes, is_upward=is_upward)
 
 
 def is_medium(found: Plan, end: HostEnd) -> bool:
-    """True if the array is small enough (<= 2 MiB) to be staged into a slab and sent with a single DMA."""
-    return found.path is Path.STAGED and found.is_plain and end.nbytes <= MEDIUM_NBYTES
+    """True if this thread stages the array as a whole in a slab, for a single DMA."""
+    most = MEDIUM_NBYTES if end.is_plain else MEDIUM_STRIDED_NBYTES
+    return found.path is Path.STAGED and found.may_shorten and end.nbytes <= most
 
 
 def refuse_slow(found: Plan, end: HostEnd, call: str) -> None:

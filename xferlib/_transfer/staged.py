@@ -85,7 +85,7 @@ def _in_slab(end: HostEnd, stream: RawStream) -> int:
     """The address of a pinned copy, in the device's dtype, for a copy on ``stream``."""
     nbytes = end.nbytes
     memory, pointer = slab.slab_of(end.backend, nbytes).take(nbytes, stream)
-    if nbytes > SMALL_NBYTES and _native.is_on():  # plain bytes
+    if end.is_plain and nbytes > SMALL_NBYTES and _native.is_on():
         fill(pointer, end.pointer, nbytes)
     else:
         compiled_copies.gather(end.array, end.dtype, memory, pointer)
@@ -188,7 +188,7 @@ def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> No
     if fast is not None and fast.takes_pageable(stream, idle=False):
         if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
             return
-    if found.path is Path.SMALL:
+    if found.path is Path.SMALL or (not end.is_plain and plan.is_medium(found, end)):
         _download_small(src, end, stream)
     else:
         workers.run(download_job(src, end, stream))
