@@ -295,11 +295,18 @@ print(inspect.isbuiltin(get_array_module), xl.get_backend().name)
 
 
 def test_torch_compile_takes_it_without_a_warning() -> None:
-    def function(x: Any) -> Any:
-        return xl.get_array_module(x).add(x, x)
+    def function(*arrays: Any) -> Any:
+        found = xl.get_array_module(*arrays)
+        return found.add(arrays[0], arrays[0]), found.__name__
 
-    t = torch.ones(3)
-    assert torch.equal(torch.compile(function, backend="eager")(t), t + t)
+    cut = torch.compile(function, backend="eager")
+    for t in (torch.ones(3), torch.ones(2, dtype=torch.int64)):
+        doubled, name = cut(t, 1.5, None)
+        assert torch.equal(doubled, t + t)
+        assert name == backend_named("torch").namespace().__name__
+    assert_same_bits(cut(X)[0], X + X)
+    with pytest.raises(MixedBackendsError):
+        cut(t, X)
 
 
 SOME = {
@@ -432,6 +439,7 @@ def test_eye_is_numpys(backend: str, args: Any) -> None:
     "call",
     [
         lambda: xl.arange(0, 3, 0),
+        lambda: xl.arange(1j),  # type: ignore[arg-type]
         lambda: xl.arange([1]),  # type: ignore[arg-type]
         lambda: xl.arange(0, float("nan")),
         lambda: xl.arange(3, dtype=bool),
@@ -459,6 +467,8 @@ def test_a_foreign_dtype_is_refused() -> None:
     for call in (xl.asarray, xl.arange, xl.eye):
         with pytest.raises(UnsupportedDTypeError):
             call(3, dtype="datetime64[s]")
+    with pytest.raises(UnsupportedDTypeError, match="imaginary"):
+        xl.linspace(0, 1j, dtype="float32")
 
 
 def test_each_constructor_takes_backend_and_device() -> None:

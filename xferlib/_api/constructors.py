@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._api import joining, transfers
-from xferlib._core import mixing, registry
+from xferlib._core import convert, mixing, registry
 from xferlib._core.array import Array, check_dtype
 from xferlib._core.device import Device
 from xferlib._transfer import ends
@@ -72,12 +72,12 @@ def arange(
         backend, device: As for `asarray`.
 
     Raises:
-        ArgumentError: ``step`` is 0, or an argument is no number.
+        ArgumentError: ``step`` is 0, or an argument is no real number.
         Others: As for `to_device`.
     """
-    limits = (0, start) if stop is None else (start, stop)
-    _check_numbers("arange", start=start, **({} if stop is None else {"stop": stop}), step=step)
-    values = _computed("arange", np.arange, *limits, step, dtype=_checked(dtype))
+    first, last = (0, start) if stop is None else (start, stop)
+    _check_numbers("arange", _REAL, start=first, stop=last, step=step)
+    values = _computed("arange", np.arange, first, last, step, dtype=_checked(dtype))
     return _sent(values, backend, device)
 
 
@@ -104,10 +104,14 @@ def linspace(
 
     Raises:
         ArgumentError: ``num`` is negative or no integer, or a limit is no number.
+        UnsupportedDTypeError: ``dtype`` would drop the imaginary part.
         Others: As for `to_device`.
     """
-    _check_numbers("linspace", start=start, stop=stop)
-    values = _computed("linspace", np.linspace, start, stop, num, endpoint=bool(endpoint), dtype=_checked(dtype))
+    _check_numbers("linspace", (*_REAL, complex, np.complexfloating), start=start, stop=stop)
+    wanted = _checked(dtype)
+    if wanted is not None:
+        convert.check_conversion(np.result_type(start, stop, 0.0), wanted)
+    values = _computed("linspace", np.linspace, start, stop, num, endpoint=endpoint, dtype=wanted)
     return _sent(values, backend, device)
 
 
@@ -183,11 +187,17 @@ def _checked(dtype: Any) -> np.dtype[Any] | None:
     return None if dtype is None else check_dtype(dtype, what="dtype")
 
 
-def _check_numbers(call: str, **numbers: Any) -> None:
+_REAL = (int, float, np.integer, np.floating)
+
+
+def _check_numbers(call: str, kinds: tuple[type, ...], **numbers: Any) -> None:
     """Refuse what is not a number: an array, which may be on a device, among others."""
     for name, number in numbers.items():
-        if not isinstance(number, (int, float, complex, np.number)):
-            raise ArgumentError(f"{call}: {name}={shown(number)} is no number; give one, such as float(x) of an array")
+        if not isinstance(number, kinds):
+            real = "" if complex in kinds else "real "
+            raise ArgumentError(
+                f"{call}: {name}={shown(number)} is no {real}number; give one, such as float(x) of an array"
+            )
 
 
 def _computed(call: str, function: Any, *args: Any, **options: Any) -> HostArray:

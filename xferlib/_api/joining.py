@@ -80,11 +80,13 @@ def join(sources: list[CopySource], plan: Plan, dtype: np.dtype[Any]) -> Array:
     device = sources[0].device if sources[0].device is not None else backend.devices()[0]
     backend.attach(device)
     out = backend.empty(plan.shape, dtype, device=device, stream=backend.stream_current(device))
+    memory = backend.host_view(out) if device.kind == "cpu" else None
     for source, (offset, shape, strides) in zip(sources, plan.parts, strict=True):
         if not math.prod(shape):
             continue
-        if source.host is not None:
-            part = np.ndarray(shape, dtype, backend.host_view(out), offset, strides)
+        if memory is not None:
+            assert source.host is not None
+            part = np.ndarray(shape, dtype, memory, offset, strides)
             host_copy.copy_on_cpu(Kind.D2D, part, source.host, backend, device)
         else:
             whole = backend.view(out)

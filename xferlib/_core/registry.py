@@ -213,13 +213,15 @@ def forget_types(belongs: Callable[[Backend | None], bool]) -> None:
 
 def _match(cls: type) -> Backend | None:
     found: Backend | None = None
+    count = len(_loaded)
     if cls.__module__ != "builtins":
         name = next((n for n, spec in _BUILTIN.items() if _is_declared(cls, spec.array_types)), None)
         if name is not None:
             found = get(name)
         else:
             found = next((each for each in _plugin_backends(cls) if _is_declared(cls, each.array_types)), None)
-    by_type[cls] = found
+    if found is not None or count == len(_loaded):  # else one was loaded meanwhile, which this may be an array of
+        by_type[cls] = found
     return found
 
 
