@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib._transfer import one_step
 from xferlib.errors import LayoutError, SlowPathError
-from xferlib.testing import THRESHOLDS, assert_same_bits, forced, native, strategies
+from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, native, strategies
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"
@@ -186,3 +186,15 @@ def test_it_gives_the_bits_of_every_other_way(fake: Any, x: Any, place: str) -> 
         expected = xl.to_host(d)
     assert_same_bits(xl.to_host(d), expected)
     assert_same_bits(xl.to_host(d, out=np.empty_like(expected)), expected)
+
+
+def test_an_array_that_its_library_does_not_let_be_written_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory could be: that of an array of JAX, for instance."""
+    tiny = backend_named("tiny")
+    own = tiny.view
+    out = xl.to_device(np.zeros(3), backend="tiny")
+    monkeypatch.setattr(tiny, "view", lambda array: own(array)._replace(is_writable=False))
+    with pytest.raises(LayoutError, match="read-only"):
+        xl.to_device(np.ones(3), out=out)
+    monkeypatch.undo()
+    assert_same_bits(xl.to_host(out), np.zeros(3))

@@ -90,6 +90,8 @@ def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
     memory = _memory_of(out, owner)
     if memory is None or not host_copy.is_twin(memory, x):
         return False
+    if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
+        return False
     if owner.follows_writes:
         owner.note_write(out, "out")
     host_copy.copy_on_host(memory, x)
