@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib._trace import picture, timeline, timeline_rows
 from xferlib.errors import ArgumentError, ForkError
-from xferlib.testing import backend_named, is_recording
+from xferlib.testing import backend_named, is_recording, settle_all
 
 
 def operation(kind: str = "h2d", start: float = 0.0, end: float = 1.0, **others: Any) -> timeline.TraceOperation:
@@ -101,7 +101,8 @@ def test_copies_inside_a_device_do_not_count_as_copying() -> None:
 
 
 def test_nothing_recorded_is_no_error(tmp_path: Path) -> None:
-    gc.collect()  # what other tests dropped ends before the recording
+    gc.collect()
+    settle_all()  # what other tests dropped ends before the recording
     for place in ("sim:sim:0", "sim:sim:1"):
         xl.Device(place).synchronize()
     with xl.trace() as t:
