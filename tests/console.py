@@ -1,5 +1,10 @@
-"""The ``xferlib`` command, as the installed script calls it."""
+"""The ``xferlib`` command, as the installed script calls it; from a checkout, as it would be installed."""
 
-from importlib.metadata import entry_points
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
-main = entry_points(group="console_scripts")["xferlib"].load()
+_PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+_SCRIPT = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["scripts"]["xferlib"]
+
+main = EntryPoint("xferlib", _SCRIPT, "console_scripts").load()

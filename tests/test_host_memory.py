@@ -5,14 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.test_interrupts import struck_everywhere
 from xferlib._memory import host
 
 U8 = np.dtype(np.uint8)
@@ -141,23 +138,3 @@ def test_an_array_keeps_the_owner_of_its_memory_alive() -> None:
     del view
     gc.collect()
     assert seen() is None
-
-
-def test_memory_of_results_that_is_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "RECYCLED_FROM", 1 << 16)
-    before = xl.configure(host_cache=9 << 20)
-
-    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
-        cache = host.HostCache()
-        for size in (1, 1, 1, 2, 2, 1, 2):
-            found = [run(lambda size=size: cache.empty((size << 18,), np.dtype(np.float32))) for _ in range(2)]
-            assert found[0].nbytes == size << 20
-            del found
-        kept = [len(block) for blocks in cache._free.values() for block in blocks]
-        assert sum(kept) == cache.nbytes_free <= 9 << 20
-        assert len(kept) > 1
-
-    try:
-        struck_everywhere(program)
-    finally:
-        xl.configure(host_cache=before.host_cache)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from xferlib._memory import host as _host
 from xferlib._runtime import interrupts as _interrupts
 from xferlib.testing import assert_same_bits, held_nbytes, lent_chunks, settle_all
 
@@ -261,6 +262,26 @@ def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> N
         assert_same_bits(xl.to_host(run(within)), array)
 
     struck_everywhere(program)
+
+
+def test_memory_of_results_that_is_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_host, "RECYCLED_FROM", 1 << 16)
+    before = xl.configure(host_cache=9 << 20)
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        cache = _host.HostCache()
+        for size in (1, 1, 1, 2, 2, 1, 2):
+            found = [run(lambda size=size: cache.empty((size << 18,), np.dtype(np.float32))) for _ in range(2)]
+            assert found[0].nbytes == size << 20
+            del found
+        kept = [len(block) for blocks in cache._free.values() for block in blocks]
+        assert sum(kept) == cache.nbytes_free <= 9 << 20
+        assert len(kept) > 1
+
+    try:
+        struck_everywhere(program)
+    finally:
+        xl.configure(host_cache=before.host_cache)
 
 
 # --- putting it off
