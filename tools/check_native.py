@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "xferlib" / "_native"
-SOURCES = ("staging.c", "strided.c", "calls.c")
-LIBRARY = ("staging.c", "strided.c")
+SOURCES = ("staging.c", "ring.c", "strided.c", "calls.c")
+LIBRARY = ("staging.c", "ring.c", "strided.c")
 COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]

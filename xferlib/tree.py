@@ -19,8 +19,6 @@ from xferlib._transfer import ends, many, packing
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
-    from xferlib._transfer.host_end import HostEnd
 
 __all__ = ["register", "to_device", "to_host"]
 
@@ -49,7 +47,8 @@ def to_device(
     if packed:
         target.attach(place)
         packing.send(leaves, results, packed, target, order if order is not None else target.stream_current(place))
-    together = _staged_together(leaves, alone, dtype, target, place)
+    wanted = None if dtype is None else check_dtype(dtype, what="dtype")
+    together = many.chosen(leaves, alone, wanted, target, place)
     if together:
         target.attach(place)
         current = order if order is not None else target.stream_current(place)
@@ -62,18 +61,6 @@ def to_device(
                 leaves[number], backend=backend, device=place, dtype=dtype, stream=stream
             )
     return rebuild(results)
-
-
-def _staged_together(
-    leaves: list[Any], numbers: list[int], dtype: Any, backend: Backend, device: Device
-) -> dict[int, HostEnd]:
-    """The leaves that are copied as one transfer, by number, if they are worth one."""
-    if len(numbers) < 2 or not many.can_stage(backend, device):
-        return {}
-    wanted = None if dtype is None else check_dtype(dtype, what="dtype")
-    ends = {number: many.staged_end(leaves[number], wanted, backend) for number in numbers}
-    found = {number: end for number, end in ends.items() if end is not None}
-    return found if len(found) > 1 and sum(end.nbytes for end in found.values()) >= TOGETHER_FROM else {}
 
 
 def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:

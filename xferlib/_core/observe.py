@@ -38,13 +38,6 @@ Step = tuple[int, float, float, str]
 """Bytes that a thread has staged, when it began and ended by `time.perf_counter`, and the thread's name."""
 
 
-class Counted(Protocol):
-    """Something that is cut into pieces."""
-
-    @property
-    def count(self) -> int: ...
-
-
 class Moving(Protocol):
     """Notes the steps of one staged copy; every thread that works on it calls this."""
 
@@ -166,9 +159,9 @@ def driver_copy(
     return bool(recorder.enqueue(kind, "driver copy", nbytes, backend, stream, run))
 
 
-def moving(kind: Kind, nbytes: int, pieces: Counted, backend: Backend, stream: RawStream) -> Moving | None:
-    """The recorder's notes of one staged copy; None if no recorder is open."""
-    return None if active is None else active.moving(kind, nbytes, pieces.count, backend, stream)
+def moving(kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+    """The recorder's notes of one staged copy; None if no recorder is open. ``pieces``: calls of `Moving.sent`."""
+    return None if active is None else active.moving(kind, nbytes, pieces, backend, stream)
 
 
 def _after_fork_in_child() -> None:

@@ -64,6 +64,8 @@ class StagingCalls:
     """``int record(void *event, void *stream)``; events and streams are passed by their ``handle``."""
     wait: int
     """``int wait(void *event)``: block until the event completes."""
+    order: int = 0
+    """``int order(void *stream, void *event, unsigned flags)``: make a stream wait for an event; 0: the host waits."""
     enter: int = 0
     """``int enter(void *context)``: each thread calls it before the others; 0 where none is needed."""
     context: int = 0

@@ -4,15 +4,15 @@ Plain bytes in C order take the first way that fits:
 
 | bytes | way |
 |---|---|
-| 2 MiB up, 6 MiB down | a blocking copy on an idle stream is the driver's own |
+| 128 KiB | a blocking copy on an idle stream is the driver's own |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
-| 64 KiB | one thread, through its slab |
-| 2 MiB up | the same in one copy, with the help of spinning threads |
-| 1 MiB, not plain | gathered, scattered or converted by one thread, in one copy |
-| any | several threads, through the ring |
+| 64 KiB | one thread, through its slab, in one copy |
+| any | several threads of C, through the ring; one thread, through its slab, where C cannot |
+
+Any other layout, and conversions, take the last two.
 
 ``_MOST`` is the largest size that takes a way, ``_FROM`` the smallest. Sizes are in bytes. Where a size has no figure
-there is no measurement on record. ``C_`` is for threads of `staging.c`, ``PYTHON_`` for those that need the GIL.
+there is no measurement on record. ``C_`` is for threads of `staging.c`, ``HOST_`` for copies between host arrays.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from __future__ import annotations
 SMALL_NBYTES = 64 << 10
 """Up to here one thread and the slab are fastest."""
 MEDIUM_NBYTES = 2 << 20
-"""Up to here one thread is as fast as several, which must be woken."""
-MEDIUM_STRIDED_NBYTES = 1 << 20
-"""The same where the array is gathered, scattered or converted: a core of an AMD EPYC takes 20 to 130 us for 1 MiB, as
-long as several threads take to come."""
+"""Most bytes of a slab's segment, and of a copy that is staged as a whole."""
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-DRIVER_MOST_UP = 2 << 20
-"""Up to here the driver's own copy of pageable memory is as fast as several threads, which must be woken."""
-DRIVER_MOST_DOWN = 6 << 20
-"""The same to the host."""
+DRIVER_MOST_UP = 128 << 10
+"""Up to here the driver's own copy of pageable memory takes less time than filling a chunk and sending it: on an H200's
+host 17 us for 128 KiB, where filling takes 4 and sending 10."""
+DRIVER_MOST_DOWN = 128 << 10
+"""The same to the host: 19 us for 128 KiB, where the link takes 9 and emptying 4."""
 DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
@@ -47,12 +45,12 @@ PARALLEL_HOST_FROM = 8 << 20
 
 PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size travel together."""
-GROUP_NBYTES = 16 << 20
-"""Large leaves are staged together in groups of this size: Python describes one while the link carries another."""
-TOGETHER_FROM = 1 << 20
+GROUP_NBYTES = 4 << 20
+"""Large leaves are described in groups of this size: the link carries one while Python describes the next."""
+TOGETHER_FROM = 512 << 10
 """Large leaves are staged together from this sum on: two transfers of less take as long as to begin one."""
-SCATTERED_FROM = 512 << 10
-"""From here on several threads of C collect packed leaves: less is copied by one thread before another has come."""
+SCATTERED_FROM = 256 << 10
+"""From here on threads of C collect packed leaves: less is copied by one thread in the time that it takes to begin."""
 
 # --- the ring
 
@@ -68,11 +66,6 @@ SHARED_CHUNKS = 6
 """Chunks of a transfer while the other direction is at work: more fall out of the processor's cache before they are
 read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each
 way."""
-NARROW_CHUNKS = 4
-"""Chunks of a transfer of rows of up to `NARROW_ROW_MOST` bytes: threads gather single elements more slowly than the
-device reads, so few chunks do."""
-NARROW_ROW_MOST = 16
-
 # --- how staging in C is cut
 
 C_HELPER_NBYTES = 512 << 10
@@ -93,20 +86,15 @@ C_STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
 
-# --- how staging in Python is cut
+C_SPIN_NS = 300_000
+"""How long a helper looks for the next transfer of a loop before it sleeps, on a host with cores enough."""
 
-PYTHON_HELPER_NBYTES = 4 << 20
+# --- copies between host arrays
+
+HOST_HELPER_NBYTES = 4 << 20
 """A thread that sleeps takes about 50 us to come: it pays from about here."""
-PYTHON_PIECE_MOST = 4 << 20
-"""Bytes that a thread fills or empties at a time: 1 MiB gave 17 to 25 GB/s on an H200, 4 MiB 50, 16 MiB 46."""
-PYTHON_PIECE_LEAST = 512 << 10
-"""A transfer is cut into fewer pieces rather than into smaller ones."""
-PYTHON_ENDS_FROM = 32 << 20
-"""From here on a transfer begins and ends with smaller pieces."""
-PYTHON_FIRST_PIECES = (256 << 10, 512 << 10, 1 << 20, 1 << 20, 2 << 20, 2 << 20)
-"""The link starts early, and the threads come one after the other."""
-PYTHON_LAST_PIECES = (1 << 20,) * 8
-"""Little is left to do once the link, or the last thread, is done."""
+HOST_PIECE_MOST = 4 << 20
+"""Bytes that a thread copies at a time."""
 
 # --- batches of a loop, and trees
 
@@ -118,7 +106,7 @@ AHEAD_MOST = 4 << 20
 """Contiguous data is staged as a whole up to here, by spinning threads: to begin a transfer of several blocks
 takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""
 WAITING_MOST = 24 << 20
-"""Data that is cut into no more blocks than `LENT_CHUNKS`: see `xferlib._transfer.cutting`."""
+"""Data that is cut into no more blocks than `LENT_CHUNKS`: see `staging.c`."""
 PYTHON_LEAF_FROM = 4 << 20
 """A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
 C_LEAF_FROM = 512 << 10

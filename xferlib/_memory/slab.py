@@ -78,6 +78,10 @@ class Slab(Handed):
         segment.streams[stream.device, stream.handle] = stream
         return segment.bytes[start : start + nbytes], segment.pointer + start
 
+    def emptied(self) -> None:
+        """Note that this thread has waited for a copy into the slab: the next thread that has it need not."""
+        self.hand_on()
+
     def _advance(self) -> _Segment:
         full = self._segments[self._index]
         full.events += [self._backend.event_record(stream, timing=False) for stream in full.streams.values()]

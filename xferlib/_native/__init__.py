@@ -17,21 +17,21 @@ from xferlib._runtime import config
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging.c"
-PARTS = ("strided.c", "strided.h", "loops.h")
+PARTS = ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h")
 """Other files that the library is made from."""
 LIBRARY = f"{_FOLDER}{os.sep}staging.so"
 
 
-class Chunk(ctypes.Structure):
-    """A pinned chunk that is lent for one transfer."""
-
-    _fields_ = (("memory", ctypes.c_void_p), ("event", ctypes.c_void_p), ("is_busy", ctypes.c_int64))
-
-
 class Mark(ctypes.Structure):
-    """A recording's note of one piece: nanoseconds of `time.perf_counter`, and the number of a thread."""
+    """A recording's note of one piece: nanoseconds of `time.perf_counter`, bytes, and the thread.
 
-    _fields_ = (("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("thread", ctypes.c_int64))
+    The thread is the negative number of a helper, or else what `threading.get_ident` returns in it.
+    """
+
+    _fields_ = (
+        ("begun_ns", ctypes.c_int64), ("ended_ns", ctypes.c_int64), ("nbytes", ctypes.c_int64),
+        ("thread", ctypes.c_int64),
+    )  # fmt: skip
 
 
 MOST_AXES = 32
@@ -50,7 +50,7 @@ class StridedLayout(ctypes.Structure):
 
 
 class Part(ctypes.Structure):
-    """Host memory of one array, and its offset and size in a transfer, in bytes on the device."""
+    """Host memory of one array, and its offset and size in a region, in bytes on the device."""
 
     _fields_ = (
         ("host", ctypes.c_void_p), ("place", ctypes.c_int64), ("nbytes", ctypes.c_int64),
@@ -58,21 +58,33 @@ class Part(ctypes.Structure):
     )  # fmt: skip
 
 
-class Setup(ctypes.Structure):
-    """A transfer: addresses, pieces, the loads that they are sent in, chunks, and the driver's functions."""
+class Region(ctypes.Structure):
+    """Contiguous bytes on the device, and what they are copied from or to on the host: one array, or many parts."""
 
     _fields_ = (
-        ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("devices", ctypes.POINTER(ctypes.c_uint64)),
-        ("offsets", ctypes.POINTER(ctypes.c_int64)), ("shares", ctypes.POINTER(ctypes.c_int64)),
-        ("firsts", ctypes.POINTER(ctypes.c_int64)), ("loads", ctypes.c_int64),
-        ("chunks", ctypes.POINTER(Chunk)), ("chunk_count", ctypes.c_int64),
-        ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p), ("wait", ctypes.c_void_p),
-        ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
-        ("is_upward", ctypes.c_int64), ("is_streamed", ctypes.c_int64),
-        ("shared_chunks", ctypes.c_int64), ("layout", ctypes.POINTER(StridedLayout)),
-        ("spin_ns", ctypes.c_int64), ("parts", ctypes.c_int64), ("part", ctypes.POINTER(Part)),
-        ("marks", ctypes.POINTER(Mark)), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
+        ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("nbytes", ctypes.c_int64), ("unit", ctypes.c_int64),
+        ("layout", ctypes.POINTER(StridedLayout)), ("part", ctypes.POINTER(Part)), ("parts", ctypes.c_int64),
+        ("is_fresh", ctypes.c_int64),
     )  # fmt: skip
+
+
+class Setup(ctypes.Structure):
+    """What the transfers of one direction on one stream have in common: see `staging.c`."""
+
+    _fields_ = (
+        ("ring", ctypes.c_void_p), ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p),
+        ("wait", ctypes.c_void_p), ("order", ctypes.c_void_p), ("enter", ctypes.c_void_p), ("context", ctypes.c_void_p),
+        ("is_upward", ctypes.c_int64), ("most_chunks", ctypes.c_int64), ("shared_chunks", ctypes.c_int64),
+        ("way_chunks", ctypes.c_int64), ("first_block", ctypes.c_int64), ("largest_block", ctypes.c_int64),
+        ("block_parts", ctypes.c_int64), ("least_piece", ctypes.c_int64), ("most_piece", ctypes.c_int64),
+        ("helper_nbytes", ctypes.c_int64), ("streamed_most", ctypes.c_int64), ("spin_ns", ctypes.c_int64),
+        ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64), ("both_ways", ctypes.c_int64),
+        ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+NO_MEMORY = -1
+"""The result of ``xf_copy`` where the host has no memory for the transfer's state; nothing has been done."""
 
 
 def fingerprint(source: bytes) -> int:
@@ -102,21 +114,32 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise OSError(f"{name} is not what staging.c compiles to: {error}") from None
     if made_from != fingerprint(_sources()):
         raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
-    library.xf_open.argtypes, library.xf_open.restype = [ctypes.POINTER(Setup)], ctypes.c_void_p
-    library.xf_close.argtypes, library.xf_close.restype = [ctypes.c_void_p], None
-    library.xf_error.argtypes, library.xf_error.restype = [ctypes.c_void_p], ctypes.c_int64
-    library.xf_run.argtypes, library.xf_run.restype = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64], ctypes.c_int
-    library.xf_help.argtypes, library.xf_help.restype = [ctypes.c_void_p, *[ctypes.c_int64] * 3], None
-    library.xf_fill.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4]
-    library.xf_fill.restype = None
-    library.xf_fill_begin.argtypes = library.xf_fill.argtypes
-    library.xf_fill_begin.restype = ctypes.c_void_p
-    library.xf_fill_end.argtypes, library.xf_fill_end.restype = [ctypes.c_void_p], None
-    pointer = ctypes.POINTER(StridedLayout)
-    library.xf_gather.argtypes = [pointer, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p, ctypes.c_int]
-    library.xf_scatter.argtypes = [pointer, ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p]
-    library.xf_gather.restype = library.xf_scatter.restype = None
-    library.xf_end.argtypes, library.xf_end.restype = [ctypes.c_void_p], None
+    pointer, number, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+    layout = ctypes.POINTER(StridedLayout)
+    filling = (pointer, pointer, *[number] * 5)
+    functions: tuple[tuple[Any, ...], ...] = (
+        ("xf_ring_new", pointer),
+        ("xf_ring_close", None, pointer),
+        ("xf_ring_add", number, pointer, pointer, pointer),
+        ("xf_ring_remove", number, pointer),
+        ("xf_ring_lent", number, pointer, number),
+        ("xf_ring_free", number, pointer),
+        ("xf_open", pointer, pointer),
+        ("xf_add", size, pointer, pointer, number, size, number),
+        ("xf_run", size, pointer, number),
+        ("xf_end", number, pointer),
+        ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),
+        ("xf_close", number, pointer, size),
+        ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
+        ("xf_fill", None, *filling),
+        ("xf_fill_begin", pointer, *filling),
+        ("xf_fill_end", None, pointer),
+        ("xf_gather", None, layout, pointer, number, number, pointer, size),
+        ("xf_scatter", None, layout, pointer, number, number, pointer),
+    )
+    for name, result, *arguments in functions:
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
     return library
 
 

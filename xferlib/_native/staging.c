@@ -1,21 +1,28 @@
-/* Staging of plain bytes without Python: threads that fill and empty pinned chunks while the link moves others.
+/* Copies between host and device without Python: threads fill and empty pinned chunks while the link moves others.
 
-   Python cuts the transfer into loads and each load into pieces, lends a chunk for each load, and conducts: one thread
-   of its own calls xf_run() without the GIL, and threads that live here help. A piece is what one thread fills or
-   empties at a time; a load is what the link carries at a time: larger, because each copy costs the link some
-   microseconds. Of an upload the thread that fills the last piece of a load sends it. Of a download loads are requested
-   until no chunk is free, so that the link never idles, and emptied as they arrive. The driver's functions come in as
-   addresses: nothing is linked to.
+   Python describes the arrays of a transfer as regions: memory on the host, of any layout and dtype, and as many
+   contiguous bytes on the device. Regions are cut into blocks, each one copy on the link by way of one chunk, and blocks
+   into pieces, which one thread fills or empties at a time. The thread that fills the last piece of an upload's block
+   sends it. Of a download blocks are asked for until no chunk is free, so that the link never idles, and emptied as they
+   arrive. The first blocks are small, so that the link starts early; a download ends with small ones too, so that little
+   is left to empty when the link is done. Regions may be added while others are on their way: the arrays of a tree are
+   one transfer, and Python describes some while threads copy others. The driver's functions come in as addresses: nothing
+   is linked to.
 
-   The obvious way, a thread that fills whole chunks one after the other and waits for each, leaves the link idle while
-   it fills and itself idle while the link sends; threads with fixed shares of the transfer all wait for the slowest. So
-   threads take small pieces of the same load, in order.
+   The obvious way, a thread that fills whole chunks one after the other and waits for each, leaves the link idle while it
+   fills and itself idle while the link sends; threads with fixed shares of the transfer all wait for the slowest. So
+   threads take small pieces of the same block, in order. The calling thread takes pieces too: it has finished a MiB
+   before a thread that slept has come.
 
-   Each transfer's `lock` protects its queues, counts and error; bytes are copied without it, and an upload's driver
-   calls made without it. `marking` is taken after it or alone, and only by recordings. The `pool` lock protects the
-   helpers, the queue for them, and `wanted`, `helping` and `following` of each transfer; it is never held together with
-   another. A load belongs to the threads that have its pieces, and the last of them gives it on. xf_end() returns when
-   no helper is left in the transfer: only then may its memory go. */
+   Chunks come from the device's ring, one by one. A thread whose transfer has none, while the ring has none to give, works
+   for another transfer that has some: perhaps no other thread will, and both would wait for ever.
+
+   Each transfer's `lock` protects its regions, queues, counts and error; bytes are copied without it, and an upload's
+   driver calls made without it. `marking` is taken after it or alone, and only by recordings; the ring's lock after it or
+   alone. The `pool` lock protects the helpers, the queue for them, the list of all transfers, and `wanted`, `called`,
+   `helping` and `following` of each transfer; it is never held together with another. A block belongs to the threads that
+   have its pieces, and the last of them gives it on. xf_end() returns when no helper is left in the transfer: only then
+   may its memory go. */
 
 #define _POSIX_C_SOURCE 200112L /* clock_gettime, pthread_atfork */
 
@@ -27,6 +34,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ring.h"
 #include "strided.h"
 
 #ifdef __SSE2__
@@ -36,6 +44,8 @@
 #define LAP 4 /* pieces that a thread does before it checks whether it is wanted elsewhere */
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
+#define LOOP_NS 1000000      /* transfers that come so soon after one another are a loop, for which threads spin */
+#define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
 #ifdef __APPLE__
 #define PATIENCE_CLOCK CLOCK_REALTIME
 #else
@@ -43,60 +53,64 @@
 #endif
 
 typedef struct {
-    char *memory;
-    void *event;
-    int64_t is_busy; /* a copy may still use it until the event completes */
-} Chunk;
-
-typedef struct {
-    int64_t begun_ns, ended_ns; /* when the chunk was filled or emptied */
-    int64_t thread;             /* by which of the callers */
+    int64_t begun_ns, ended_ns; /* when the piece was filled or emptied */
+    int64_t nbytes;
+    int64_t thread; /* a helper's number, -1, -2, ...; of any other thread its pthread_self() */
 } Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
     char *host;
-    int64_t place, nbytes; /* its offset in the transfer, in bytes on the device, and its size there */
+    int64_t place, nbytes; /* its offset in the region, in bytes on the device, and its size there */
     const Layout *layout;  /* of an array that is not plain; NULL: contiguous bytes stay as they are */
 } Part;
 
 typedef struct {
     char *host;
     uint64_t device;
-    const uint64_t *devices; /* the address of each load there; NULL: `device` and its offset */
-    const int64_t *offsets;  /* of each load, and the end of the last */
-    const int64_t *shares;  /* bytes of each piece of a load; the last one may be smaller */
-    const int64_t *firsts;  /* the number of the first piece of each load, and of all pieces */
-    int64_t loads;
-    Chunk *chunks;
-    int64_t chunk_count;
+    int64_t nbytes; /* on the device */
+    int64_t unit;   /* every block and piece begins at a multiple of it */
+    const Layout *layout; /* of an array that is not plain; NULL: contiguous bytes stay as they are */
+    const Part *part;     /* instead of `host`: arrays that are copied together, in the order of their places */
+    int64_t parts;
+    int64_t is_fresh; /* pages that were never touched: the kernel clears each in the thread that does so first */
+} Region; /* what Python fills in: see xferlib/_native/__init__.py */
+
+typedef struct {
+    Ring *ring;
     void *stream;
     int (*copy)(uint64_t dst, uint64_t src, size_t nbytes, void *stream);
     int (*record)(void *event, void *stream);
     int (*wait)(void *event);
-    int (*enter)(void *context); /* what a thread calls before it calls the others; NULL: nothing */
+    int (*order)(void *stream, void *event, unsigned flags); /* let a stream wait; NULL: the host waits instead */
+    int (*enter)(void *context); /* what a helper calls before it calls the others; NULL: nothing */
     void *context;
     int64_t is_upward;
-    int64_t is_streamed;             /* upload: chunks are filled past the processor's caches */
-    int64_t shared_chunks;           /* of which no more are used while the other direction is at work too */
-    const Layout *layout;            /* of an array that is not plain; NULL: contiguous bytes stay as they are */
-    int64_t spin_ns;                 /* spin time before a helper sleeps */
-    int64_t parts;                   /* arrays that are copied together; 0: one array */
-    const Part *part;                /* in the order of their offsets */
-    Mark *marks;                     /* one for each piece; NULL without a recording */
-    void *before_first, *after_last; /* events that a recording wants around all loads */
-} Setup; /* what Python fills in: see xferlib/_native/__init__.py */
+    int64_t most_chunks;   /* of this transfer */
+    int64_t shared_chunks; /* the same while the other direction is at work too */
+    int64_t way_chunks;    /* of all transfers in this direction */
+    int64_t first_block, largest_block, block_parts; /* blocks double from the first, up to a part of the transfer */
+    int64_t least_piece, most_piece;
+    int64_t helper_nbytes; /* of the transfer, for each helper that is called */
+    int64_t streamed_most; /* bytes of an upload whose chunks are filled past the processor's caches */
+    int64_t spin_ns;       /* how long a helper spins before it sleeps, in a loop of transfers */
+    int64_t each_way, clearing, both_ways; /* threads of a transfer, of one with fresh pages, and helpers in all */
+    int64_t is_marked;
+    void *before_first, *after_last; /* events that a recording wants around all blocks */
+} Setup; /* likewise */
 
 typedef struct {
-    Chunk *chunk;
-    int64_t number;
-    int64_t next; /* the first of its pieces that no thread has taken */
-    int64_t end;  /* the first piece of the next load */
-    int64_t left; /* pieces that are not done */
-    int is_settled; /* the chunk may be filled, or has arrived */
-} Load;
+    Chunk *chunk;   /* NULL: the place is vacant */
+    Region region;
+    int64_t offset, nbytes; /* in the region */
+    int64_t share;          /* bytes of a piece; the last one may be smaller */
+    int64_t next, pieces;   /* the first piece that no thread has taken, and how many there are */
+    int64_t left;           /* pieces that are not done */
+    int is_settled;         /* the chunk may be filled, or has arrived */
+    int is_streamed;        /* it is filled past the processor's caches */
+} Block;
 
 typedef struct {
-    Load **loads;
+    Block **blocks;
     int64_t first, count, room;
 } Queue;
 
@@ -106,97 +120,42 @@ struct Staging {
     Setup setup;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_mutex_t marking; /* so that a recording's events are outside all loads */
-    Load *loads;             /* one for each chunk */
+    pthread_mutex_t marking; /* so that a recording's events are outside all blocks */
+    Region *regions;
+    int64_t region_count, region_room;
+    int64_t region, offset; /* where the next block begins */
+    int64_t total, begun;   /* bytes of all regions, and of the blocks that have been begun */
+    int64_t following;      /* bytes of the next block, if there are so many */
+    int64_t asked, sent, done; /* blocks that have been begun, are enqueued, and are done */
+    int64_t all;               /* of all regions, once that is known; -1 before; atomic */
+    int64_t threads;           /* that share a block */
+    int is_closed;             /* no region will be added */
+    Block *blocks; /* one for each chunk that it may have */
+    int64_t held;  /* chunks; atomic */
     Queue free, arriving;
-    Queue resting; /* free chunks that are not used while the other direction is at work */
-    Load *open;    /* the load whose pieces are being handed out; NULL when all of them are */
-    int64_t next;  /* the first load that has no chunk */
-    int64_t sent;  /* loads, in a recording */
+    Block *open;   /* the block whose pieces are being handed out; NULL when all of them are */
     int64_t error; /* the driver's first result that is not 0 */
     int is_ending; /* no thread may take another piece */
-    int64_t done;   /* loads */
     int is_counted; /* among those at work */
-    int64_t wanted, helping; /* threads of the pool that may still come, and that are here; the pool's lock guards them */
-    Staging *following;      /* the next one that wants threads */
+    int is_fresh;
+    Mark *marks;
+    int64_t mark_count, mark_room;
+    int64_t spin_ns;
+    int64_t added;  /* how often regions were; atomic */
+    int64_t wanted, called, helping; /* helpers that may still come, that were called, and that are here */
+    Staging *following_wanted;       /* the next one that wants helpers */
+    Staging *before, *behind;        /* in the list of all */
 };
 
-static void push(Queue *queue, Load *load) {
-    queue->loads[(queue->first + queue->count++) % queue->room] = load;
+static void push(Queue *queue, Block *block) {
+    queue->blocks[(queue->first + queue->count++) % queue->room] = block;
 }
 
-static Load *pop(Queue *queue) {
-    Load *load = queue->loads[queue->first];
+static Block *pop(Queue *queue) {
+    Block *block = queue->blocks[queue->first];
     queue->first = (queue->first + 1) % queue->room;
     queue->count--;
-    return load;
-}
-
-static int64_t at_work[2]; /* downloads and uploads that are open; atomic */
-
-/* It is not at work any more. */
-static void rest(Staging *staging) {
-    if (staging->is_counted) __atomic_sub_fetch(&at_work[staging->setup.is_upward != 0], 1, __ATOMIC_RELAXED);
-    staging->is_counted = 0;
-}
-
-EXPORT void xf_close(Staging *staging) {
-    if (staging == NULL) return;
-    rest(staging);
-    free(staging->loads);
-    free(staging->free.loads);
-    free(staging->arriving.loads);
-    free(staging->resting.loads);
-    pthread_cond_destroy(&staging->changed);
-    pthread_mutex_destroy(&staging->marking);
-    pthread_mutex_destroy(&staging->lock);
-    free(staging);
-}
-
-static int is_shared(const Staging *staging) {
-    return __atomic_load_n(&at_work[staging->setup.is_upward == 0], __ATOMIC_RELAXED) > 0;
-}
-
-/* NULL when there is no memory for it. The setup is copied; what it points to must outlive the staging. */
-EXPORT Staging *xf_open(const Setup *setup) {
-    Staging *staging = calloc(1, sizeof *staging);
-    if (staging == NULL) return NULL;
-    staging->setup = *setup;
-    if (staging->setup.shared_chunks < 1) staging->setup.shared_chunks = 1; /* or it could not go on */
-    pthread_mutex_init(&staging->lock, NULL);
-    pthread_mutex_init(&staging->marking, NULL);
-    pthread_condattr_t waits;
-    pthread_condattr_init(&waits);
-#ifndef __APPLE__ /* which has no such function */
-    pthread_condattr_setclock(&waits, PATIENCE_CLOCK);
-#endif
-    pthread_cond_init(&staging->changed, &waits);
-    pthread_condattr_destroy(&waits);
-    size_t count = (size_t)setup->chunk_count;
-    staging->free.room = staging->arriving.room = staging->resting.room = setup->chunk_count;
-    staging->loads = calloc(count, sizeof(Load));
-    staging->free.loads = calloc(count, sizeof(Load *));
-    staging->arriving.loads = calloc(count, sizeof(Load *));
-    staging->resting.loads = calloc(count, sizeof(Load *));
-    if (staging->loads == NULL || staging->free.loads == NULL || staging->arriving.loads == NULL ||
-        staging->resting.loads == NULL) {
-        xf_close(staging);
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        staging->loads[i].chunk = &setup->chunks[i];
-        push(&staging->free, &staging->loads[i]);
-    }
-    staging->is_counted = 1;
-    __atomic_add_fetch(&at_work[setup->is_upward != 0], 1, __ATOMIC_RELAXED);
-    return staging;
-}
-
-EXPORT int64_t xf_error(Staging *staging) {
-    pthread_mutex_lock(&staging->lock);
-    int64_t error = staging->error;
-    pthread_mutex_unlock(&staging->lock);
-    return error;
+    return block;
 }
 
 static int64_t now_ns(void) {
@@ -205,64 +164,157 @@ static int64_t now_ns(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+static int64_t least(int64_t one, int64_t two) {
+    return one < two ? one : two;
+}
+
+static int64_t most(int64_t one, int64_t two) {
+    return one > two ? one : two;
+}
+
+/* The largest multiple of `unit` up to `nbytes`, at least one. */
+static int64_t multiple(int64_t nbytes, int64_t unit) {
+    return most(nbytes / unit, 1) * unit;
+}
+
+static int64_t at_work[2]; /* downloads and uploads that are open; atomic */
+static int64_t last_ns;    /* when the last transfer ended; atomic */
+
+static int way_of(const Staging *staging) {
+    return staging->setup.is_upward != 0;
+}
+
+/* It is not at work any more. */
+static void rest(Staging *staging) {
+    if (staging->is_counted) __atomic_sub_fetch(&at_work[way_of(staging)], 1, __ATOMIC_RELAXED);
+    staging->is_counted = 0;
+}
+
+static int is_shared(const Staging *staging) {
+    return __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
+}
+
+/* --- chunks */
+
+static int64_t held(const Staging *staging) {
+    return __atomic_load_n(&staging->held, __ATOMIC_RELAXED);
+}
+
+/* How many chunks it may have. Those of two directions at work fit the processor's caches only if each has few. */
+static int64_t chunk_limit(const Staging *staging) {
+    return is_shared(staging) ? staging->setup.shared_chunks : staging->setup.most_chunks;
+}
+
+/* Give a free chunk back to the ring, with the lock held. */
+static void give_back(Staging *staging) {
+    Block *block = pop(&staging->free);
+    ring_give(staging->setup.ring, block->chunk, way_of(staging));
+    block->chunk = NULL;
+    __atomic_sub_fetch(&staging->held, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether a chunk is free for the next block, with the lock held. */
+static int has_free(Staging *staging) {
+    const Setup *setup = &staging->setup;
+    if (setup->ring == NULL) return staging->free.count > 0;
+    int64_t limit = chunk_limit(staging);
+    while (held(staging) > limit && staging->free.count) give_back(staging);
+    if (staging->free.count) return 1;
+    if (held(staging) >= limit) return 0;
+    Chunk *chunk = ring_take(setup->ring, way_of(staging), setup->way_chunks);
+    if (chunk == NULL) return 0;
+    Block *block = staging->blocks;
+    while (block->chunk != NULL) block++;
+    block->chunk = chunk;
+    __atomic_add_fetch(&staging->held, 1, __ATOMIC_RELAXED);
+    push(&staging->free, block);
+    return 1;
+}
+
+/* --- blocks */
+
+static int has_more(const Staging *staging) {
+    return staging->region < staging->region_count;
+}
+
+/* Bytes of the next block, with the lock held. */
+static int64_t next_size(Staging *staging, const Region *region) {
+    const Setup *setup = &staging->setup;
+    int64_t left = region->nbytes - staging->offset;
+    int64_t largest = most(setup->first_block, least(setup->largest_block, staging->total / setup->block_parts));
+    int64_t size = least(staging->following, largest);
+    staging->following = least(2 * staging->following, setup->largest_block);
+    if (!setup->is_upward && staging->is_closed) /* the last ones are small: little is left to empty */
+        size = least(size, most(setup->first_block, (staging->total - staging->begun) / 2));
+    return least(multiple(size, region->unit), left);
+}
+
+/* Find out, with the lock held, whether every block has been begun. */
+static void note_last(Staging *staging) {
+    if (staging->is_closed && !has_more(staging)) __atomic_store_n(&staging->all, staging->asked, __ATOMIC_RELAXED);
+}
+
+/* Give a free chunk, with the lock held, to the next block. */
+static Block *begin(Staging *staging) {
+    const Setup *setup = &staging->setup;
+    Block *block = pop(&staging->free);
+    const Region *region = &staging->regions[staging->region];
+    block->region = *region;
+    block->offset = staging->offset;
+    block->nbytes = next_size(staging, region);
+    int64_t each = (block->nbytes + staging->threads - 1) / staging->threads;
+    block->share = multiple(least(setup->most_piece, most(each, setup->least_piece)), region->unit);
+    block->next = 0;
+    block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;
+    block->is_settled = !block->chunk->is_busy;
+    block->is_streamed = setup->is_upward && staging->total <= setup->streamed_most;
+    staging->begun += block->nbytes;
+    staging->offset += block->nbytes;
+    if (staging->offset == region->nbytes) staging->region++, staging->offset = 0;
+    staging->asked++;
+    note_last(staging);
+    return block;
+}
+
 /* Until the chunk may be filled, or has arrived: each thread asks the driver, which answers sooner than another thread
    could, but none once that is known. */
-static int settle(const Setup *setup, Load *load) {
-    if (__atomic_load_n(&load->is_settled, __ATOMIC_ACQUIRE)) return 0;
-    int result = setup->wait(load->chunk->event);
-    if (result == 0) __atomic_store_n(&load->is_settled, 1, __ATOMIC_RELEASE);
+static int settle(const Setup *setup, Block *block) {
+    if (__atomic_load_n(&block->is_settled, __ATOMIC_ACQUIRE)) return 0;
+    int result = setup->wait(block->chunk->event);
+    if (result == 0) __atomic_store_n(&block->is_settled, 1, __ATOMIC_RELEASE);
     return result;
 }
 
-/* Enqueue the copy of a load, and the event behind it. */
-static int send(const Setup *setup, Load *load) {
-    const int64_t *offset = &setup->offsets[load->number];
-    size_t nbytes = (size_t)(offset[1] - offset[0]);
-    uint64_t device = setup->devices != NULL ? setup->devices[load->number] : setup->device + (uint64_t)offset[0];
-    uint64_t pinned = (uint64_t)(uintptr_t)load->chunk->memory;
-    int result = setup->is_upward ? setup->copy(device, pinned, nbytes, setup->stream)
-                                  : setup->copy(pinned, device, nbytes, setup->stream);
+/* Enqueue the copy of a block, and the event behind it. */
+static int enqueue(const Setup *setup, Block *block) {
+    Chunk *chunk = block->chunk;
+    uint64_t device = block->region.device + (uint64_t)block->offset, pinned = (uint64_t)(uintptr_t)chunk->memory;
+    int result = 0;
+    if (!setup->is_upward && chunk->is_busy) /* asked for without waiting: what still reads the chunk comes first */
+        result = setup->order != NULL ? setup->order(setup->stream, chunk->event, 0) : setup->wait(chunk->event);
     if (result) return result;
-    load->chunk->is_busy = 1;
-    load->is_settled = 0;
-    return setup->record(load->chunk->event, setup->stream);
+    result = setup->is_upward ? setup->copy(device, pinned, (size_t)block->nbytes, setup->stream)
+                              : setup->copy(pinned, device, (size_t)block->nbytes, setup->stream);
+    if (result) return result;
+    chunk->is_busy = 1;
+    block->is_settled = 0;
+    return setup->record(chunk->event, setup->stream);
 }
 
-/* The same, with a recording's events before the first load and after the last one. */
-static int send_marked(Staging *staging, Load *load) {
+/* The same, with a recording's events before the first block and after the last one. */
+static int send(Staging *staging, Block *block) {
     const Setup *setup = &staging->setup;
-    if (setup->marks == NULL) return send(setup, load);
+    if (!setup->is_marked) return enqueue(setup, block);
     pthread_mutex_lock(&staging->marking);
-    int result = staging->sent ? 0 : setup->record(setup->before_first, setup->stream);
-    if (result == 0) result = send(setup, load);
-    if (result == 0 && ++staging->sent == setup->loads) result = setup->record(setup->after_last, setup->stream);
+    int result = staging->sent++ ? 0 : setup->record(setup->before_first, setup->stream);
+    if (result == 0) result = enqueue(setup, block);
+    if (result == 0 && staging->sent == __atomic_load_n(&staging->all, __ATOMIC_RELAXED))
+        result = setup->record(setup->after_last, setup->stream);
     pthread_mutex_unlock(&staging->marking);
     return result;
 }
 
-/* Whether a chunk is free, with the lock held. Chunks of two directions at work fit the processor's caches only if each
-   uses few: then the others rest. */
-static int has_free(Staging *staging) {
-    if (is_shared(staging)) {
-        const Load *resting = staging->loads + staging->setup.shared_chunks;
-        while (staging->free.count && staging->free.loads[staging->free.first] >= resting)
-            push(&staging->resting, pop(&staging->free));
-    } else {
-        while (staging->resting.count) push(&staging->free, pop(&staging->resting));
-    }
-    return staging->free.count > 0;
-}
-
-/* Give a free chunk, with the lock held, to the next load. */
-static Load *begin(Staging *staging) {
-    Load *load = pop(&staging->free);
-    load->number = staging->next++;
-    load->next = staging->setup.firsts[load->number];
-    load->end = staging->setup.firsts[load->number + 1];
-    load->left = load->end - load->next;
-    load->is_settled = !load->chunk->is_busy;
-    return load;
-}
+/* --- pieces */
 
 /* Wait, with the lock held, until something has changed; 0 after a while in which nothing has. */
 static int await_change(Staging *staging) {
@@ -274,118 +326,156 @@ static int await_change(Staging *staging) {
     return pthread_cond_timedwait(&staging->changed, &staging->lock, &until) == 0;
 }
 
-/* Wait, with the lock held, for a load with a piece to fill; NULL when there is none left, or after a while. */
-static Load *open_up(Staging *staging) {
+static int help_another(Staging *staging);
+
+/* Wait, with the lock held, for a chunk: one of its own, or any. 0 after a while in which none has come. */
+static int await_chunk(Staging *staging) {
+    const Setup *setup = &staging->setup;
+    if (held(staging) || setup->ring == NULL) return await_change(staging);
+    pthread_mutex_unlock(&staging->lock);
+    int has_come = !help_another(staging) && ring_await(setup->ring, way_of(staging), setup->way_chunks, PATIENCE_NS);
+    pthread_mutex_lock(&staging->lock);
+    return has_come; /* 0 behind another's pieces too: Python looks for Ctrl-C */
+}
+
+/* Wait, with the lock held, for a block with a piece to fill; NULL when there is none left, or after a while. */
+static Block *open_up(Staging *staging) {
     while (!staging->error && !staging->is_ending) {
         if (staging->open != NULL) return staging->open;
-        if (staging->next >= staging->setup.loads) break;
+        if (!has_more(staging)) break;
         if (has_free(staging)) staging->open = begin(staging);
-        else if (!await_change(staging)) break;
+        else if (!await_chunk(staging)) break;
     }
     return NULL;
 }
 
-/* Ask, with the lock held, for loads as long as chunks are free, then wait for one with a piece to empty; NULL when
-   there is none left, or after a while. What a chunk held before has been emptied, or the stream waits for the
-   copies that still read it. */
-static Load *open_down(Staging *staging) {
+/* Ask, with the lock held, for blocks as long as chunks are free, then wait for one with a piece to empty; NULL when
+   there is none left, or after a while. */
+static Block *open_down(Staging *staging) {
     while (!staging->is_ending) {
-        while (!staging->error && staging->next < staging->setup.loads && has_free(staging)) {
-            Load *asked = begin(staging);
-            staging->error = send_marked(staging, asked);
-            push(&staging->arriving, asked);
+        while (!staging->error && has_more(staging) && has_free(staging)) {
+            Block *block = begin(staging);
+            staging->error = send(staging, block);
+            push(&staging->arriving, block);
         }
         if (staging->error) return NULL;
         if (staging->open != NULL) return staging->open;
         if (staging->arriving.count) staging->open = pop(&staging->arriving);
-        else if (staging->next >= staging->setup.loads || !await_change(staging)) return NULL;
+        else if (!has_more(staging) || !await_chunk(staging)) return NULL;
     }
     return NULL;
 }
 
 /* Between a chunk and one array: `nbytes` from `offset` on. */
-static void move_part(const Setup *setup, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes) {
+static void move_part(
+    int is_upward, int is_streamed, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes) {
     if (layout != NULL) {
         int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
-        if (setup->is_upward) xf_gather(layout, host, first, count, pinned, setup->is_streamed != 0);
+        if (is_upward) xf_gather(layout, host, first, count, pinned, is_streamed);
         else xf_scatter(layout, host, first, count, pinned);
-    } else if (setup->is_upward) chunk_fill(setup->is_streamed != 0, pinned, host + offset, (size_t)nbytes);
+    } else if (is_upward) chunk_fill(is_streamed, pinned, host + offset, (size_t)nbytes);
     else chunk_empty(host + offset, pinned, (size_t)nbytes);
 }
 
-/* Between a chunk and parts that lie anywhere; the piece begins `offset` bytes into all of them. What is between the
+/* Between a chunk and parts that lie anywhere; the piece begins `offset` bytes into the region. What is between the
    places of two parts stays as it is. */
-static void move_parts(const Setup *setup, char *pinned, int64_t offset, int64_t nbytes) {
-    const Part *first = setup->part, *end = setup->part + setup->parts;
-    for (int64_t count = setup->parts; count > 1;) { /* the last one that begins at or before the piece */
+static void move_parts(
+    int is_upward, int is_streamed, const Region *region, char *pinned, int64_t offset, int64_t nbytes) {
+    const Part *first = region->part, *end = region->part + region->parts;
+    for (int64_t count = region->parts; count > 1;) { /* the last one that begins at or before the piece */
         int64_t half = count / 2;
         if (first[half].place <= offset) first += half, count -= half;
         else count = half;
     }
     for (const Part *part = first; part < end && part->place < offset + nbytes; part++) {
-        int64_t skipped = offset > part->place ? offset - part->place : 0;
-        int64_t left = part->nbytes - skipped, place = part->place + skipped - offset;
-        if (left > nbytes - place) left = nbytes - place;
-        if (left > 0) move_part(setup, part->layout, part->host, pinned + place, skipped, left);
+        int64_t skipped = most(offset - part->place, 0), place = part->place + skipped - offset;
+        int64_t left = least(part->nbytes - skipped, nbytes - place);
+        if (left > 0) move_part(is_upward, is_streamed, part->layout, part->host, pinned + place, skipped, left);
     }
 }
 
-/* Fill or empty one piece's share of its chunk. */
-static int carry(const Setup *setup, Load *load, int64_t piece, int64_t thread) {
-    int result = settle(setup, load);
+static int64_t this_thread(int64_t number) {
+    return number ? number : (int64_t)(intptr_t)pthread_self();
+}
+
+/* Fill or empty one piece's share of its chunk; `mark` says when, for a recording. */
+static int carry(Staging *staging, Block *block, int64_t piece, Mark *mark) {
+    const Setup *setup = &staging->setup;
+    int result = settle(setup, block);
     if (result) return result;
-    int64_t begun_ns = setup->marks == NULL ? 0 : now_ns();
-    const int64_t *bounds = &setup->offsets[load->number];
-    int64_t share = setup->shares[load->number];
-    int64_t offset = bounds[0] + (piece - setup->firsts[load->number]) * share;
-    int64_t nbytes = bounds[1] - offset < share ? bounds[1] - offset : share;
-    char *pinned = load->chunk->memory + (offset - bounds[0]);
-    if (setup->parts) move_parts(setup, pinned, offset, nbytes);
-    else move_part(setup, setup->layout, setup->host, pinned, offset, nbytes);
-    if (setup->marks == NULL) return 0;
-    Mark *mark = &setup->marks[piece];
-    mark->begun_ns = begun_ns;
-    mark->ended_ns = now_ns();
-    mark->thread = thread;
+    if (setup->is_marked) mark->begun_ns = now_ns();
+    int64_t start = piece * block->share, nbytes = least(block->share, block->nbytes - start);
+    int64_t offset = block->offset + start;
+    int is_streamed = block->is_streamed;
+    char *pinned = block->chunk->memory + start;
+    const Region *region = &block->region;
+    if (region->parts) move_parts(setup->is_upward != 0, is_streamed, region, pinned, offset, nbytes);
+    else move_part(setup->is_upward != 0, is_streamed, region->layout, region->host, pinned, offset, nbytes);
+    mark->nbytes = nbytes;
+    if (setup->is_marked) mark->ended_ns = now_ns();
     return 0;
 }
 
-/* A piece has been done, with the lock held: the thread that does the last one sends the load, or has emptied it. */
-static void finish(Staging *staging, Load *load) {
-    if (--load->left) return;
-    if (!staging->setup.is_upward) load->chunk->is_busy = 0;
+/* Keep a mark, with the lock held; a recording that finds no memory misses it. */
+static void note(Staging *staging, const Mark *mark) {
+    if (staging->mark_count == staging->mark_room) {
+        int64_t room = most(2 * staging->mark_room, 64);
+        Mark *more = realloc(staging->marks, (size_t)room * sizeof *more);
+        if (more == NULL) return;
+        staging->marks = more, staging->mark_room = room;
+    }
+    staging->marks[staging->mark_count++] = *mark;
+}
+
+static int is_complete(const Staging *staging) {
+    return staging->is_closed && !has_more(staging) && staging->done == staging->asked;
+}
+
+/* All blocks are done, with the lock held: nothing more needs the chunks. */
+static void complete(Staging *staging) {
+    rest(staging);
+    while (staging->setup.ring != NULL && staging->free.count) give_back(staging);
+}
+
+/* A piece has been done, with the lock held: the thread that does the last one sends the block, or has emptied it. */
+static void finish(Staging *staging, Block *block) {
+    if (--block->left) return;
+    if (!staging->setup.is_upward) block->chunk->is_busy = 0;
     else if (!staging->error) {
         pthread_mutex_unlock(&staging->lock);
-        int result = send_marked(staging, load);
+        int result = send(staging, block);
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
     }
-    if (++staging->done == staging->setup.loads) rest(staging);
-    push(&staging->free, load);
+    staging->done++;
+    push(&staging->free, block);
+    if (is_complete(staging) && !staging->error) complete(staging);
     pthread_cond_broadcast(&staging->changed);
 }
 
 /* With the lock held: whether no piece is left to take. */
 static int is_handed_out(const Staging *staging) {
     return staging->error || staging->is_ending ||
-           (staging->open == NULL && staging->arriving.count == 0 && staging->next >= staging->setup.loads);
+           (staging->open == NULL && staging->arriving.count == 0 && !has_more(staging));
 }
 
-/* Do up to `most` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
-static int run(Staging *staging, int64_t most, int64_t thread) {
+/* Do up to `count` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
+static int run(Staging *staging, int64_t count, int64_t number) {
     const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
-    while (most-- > 0) {
-        Load *load = setup->is_upward ? open_up(staging) : open_down(staging);
-        if (load == NULL) break;
-        int64_t piece = load->next++;
-        if (load->next == load->end) staging->open = NULL; /* its chunk may be free, and asked for again, before long */
+    while (count-- > 0) {
+        Block *block = setup->is_upward ? open_up(staging) : open_down(staging);
+        if (block == NULL) break;
+        int64_t piece = block->next++;
+        if (block->next == block->pieces) staging->open = NULL; /* its chunk may be free, and asked for again, before long */
         pthread_mutex_unlock(&staging->lock);
-        int result = carry(setup, load, piece, thread);
+        Mark mark = {0};
+        int result = carry(staging, block, piece, &mark);
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
         if (result) pthread_cond_broadcast(&staging->changed);
-        finish(staging, load);
+        else if (setup->is_marked) mark.thread = this_thread(number), note(staging, &mark);
+        finish(staging, block);
     }
     int is_over = is_handed_out(staging);
     pthread_mutex_unlock(&staging->lock);
@@ -398,6 +488,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t wanted, left;
     Staging *first;     /* of those that want more threads, in the order of their asking */
+    Staging *all;       /* every transfer that is open */
     int64_t tickets;    /* threads that all of them want; read without the lock too */
     int64_t watching;   /* threads that spin until there are tickets, rather than sleep */
     int64_t working[2]; /* threads in downloads and uploads, Python's too: two in turn end sooner than at once */
@@ -412,7 +503,7 @@ static void forget_threads(void) {
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.wanted, NULL);
     pthread_cond_init(&pool.left, NULL);
-    pool.first = NULL;
+    pool.first = pool.all = NULL;
     pool.tickets = pool.watching = pool.threads = pool.idle = pool.working[0] = pool.working[1] = 0;
     at_work[0] = at_work[1] = 0;
 }
@@ -435,23 +526,23 @@ static void pause_a_little(void) {
 static int64_t limit(int way) {
     int64_t alone = pool.each_way + 1;
     if (__atomic_load_n(&at_work[!way], __ATOMIC_RELAXED) == 0) return alone;
-    int64_t all = pool.most + 2, upward = all * UPWARD_SHARE / 16, most = way ? upward : all - upward;
-    return most < alone ? most : alone;
+    int64_t all = pool.most + 2, upward = all * UPWARD_SHARE / 16;
+    return least(way ? upward : all - upward, alone);
 }
 
 /* Put a staging, with the pool's lock held, at the end of the queue for threads. */
 static void enlist(Staging *staging) {
     Staging **place = &pool.first;
-    while (*place != NULL) place = &(*place)->following;
+    while (*place != NULL) place = &(*place)->following_wanted;
     *place = staging;
-    staging->following = NULL;
+    staging->following_wanted = NULL;
 }
 
 /* Take a staging, with the pool's lock held, out of the queue for threads. */
 static void withdraw(Staging *staging) {
     Staging **place = &pool.first;
-    while (*place != NULL && *place != staging) place = &(*place)->following;
-    if (*place != NULL) *place = staging->following;
+    while (*place != NULL && *place != staging) place = &(*place)->following_wanted;
+    if (*place != NULL) *place = staging->following_wanted;
     tickets(-staging->wanted);
     staging->wanted = 0;
 }
@@ -459,10 +550,7 @@ static void withdraw(Staging *staging) {
 /* The first staging, with the pool's lock held, that a thread may join; NULL when there is none. */
 static Staging *next_wanted(void) {
     Staging *staging = pool.first;
-    for (; staging != NULL; staging = staging->following) {
-        int way = staging->setup.is_upward != 0;
-        if (pool.working[way] < limit(way)) break;
-    }
+    while (staging != NULL && pool.working[way_of(staging)] >= limit(way_of(staging))) staging = staging->following_wanted;
     return staging;
 }
 
@@ -475,7 +563,7 @@ static int is_wanted_elsewhere(int way) {
 }
 
 /* Returns whether there is nothing left to help with. */
-static int help_out(Staging *staging, int64_t thread) {
+static int help_out(Staging *staging, int64_t number) {
     const Setup *setup = &staging->setup;
     int result = setup->enter == NULL ? 0 : setup->enter(setup->context);
     if (result) {
@@ -484,9 +572,30 @@ static int help_out(Staging *staging, int64_t thread) {
         pthread_cond_broadcast(&staging->changed);
         pthread_mutex_unlock(&staging->lock);
     }
-    while (run(staging, LAP, thread))
-        if (is_wanted_elsewhere(setup->is_upward != 0)) return 0;
+    while (run(staging, LAP, number))
+        if (is_wanted_elsewhere(way_of(staging))) return 0;
     return 1;
+}
+
+/* A thread leaves, with the pool's lock held: from here on the transfer may be freed. */
+static void leave(Staging *staging) {
+    if (--staging->helping == 0) pthread_cond_broadcast(&pool.left);
+}
+
+/* Do some pieces of another transfer that has chunks of the same ring; 0 where there is none, or none is left to take. */
+static int help_another(Staging *staging) {
+    pthread_mutex_lock(&pool.lock);
+    Staging *other = pool.all;
+    while (other != NULL && (other == staging || other->setup.ring != staging->setup.ring || !held(other)))
+        other = other->behind;
+    if (other != NULL) other->helping++;
+    pthread_mutex_unlock(&pool.lock);
+    if (other == NULL) return 0;
+    int is_left = run(other, LAP, 0);
+    pthread_mutex_lock(&pool.lock);
+    leave(other);
+    pthread_mutex_unlock(&pool.lock);
+    return is_left;
 }
 
 /* Spin for tickets, with the pool's lock held, rather than sleep: waking a thread takes longer than copying a MiB. */
@@ -500,6 +609,12 @@ static void watch(int64_t spin_ns) {
     pool.watching--;
 }
 
+/* Wake threads for the tickets there are, with the pool's lock held; those that spin see them by themselves. */
+static void wake(void) {
+    int64_t asleep = least(pool.tickets - pool.watching, WOKEN_AT_ONCE);
+    for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
+}
+
 static void *live(void *number) {
     int64_t spin_ns = 0; /* how long to spin after the last transfer */
     pthread_mutex_lock(&pool.lock);
@@ -510,41 +625,30 @@ static void *live(void *number) {
             else pthread_cond_wait(&pool.wanted, &pool.lock);
             spin_ns = 0;
         }
-        spin_ns = staging->setup.spin_ns;
-        int way = staging->setup.is_upward != 0;
+        spin_ns = staging->spin_ns;
+        int way = way_of(staging);
         staging->wanted--;
         staging->helping++;
         pool.working[way]++;
         tickets(-1);
         pool.idle--;
         if (staging->wanted == 0) withdraw(staging);
+        wake();
         pthread_mutex_unlock(&pool.lock);
+        int64_t added = __atomic_load_n(&staging->added, __ATOMIC_RELAXED);
         int is_over = help_out(staging, (int64_t)(intptr_t)number);
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
         pool.working[way]--;
-        if (!is_over && !__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() sets it before it locks */
+        is_over = is_over && added == __atomic_load_n(&staging->added, __ATOMIC_RELAXED); /* none came too late to be seen */
+        if (is_over) staging->called--; /* another region may call it again */
+        else if (!__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() sets it before it locks */
             if (staging->wanted++ == 0) enlist(staging);
             tickets(1);
         }
-        if (--staging->helping == 0) pthread_cond_broadcast(&pool.left); /* it may be freed from here on */
+        leave(staging);
     }
     return NULL;
-}
-
-/* `run` in a Python thread, which counts as one of those that work in its direction. */
-EXPORT int xf_run(Staging *staging, int64_t most, int64_t thread) {
-    int way = staging->setup.is_upward != 0;
-    pthread_mutex_lock(&pool.lock);
-    pool.working[way]++;
-    pthread_mutex_unlock(&pool.lock);
-    int is_left = run(staging, most, thread);
-    pthread_mutex_lock(&pool.lock);
-    pool.working[way]--;
-    int is_wanted = next_wanted() != NULL; /* a thread may have slept because of this one */
-    pthread_mutex_unlock(&pool.lock);
-    if (is_wanted) pthread_cond_signal(&pool.wanted);
-    return is_left;
 }
 
 /* Start a thread, with the pool's lock held; it takes no signals, which are Python's to handle. */
@@ -562,49 +666,199 @@ static int start(void) {
     return 1;
 }
 
-/* Let up to `count` threads come and help, of `most` that there may be, and `each_way` that help in one direction. They
-   are numbered -1, -2, ... Once only. */
-EXPORT void xf_help(Staging *staging, int64_t count, int64_t each_way, int64_t most) {
+/* Let up to `count` threads in all come and help with what there is now. They are numbered -1, -2, ... */
+static void call_helpers(Staging *staging, int64_t count) {
+    const Setup *setup = &staging->setup;
     if (count <= 0) return;
     pthread_mutex_lock(&pool.lock);
-    pool.each_way = each_way;
-    pool.most = most;
-    if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
-    enlist(staging);
-    staging->wanted = count;
-    tickets(count);
-    while (pool.idle < pool.tickets && pool.threads < most && start());
-    int64_t asleep = count - pool.watching; /* a spinning thread sees them, or looks before it sleeps */
+    int64_t more = count - staging->called;
+    if (more > 0) {
+        pool.each_way = (staging->is_fresh ? setup->clearing : setup->each_way) - 1;
+        pool.most = setup->both_ways;
+        if (staging->wanted == 0) enlist(staging);
+        staging->wanted += more;
+        staging->called += more;
+        tickets(more);
+        while (pool.idle < pool.tickets && pool.threads < pool.most && start());
+        wake();
+    }
     pthread_mutex_unlock(&pool.lock);
-    for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
 }
 
-/* Hand out nothing more, and wait until every thread of the pool has left. */
-EXPORT void xf_end(Staging *staging) {
+/* --- the life of a transfer */
+
+/* The transfer and its regions are freed; chunks of one that failed are given back, or lost with `is_lost`. Returns how
+   many were lost. Only after xf_end(). */
+EXPORT int64_t xf_close(Staging *staging, int is_lost) {
+    if (staging == NULL) return 0;
+    int64_t lost = 0;
+    rest(staging);
+    for (int64_t each = 0; each < staging->setup.most_chunks && staging->setup.ring != NULL; each++) {
+        Chunk *chunk = staging->blocks != NULL ? staging->blocks[each].chunk : NULL;
+        if (chunk == NULL) continue;
+        if (is_lost) ring_lose(staging->setup.ring, way_of(staging)), lost++;
+        else ring_give(staging->setup.ring, chunk, way_of(staging));
+    }
+    free(staging->blocks);
+    free(staging->free.blocks);
+    free(staging->arriving.blocks);
+    free(staging->regions);
+    free(staging->marks);
+    pthread_cond_destroy(&staging->changed);
+    pthread_mutex_destroy(&staging->marking);
+    pthread_mutex_destroy(&staging->lock);
+    free(staging);
+    return lost;
+}
+
+/* NULL when there is no memory for it. The setup is copied. */
+EXPORT Staging *xf_open(const Setup *setup) {
+    Staging *staging = calloc(1, sizeof *staging);
+    if (staging == NULL) return NULL;
+    staging->setup = *setup;
+    if (staging->setup.shared_chunks < 1) staging->setup.shared_chunks = 1; /* or it could not go on */
+    staging->following = setup->first_block;
+    staging->threads = 1;
+    staging->all = -1;
+    int64_t since_ns = now_ns() - __atomic_load_n(&last_ns, __ATOMIC_RELAXED);
+    staging->spin_ns = since_ns < LOOP_NS ? setup->spin_ns : 0;
+    pthread_mutex_init(&staging->lock, NULL);
+    pthread_mutex_init(&staging->marking, NULL);
+    pthread_condattr_t waits;
+    pthread_condattr_init(&waits);
+#ifndef __APPLE__ /* which has no such function */
+    pthread_condattr_setclock(&waits, PATIENCE_CLOCK);
+#endif
+    pthread_cond_init(&staging->changed, &waits);
+    pthread_condattr_destroy(&waits);
+    size_t count = (size_t)setup->most_chunks;
+    staging->free.room = staging->arriving.room = setup->most_chunks;
+    staging->blocks = calloc(count, sizeof(Block));
+    staging->free.blocks = calloc(count, sizeof(Block *));
+    staging->arriving.blocks = calloc(count, sizeof(Block *));
+    if (staging->blocks == NULL || staging->free.blocks == NULL || staging->arriving.blocks == NULL) {
+        xf_close(staging, 0);
+        return NULL;
+    }
+    staging->is_counted = 1;
+    __atomic_add_fetch(&at_work[way_of(staging)], 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
+    staging->behind = pool.all;
+    if (pool.all != NULL) pool.all->before = staging;
+    pool.all = staging;
+    pthread_mutex_unlock(&pool.lock);
+    return staging;
+}
+
+/* Add regions, which are copied, of at least one byte each; what they point to must outlive the transfer. Helpers are
+   called for them, `more` beside those that a thread of Python's wants; none after `is_last`. Returns 0, and nothing has
+   been added, where there is no memory for them. */
+EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
+    const Setup *setup = &staging->setup;
+    pthread_mutex_lock(&staging->lock);
+    int64_t all = staging->region_count + count;
+    if (all > staging->region_room) {
+        int64_t room = most(all, 2 * staging->region_room);
+        Region *wider = realloc(staging->regions, (size_t)room * sizeof *wider);
+        if (wider == NULL) {
+            pthread_mutex_unlock(&staging->lock);
+            return 0;
+        }
+        staging->regions = wider, staging->region_room = room;
+    }
+    for (int64_t each = 0; each < count; each++) {
+        staging->regions[staging->region_count++] = regions[each];
+        staging->total += regions[each].nbytes;
+        staging->is_fresh |= regions[each].is_fresh != 0;
+    }
+    staging->is_closed = is_last;
+    int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
+    threads = most(least(threads, 1 + staging->total / setup->helper_nbytes), 1);
+    staging->threads = threads;
+    note_last(staging);
+    if (is_complete(staging) && !staging->error) complete(staging);
+    __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
+    pthread_cond_broadcast(&staging->changed);
+    pthread_mutex_unlock(&staging->lock);
+    call_helpers(staging, threads - 1 + more);
+    return 1;
+}
+
+/* `run` in a Python thread, which counts as one of those that work in its direction. */
+EXPORT int xf_run(Staging *staging, int64_t count) {
+    int way = way_of(staging);
+    pthread_mutex_lock(&pool.lock);
+    pool.working[way]++;
+    pthread_mutex_unlock(&pool.lock);
+    int is_left = run(staging, count, 0);
+    pthread_mutex_lock(&pool.lock);
+    pool.working[way]--;
+    int is_wanted = next_wanted() != NULL; /* a thread may have slept because of this one */
+    pthread_mutex_unlock(&pool.lock);
+    if (is_wanted) pthread_cond_signal(&pool.wanted);
+    return is_left;
+}
+
+/* Hand out nothing more, and wait until every helper has left. Returns the driver's first result that is not 0. */
+EXPORT int64_t xf_end(Staging *staging) {
+    const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
     __atomic_store_n(&staging->is_ending, 1, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);
     pthread_mutex_lock(&pool.lock);
     withdraw(staging);
-    for (int64_t until = now_ns() + staging->setup.spin_ns; staging->helping && now_ns() < until;) {
+    for (int64_t until = now_ns() + setup->spin_ns; staging->helping && now_ns() < until;) {
         pthread_mutex_unlock(&pool.lock);
         pause_a_little();
         pthread_mutex_lock(&pool.lock);
     }
     while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
+    if (staging->before != NULL) staging->before->behind = staging->behind;
+    else if (pool.all == staging) pool.all = staging->behind;
+    if (staging->behind != NULL) staging->behind->before = staging->before;
+    staging->before = staging->behind = NULL;
     pthread_mutex_unlock(&pool.lock);
+    __atomic_store_n(&last_ns, now_ns(), __ATOMIC_RELAXED);
+    pthread_mutex_lock(&staging->lock);
+    if (setup->is_marked && staging->sent && staging->sent != staging->all && !staging->error) /* it was ended early */
+        staging->error = setup->record(setup->after_last, setup->stream);
+    int64_t error = staging->error;
+    pthread_mutex_unlock(&staging->lock);
+    return error;
+}
+
+/* The marks of a recording, after xf_end(); they live until xf_close(). */
+EXPORT int64_t xf_marks(Staging *staging, const Mark **marks) {
+    *marks = staging->marks;
+    return staging->mark_count;
+}
+
+enum { NO_MEMORY = -1 };
+
+/* A whole transfer in the calling thread, with helpers: 0 when it is done. Otherwise the driver's first result that is not
+   0; then, unless it is NO_MEMORY, `opened` is the transfer, behind xf_end(), which the caller closes. */
+EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count, Staging **opened) {
+    int64_t error = NO_MEMORY;
+    Staging *staging = *opened = xf_open(setup);
+    if (staging == NULL) return NO_MEMORY;
+    if (xf_add(staging, regions, count, 1, 0)) {
+        while (xf_run(staging, INT64_MAX)); /* again where it waited long for a chunk */
+        error = xf_end(staging);
+        if (error) return error;
+    } else xf_end(staging);
+    xf_close(staging, 0);
+    *opened = NULL;
+    return error;
 }
 
 /* --- memory that one thread sends by itself, filled by it and by spinning helpers */
 
 #define FILL_PIECE (128 << 10)
-#define LOOP_NS 1000000       /* fills that come so soon after one another are a loop, for which threads spin */
-#define FILL_SPIN_NS 300000
-#define FEW 2                 /* threads that are woken elsewhere */
+#define FEW 2 /* threads that are woken elsewhere */
 
 typedef struct {
-    int64_t offsets[2], firsts[2], share;
     Chunk chunk;
     Staging *staging;
 } Filling;
@@ -621,53 +875,68 @@ static int records_nothing(void *event, void *stream) {
 
 /* Whether the fill that begins now comes soon after the one before. */
 static int is_in_loop(void) {
-    static int64_t last_ns; /* atomic */
+    static int64_t last_fill_ns; /* atomic */
     int64_t begun_ns = now_ns();
-    return begun_ns - __atomic_exchange_n(&last_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
+    return begun_ns - __atomic_exchange_n(&last_fill_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
 }
 
-/* Let up to `helpers` threads, of `most`, fill pinned memory past the processor's caches; NULL, and nothing done, where
-   one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
+/* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
+   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
 static Filling *begin_filling(
-    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most) {
+    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
     Filling *filling = nbytes > FILL_PIECE && helpers > 0 ? calloc(1, sizeof *filling) : NULL;
     if (filling == NULL) return NULL;
-    filling->offsets[1] = nbytes;
-    filling->share = FILL_PIECE;
-    filling->firsts[1] = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
-    if (helpers >= filling->firsts[1]) helpers = filling->firsts[1] - 1;
-    filling->chunk.memory = pinned;
     Setup setup = {
-        .host = (char *)(uintptr_t)host, .offsets = filling->offsets, .shares = &filling->share,
-        .firsts = filling->firsts, .loads = 1, .chunks = &filling->chunk, .chunk_count = 1, .copy = sends_nothing,
-        .record = records_nothing, .is_upward = 1, .is_streamed = 1, .spin_ns = is_loop ? FILL_SPIN_NS : 0,
+        .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
+        .first_block = nbytes, .largest_block = nbytes, .block_parts = 1, .least_piece = FILL_PIECE, .most_piece = FILL_PIECE,
+        .helper_nbytes = FILL_PIECE, .streamed_most = INT64_MAX, .spin_ns = is_loop ? spin_ns : 0,
+        .each_way = each_way + 1, .both_ways = most_threads,
     };
+    Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
+    filling->chunk.memory = pinned;
     filling->staging = xf_open(&setup);
     if (filling->staging == NULL) {
         free(filling);
         return NULL;
     }
-    xf_help(filling->staging, is_loop || helpers < FEW ? helpers : FEW, each_way, most);
+    Staging *staging = filling->staging;
+    staging->spin_ns = setup.spin_ns;
+    staging->blocks[0].chunk = &filling->chunk;
+    push(&staging->free, &staging->blocks[0]);
+    staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
+    if (!xf_add(staging, &region, 1, 1, 0)) {
+        xf_end(staging);
+        xf_close(staging, 0);
+        free(filling);
+        return NULL;
+    }
+    staging->setup.each_way = each_way + 1;
+    int64_t others = (nbytes + FILL_PIECE - 1) / FILL_PIECE - 1;
+    call_helpers(staging, least(is_loop ? helpers : least(helpers, FEW), others));
     return filling;
 }
 
 EXPORT Filling *xf_fill_begin(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most) {
-    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most);
+    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
+    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
 }
 
 /* Do what is left in the calling thread too, and wait for the others. */
 EXPORT void xf_fill_end(Filling *filling) {
-    while (xf_run(filling->staging, INT64_MAX, 0));
+    while (xf_run(filling->staging, INT64_MAX));
     xf_end(filling->staging);
-    xf_close(filling->staging);
+    xf_close(filling->staging, 0);
     free(filling);
 }
 
-/* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most`. */
-EXPORT void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most) {
+/* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most_threads`. */
+EXPORT void xf_fill(
+    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
     Filling *filling =
-        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most) : NULL;
+        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most_threads, spin_ns) : NULL;
     if (filling != NULL) xf_fill_end(filling);
     else chunk_fill(1, pinned, host, (size_t)nbytes);
 }

@@ -11,7 +11,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
-from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM, TOGETHER_FROM
+from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM
 from xferlib._memory import in_flight
 from xferlib._transfer import copies, ends, many, packing, staged
 from xferlib._transfer.ends import CopyTarget
@@ -87,13 +87,8 @@ class Arriving:
 
     def _begin_together(self, leaves: list[Any], numbers: list[int], device: Device) -> set[int]:
         """Begin the transfers of large leaves that are staged together; returns their numbers."""
-        if len(numbers) < 2 or not many.can_stage(self._backend, device):
-            return set()
-        described = {
-            number: many.staged_end(leaves[number], None, self._backend, may_permute=False) for number in numbers
-        }
-        found = {number: end for number, end in described.items() if end is not None}
-        if len(found) < 2 or sum(end.nbytes for end in found.values()) < TOGETHER_FROM:
+        found = many.chosen(leaves, numbers, None, self._backend, device, may_permute=False)
+        if not found:
             return set()
         begun = lambda transfer: self._transfers.append((transfer, None))
         self._together = many.begin(list(found.values()), self._backend, device, self._stream, begun)

@@ -13,7 +13,7 @@ from xferlib import _native
 from xferlib._core import convert
 from xferlib._core.array import DTYPES
 from xferlib._core.layout import merged_axes
-from xferlib._core.thresholds import C_GATHER_FROM, C_HELPERS_OF_MEDIUM, MEDIUM_NBYTES
+from xferlib._core.thresholds import C_GATHER_FROM, C_HELPERS_OF_MEDIUM, C_SPIN_NS, MEDIUM_NBYTES
 from xferlib._runtime import thread_budget
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ class HostForm(NamedTuple):
     """The form of host arrays, for C."""
 
     layout: _native.StridedLayout
-    run_nbytes: int
-    """Bytes that are contiguous on the host."""
     unit: int
     """Bytes on the device: pieces of a multiple of this use the lines of the processor's cache wholly."""
 
@@ -58,9 +56,7 @@ def form(
     layout.host_type = _NUMBERS[given.newbyteorder("=")]
     layout.device_type = _NUMBERS[dtype]
     layout.is_swapped = not given.isnative
-    extent, stride = axes[-1]
-    run_nbytes = extent * stride if stride == given.itemsize else given.itemsize
-    return HostForm(layout, run_nbytes, _unit(axes, dtype.itemsize))
+    return HostForm(layout, _unit(axes, dtype.itemsize))
 
 
 def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
@@ -109,9 +105,10 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
+    """The arguments of ``xf_fill``."""
     budget = thread_budget.crew()
     helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, C_HELPERS_OF_MEDIUM)
-    return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways
+    return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways, C_SPIN_NS
 
 
 class Filling:

@@ -1,22 +1,17 @@
-"""One transfer of plain bytes by `staging.c`: lends it chunks of the ring, and takes them back.
+"""Staged transfers made by `staging.c`: begins them, and ends them.
 
-The obvious way is one C function that starts threads, stages everything and returns. It fails four times. Ctrl-C
-would wait for its end. Threads would be started anew for each transfer, and two transfers would have twice as many as
-the host has cores. C that borrowed chunks one by one would need Python's ring, or deadlock as any holder of chunks
-does that waits for more. And an asynchronous transfer would occupy a Python thread for nothing.
+The obvious way is one C function that stages everything and returns. `copy` is that, for a transfer that the calling
+thread makes and that takes some milliseconds. A longer one would keep Ctrl-C waiting, an asynchronous one needs no
+thread of Python's at all, and the arrays of a tree are described while the first of them are on their way: these are a
+`Staging`, which threads enter and leave as a `Job`, and to which regions may be added until it is closed.
 
-So the transfer is a `Job`. Its first step borrows all chunks; each step is 16 pieces in C without the GIL, then a
-look whether the job goes on. Helpers are threads of `staging.c`, shared by all transfers and counted by the thread
-budget. `_start` begins without any Python thread, if chunks are free; the job is then orphaned, and the ring knows
-it, so that a thread in want of chunks can drive it.
+Helpers are threads of `staging.c`, shared by all transfers and counted by the thread budget.
 
-Guaranteed: the chunks are given back exactly once, in `_finish`, when no thread of either kind works on the transfer;
-after an error of the driver only once the stream has been waited for. If the job has no error, every copy is
-enqueued.
+Guaranteed: when `copy` returns, or the job of a `Staging` is over, no thread of either kind works on the transfer. The
+chunks go back to the ring when the last block is done; after an error of the driver only once the stream has been
+waited for. If there is no error, every copy is enqueued.
 
-`Lending._lock` protects the start (`_staging`, `_chunks`, `_job`: set once) and the table of threads' names. It is
-held while chunks are waited for, so that a second thread waits too instead of borrowing again. Pieces are handed out
-under the lock of the C side. `_finish` needs none: the job calls it when the last thread has left.
+`Staging._lock` protects the start and the end: `_handle` is set once, and regions are added to an open transfer only.
 """
 
 from __future__ import annotations
@@ -28,27 +23,32 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
 from xferlib._core.thresholds import (
+    C_FIRST_BLOCK_NBYTES,
     C_HELPER_NBYTES,
-    C_PIECE_MOST,
+    C_LARGEST_BLOCK_PARTS,
+    C_PIECE_LEAST,
+    C_SPIN_NS,
     C_STREAMED_MOST,
-    NARROW_CHUNKS,
-    NARROW_ROW_MOST,
+    CHUNK_NBYTES,
+    LENT_CHUNKS,
+    ONE_WAY_CHUNKS,
     SHARED_CHUNKS,
 )
+from xferlib._memory import staging_ring
 from xferlib._runtime import thread_budget
 from xferlib._runtime.jobs import Job
-from xferlib._transfer.cutting import cut, cut_regions
+from xferlib._transfer import partition
 from xferlib.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
     from xferlib._core.observe import Moving, Step
     from xferlib._core.raw import RawStream, StagingCalls
     from xferlib._memory.staging_ring import Ring
-    from xferlib._transfer.cutting import Cut
-    from xferlib._transfer.partition import Staged
+    from xferlib._transfer.regions import Regions
 
 _ENDLESS = 1 << 62
 """The steps of a job are counted in C."""
@@ -58,77 +58,113 @@ _POLL_SLICE = 2
 """Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
 
 
-class Lending:
-    """The state that the threads of one transfer share.
+def calls_of(backend: Backend, device: Device) -> StagingCalls | None:
+    """The C functions by which a device is staged; None where C cannot do it."""
+    fast = backend.fast
+    return fast.staging_calls(device) if fast is not None and _native.is_on() else None
+
+
+def copy(regions: Regions, backend: Backend, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
+    """Make a transfer in this thread, with helpers; the device is attached.
+
+    Raises:
+        OutOfMemoryError, PinnedMemoryError: Host memory for it is short; nothing has been copied.
+        TransferError: An error of the driver.
+    """
+    ring = staging_ring.rings.of(backend, stream.device)
+    ring.provide(1 + regions.nbytes // C_FIRST_BLOCK_NBYTES, stream)
+    setup, opened = _setup(ring, stream, calls, is_upward=is_upward), ctypes.c_void_p()
+    with calls.inside():
+        error = _native.library().xf_copy(ctypes.byref(setup), ctypes.byref(regions.table), regions.number, opened)
+    if error == _native.NO_MEMORY:
+        raise _no_memory()
+    if error:
+        _close_failed(opened.value, ring, backend, stream)
+        raise calls.failure(error, stream)
+
+
+def _no_memory() -> OutOfMemoryError:
+    return OutOfMemoryError("host memory for the state of a transfer is short; free arrays")
+
+
+def _close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) -> None:
+    """Free a transfer that has failed or was ended early: a copy may be in flight that no event marks."""
+    is_lost = True
+    try:
+        backend.stream_synchronize(stream)
+        is_lost = False
+    finally:  # a copy may be in flight for ever: its chunks are never used again
+        ring.lose(_native.library().xf_close(handle, is_lost))
+
+
+def _setup(ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> Any:
+    """What transfers on a stream have in common, made once."""
+    budget, most = thread_budget.crew(), partition.chunk_nbytes()
+    key, limits = (stream.handle, is_upward), (budget, most)
+    found = ring.setups.get(key)
+    if found is not None and found[0] == limits:
+        return found[1]
+    if len(ring.setups) >= _MOST_SETUPS:
+        ring.setups.clear()
+    setup = _native.Setup(
+        ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
+        order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
+        shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, first_block=min(C_FIRST_BLOCK_NBYTES, most),
+        largest_block=min(CHUNK_NBYTES, 8 * most), block_parts=C_LARGEST_BLOCK_PARTS,
+        least_piece=min(C_PIECE_LEAST, most), most_piece=most, helper_nbytes=min(C_HELPER_NBYTES, most),
+        streamed_most=C_STREAMED_MOST, spin_ns=C_SPIN_NS if budget.fillers else 0, each_way=budget.each_way,
+        clearing=budget.clearing, both_ways=budget.both_ways,
+    )  # fmt: skip
+    ring.setups[key] = limits, setup
+    return setup
+
+
+_MOST_SETUPS = 64
+"""Streams come and go."""
+
+
+class Staging:
+    """A transfer that threads enter and leave.
 
     Args:
-        memory: On the host.
-        device: Address that the offsets of its pieces count from.
-        is_upward: Host to device.
         backend, stream: They carry the copies.
-        ring: Lends the chunks, when the first thread needs them.
-        keep: Must outlive the transfer.
+        calls: Of the stream's device.
+        is_upward: Host to device.
         moving: Records it; None if no recorder is open.
     """
 
     def __init__(
-        self,
-        memory: Staged,
-        device: int,
-        *,
-        is_upward: bool,
-        backend: Backend,
-        stream: RawStream,
-        calls: StagingCalls,
-        ring: Ring,
-        keep: Any,
-        moving: Moving | None,
+        self, backend: Backend, stream: RawStream, calls: StagingCalls, *, is_upward: bool, moving: Moving | None = None
     ) -> None:
-        self._keep = keep
-        self._is_upward = is_upward
         self._backend = backend
         self._stream = stream
         self._calls = calls
-        self._ring = ring
-        self._lock = threading.Lock()
-        self._job: Job | None = None
-        """Set where it was begun without a Python thread."""
-        self._chunks: list[Any] = []
-        self._threads: list[str] = []
+        self._is_upward = is_upward
         self._moving = moving
-        self._marks: Any = None
-        self._lent: Any = None
-        self._staging: Any = None
-        self._budget = thread_budget.crew()
-        self._each_way = self._budget.clearing if memory.least else self._budget.each_way
-        threads = min(self._each_way, 1 + memory.total // min(C_HELPER_NBYTES, memory.limit))
-        most = min(C_PIECE_MOST, memory.limit)
-        if memory.regions:
-            sizes = tuple(nbytes for _, nbytes in memory.regions)
-            found = cut_regions(sizes, unit=memory.unit, threads=threads, is_upward=is_upward, most=most)
-        else:
-            found = cut(
-                memory.total, unit=memory.unit, threads=threads, is_upward=is_upward, least=memory.least, most=most
-            )
-        self._cut = found
-        strided, parts = memory.strided, memory.parts
-        is_narrow = strided is not None and strided.run_nbytes <= NARROW_ROW_MOST
-        self._most_chunks = NARROW_CHUNKS if is_narrow else len(found.shares)
-        self._helpers = min(threads, found.firsts[-1]) - 1
-        """C threads that come beside the Python thread that calls `_work`."""
-        offsets, shares, firsts = found.numbers
-        self._setup = _native.Setup(
-            host=memory.address, device=device, devices=_addresses(found, memory.regions),
-            offsets=offsets, shares=shares, firsts=firsts, loads=len(found.shares),
-            stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait, enter=calls.enter,
-            context=calls.context, is_upward=is_upward,
-            is_streamed=is_upward and memory.total <= C_STREAMED_MOST, shared_chunks=SHARED_CHUNKS,
-            layout=ctypes.pointer(strided.layout) if strided is not None else None,
-            parts=len(parts) if parts is not None else 0, part=parts,
-        )  # fmt: skip
+        self._lock = threading.Lock()
+        self._regions: list[Regions] = []
+        """All of them; they live as long as the transfer."""
+        self._ring: Ring | None = None
+        self._handle: Any = None
+        self._is_closed = False
+        """No region will be added."""
+        self._is_over = False
+        self._is_orphaned = False
+        """It was begun without a Python thread."""
+
+    def add(self, regions: Regions, *, is_last: bool) -> bool:
+        """Add arrays; False, and nothing done, where the transfer is over already."""
+        with self._lock:
+            if self._is_over:
+                return False
+            self._regions.append(regions)
+            self._is_closed = is_last
+            if self._handle is not None:
+                self._hand_over(regions)
+        return True
 
     def job(self, after: Callable[[], None] | None) -> Job:
-        """The job that threads are to help with; ``after`` runs when the chunks have been given back."""
+        """The job that threads are to help with; ``after`` runs at its end."""
 
         def finish() -> None:
             try:
@@ -142,141 +178,100 @@ class Lending:
         return job
 
     def _start(self, job: Job) -> bool:
-        """Let C threads do it all, until a Python thread waits for the job; False if no chunk is free.
-
-        The caller must wait for the job or cancel it: only then are the chunks given back.
-        """
-        library = _native.library()
+        """Let C threads do it all, until a Python thread waits for the job. The caller waits for it or cancels it."""
         with self._lock:
-            if self._staging is not None:
-                return True
-            self._backend.attach(self._stream.device)
-            if not self._open(library, waits=False):
-                return False
-            self._job = job
-            job.run_slice = self._run_slice
-            self._ring.quota.orphaned(job)
-            self._call(library, self._helpers + 1)
+            if self._handle is None:
+                self._is_orphaned = True
+                self._open()
+                job.run_slice = self._run_slice
         return True
+
+    def _open(self) -> None:
+        """Begin, with the lock held."""
+        stream, backend = self._stream, self._backend
+        backend.attach(stream.device)
+        ring = self._ring = staging_ring.rings.of(backend, stream.device)
+        ring.provide(1 + sum(each.nbytes for each in self._regions) // C_FIRST_BLOCK_NBYTES, stream)
+        setup = _setup(ring, stream, self._calls, is_upward=self._is_upward)
+        if self._moving is not None:
+            setup = type(setup).from_buffer_copy(setup)
+            first, last = self._moving.events()
+            setup.is_marked, setup.before_first, setup.after_last = 1, first.handle, last.handle
+        library = _native.library()
+        self._handle = library.xf_open(ctypes.byref(setup))
+        if self._handle is None:
+            raise _no_memory()
+        try:
+            for number, regions in enumerate(self._regions, 1):
+                self._hand_over(regions, is_last=self._is_closed and number == len(self._regions))
+        except BaseException:  # the next thread would take it for begun
+            handle, self._handle = self._handle, None
+            library.xf_end(handle)
+            library.xf_close(handle, 0)
+            raise
+
+    def _hand_over(self, regions: Regions, *, is_last: bool | None = None) -> None:
+        """Give regions to C, with the lock held."""
+        is_last = self._is_closed if is_last is None else is_last
+        table, more = ctypes.byref(regions.table), self._is_orphaned
+        if not _native.library().xf_add(self._handle, table, regions.number, is_last, more):
+            raise _no_memory()
 
     def _run_slice(self) -> bool:
         """Do a few pieces in this thread; returns whether none is left to take."""
         self._backend.attach(self._stream.device)
         with self._calls.inside():
-            return not _native.library().xf_run(self._staging, _POLL_SLICE, self._number())
-
-    def _number(self) -> int:
-        """Number the calling thread, for a recording."""
-        name = threading.current_thread().name
-        with self._lock:
-            if name not in self._threads:
-                self._threads.append(name)
-            return self._threads.index(name)
-
-    def _call(self, library: Any, count: int) -> None:
-        """Wake C threads to help."""
-        library.xf_help(self._staging, count, self._each_way - 1, self._budget.both_ways)
+            is_left = _native.library().xf_run(self._handle, _POLL_SLICE)
+        return self._is_closed and not is_left
 
     def _work(self, take: Callable[[], int]) -> None:
         """Take pieces, with other threads, until none is left or the job has failed."""
         if take() < 0:
             return
         self._backend.attach(self._stream.device)
-        library = _native.library()
         with self._lock:
-            if self._staging is None:
-                self._open(library, waits=True)
-                self._call(library, self._helpers)
-        number = self._number()
+            if self._handle is None:
+                self._open()
+        library, handle = _native.library(), self._handle
         # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
         with self._calls.inside():
-            while library.xf_run(self._staging, _SLICE, number) and take() >= 0:
+            while library.xf_run(handle, _SLICE) and take() >= 0:
                 pass
-        error = library.xf_error(self._staging)
+
+    def _finish(self) -> None:
+        """End the transfer, when every Python thread has left."""
+        with self._lock:
+            self._is_over = True
+            handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        assert self._ring is not None
+        library = _native.library()
+        error = library.xf_end(handle)  # helpers may still be filling a chunk
+        if self._moving is not None and not error:
+            self._moving.finished(functools.partial(_steps, _marks(handle)))
+        _close_failed(handle, self._ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
+        self._regions.clear()
         if error:
             raise self._calls.failure(error, self._stream)
 
-    def _open(self, library: Any, *, waits: bool) -> bool:
-        """Borrow chunks and begin; False, without ``waits``, if none is free."""
-        self._chunks = self._ring.borrow(self._most_chunks, self._stream, is_upward=self._is_upward, waits=waits)
-        if not self._chunks:
-            return False
-        try:
-            self._begin(library, self._chunks)
-        except BaseException:  # the next thread would borrow others
-            chunks, self._chunks = self._chunks, []
-            self._ring.give_back(chunks, is_upward=self._is_upward)
-            raise
-        return True
 
-    def _begin(self, library: Any, chunks: list[Any]) -> None:
-        events: list[Any] = [each.event for each in chunks]
-        if not self._is_upward:  # asked for without waiting: the stream waits for what still reads a chunk
-            for each, event in zip(chunks, events, strict=True):
-                if each.is_busy:
-                    self._backend.event_wait(self._stream, event)
-        lent = (_native.Chunk * len(chunks))(
-            *[
-                _native.Chunk(each.pointer, event.handle, each.is_busy)
-                for each, event in zip(chunks, events, strict=True)
-            ]
-        )
-        self._setup.chunks, self._setup.chunk_count = lent, len(chunks)
-        self._lent = lent
-        if self._moving is not None:
-            first, last = self._moving.events()
-            self._setup.before_first, self._setup.after_last = first.handle, last.handle
-            self._setup.marks = self._marks = (_native.Mark * self._cut.firsts[-1])()
-        self._staging = library.xf_open(ctypes.byref(self._setup))
-        if self._staging is None:
-            raise OutOfMemoryError("host memory for the state of a transfer is short; free arrays")
-
-    def _finish(self) -> None:
-        """Give the chunks back, when every thread has left."""
-        if self._staging is None:
-            return
-        if self._job is not None:
-            self._ring.quota.adopt(self._job)
-        library = _native.library()
-        library.xf_end(self._staging)  # C helpers may still be filling a chunk, and write to `_lent`
-        error = library.xf_error(self._staging)
-        if self._moving is not None and not error:
-            self._moving.finished(functools.partial(_steps, self._marks, self._cut, self._threads))
-        library.xf_close(self._staging)
-        for chunk, lent in zip(self._chunks, self._lent, strict=True):
-            chunk.is_busy = bool(lent.is_busy)
-        if not error:
-            self._ring.give_back(self._chunks, is_upward=self._is_upward)
-            return
-        # A copy may be in flight that no event marks.
-        self._ring.abandon(self._chunks, self._stream, is_upward=self._is_upward)
-        raise self._calls.failure(error, self._stream)  # which a helper may have met last
-
-
-def _addresses(cut_: Cut, regions: tuple[tuple[int, int], ...]) -> Any:
-    """The address of each load, where the regions of a transfer are scattered on the device; else None."""
-    if not regions:
-        return None
-    found, following, base = [], iter(regions), 0
-    pointer, end = 0, 0
-    for offset in cut_.offsets[:-1]:
-        while offset >= end:
-            base = end
-            pointer, nbytes = next(following)
-            end += nbytes
-        found.append(pointer + offset - base)
-    return (ctypes.c_uint64 * len(found))(*found)
-
-
-def _steps(marks: Any, cut_: Cut, threads: list[str]) -> list[Step]:
-    """The pieces and the threads that staged them; without those that Ctrl-C prevented."""
+def _marks(handle: Any) -> list[tuple[int, int, int, str]]:
+    """Bytes of every piece, when it began and ended, and the name of its thread."""
+    marks = ctypes.POINTER(_native.Mark)()
+    count = _native.library().xf_marks(handle, ctypes.byref(marks))
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
     return [
-        (nbytes, mark.begun_ns * 1e-9, mark.ended_ns * 1e-9, _name(mark.thread, threads))
-        for mark, nbytes in zip(marks, cut_.sizes(), strict=True)
-        if mark.ended_ns
+        (mark.nbytes, mark.begun_ns, mark.ended_ns, _name(mark.thread, names))
+        for mark in (marks[number] for number in range(count))
     ]
 
 
-def _name(number: int, threads: list[str]) -> str:
-    """The name of a Python thread, or of a C thread, which has a negative number."""
-    return threads[number] if number >= 0 else f"xferlib-c{-number}"
+def _steps(marks: list[tuple[int, int, int, str]]) -> list[Step]:
+    """The pieces and the threads that staged them."""
+    return [(nbytes, begun_ns * 1e-9, ended_ns * 1e-9, name) for nbytes, begun_ns, ended_ns, name in marks]
+
+
+def _name(thread: int, names: dict[int | None, str]) -> str:
+    """The name of a Python thread, or of a helper, which has a negative number."""
+    return f"xferlib-c{-thread}" if thread < 0 else names.get(thread, f"thread {thread}")

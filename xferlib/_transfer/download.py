@@ -104,7 +104,7 @@ def device_to_host_async(
     flat, temporary = in_c_order(src, info, backend, order)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path is Path.SMALL or found.path is Path.STAGED:
-        job = staged.download_job(flat, end, order, transfer)
+        job = staged.download_job(flat, end, order, transfer.finish)
         transfer.start(job, flat, keep=(src, temporary), is_awaited=is_awaited)
     else:
         try:

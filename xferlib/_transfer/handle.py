@@ -97,14 +97,14 @@ class Transfer(PendingTransfer):
         self._complete_s = 0.0
 
     def start(
-        self, job: Job, device: ArrayInfo, *, keep: tuple[Any, ...], while_staged: tuple[Any, ...] = (),
+        self, job: Job, device: ArrayInfo | None, *, keep: tuple[Any, ...], while_staged: tuple[Any, ...] = (),
         is_awaited: bool = False,
     ) -> None:  # fmt: skip
         """Begin the copy; ``keep`` lives until it is complete.
 
         Args:
             job: Does it.
-            device: The end that is on the device.
+            device: The end that is on the device; None of a job that needs no Python thread, and is awaited.
             keep: Must outlive the copy; of an upload the host's array comes first.
             while_staged: Must live until every copy is enqueued; from then on the order of the stream suffices.
             is_awaited: The caller will settle or cancel it: no Python thread is needed where C threads can do it.
@@ -116,6 +116,7 @@ class Transfer(PendingTransfer):
             if is_awaited and self.try_start():
                 self._is_orphaned = True
                 return
+            assert device is not None
             host = keep[0] if self.is_upload else self._result
             ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
             if staging_hooks.listener is not None:

@@ -12,7 +12,7 @@ from xferlib._core.array import SUPPORTED
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import PARALLEL_HOST_FROM, PYTHON_PIECE_MOST
+from xferlib._core.thresholds import HOST_PIECE_MOST, PARALLEL_HOST_FROM
 from xferlib._memory import host
 from xferlib._runtime.jobs import Computation
 from xferlib._runtime.threads import workers
@@ -55,7 +55,7 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
     if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous:
         copy_into(dst, src)
         return
-    chunks = layout.chunked(src, dst.itemsize, PYTHON_PIECE_MOST)
+    chunks = layout.chunked(src, dst.itemsize, HOST_PIECE_MOST)
     flat = dst.reshape(-1)
 
     def work(take: Callable[[], int]) -> None:

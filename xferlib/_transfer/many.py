@@ -1,29 +1,26 @@
-"""The large arrays of a tree, each in memory of its own, in few staged transfers: the link does not idle between them.
+"""The large arrays of a tree, each in memory of its own, in one staged transfer: the link does not idle between them.
 
 The obvious way, one transfer after the other, begins and ends each: its threads come, its first block is small, its
-last one is waited for. For arrays of a megabyte that takes as long as the copy. One transfer of all of them would begin
-only when the last array has been described. So arrays are taken in groups of some 16 MiB: threads of C stage one group
-while Python allocates and describes the next.
+last one is waited for. For arrays of a megabyte that takes as long as the copy. And a transfer of all of them that
+begins only when the last one has been described begins late. So arrays are added in groups of some MiB to a transfer
+that is on its way: threads of C stage one group while Python allocates and describes the next.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _native
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, Array, ArrayInfo
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import GROUP_NBYTES
+from xferlib._core.thresholds import GROUP_NBYTES, TOGETHER_FROM
 from xferlib._memory import host, pinned
-from xferlib._transfer import compiled_copies, plan, staged
+from xferlib._transfer import compiled_staging, plan, regions, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.partition import Scattered
 from xferlib._transfer.plan import Path
 
 if TYPE_CHECKING:
@@ -31,16 +28,34 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
+    from xferlib._transfer.compiled_staging import Staging
 
 
 def can_stage(backend: Backend, device: Device) -> bool:
     """Whether threads of C stage for a device, and no path is forced."""
-    if plan.forced() is not None or not _native.is_on() or backend.fast is None:
-        return False
-    return backend.fast.staging_calls(device) is not None
+    return plan.forced() is None and compiled_staging.calls_of(backend, device) is not None
 
 
-def staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool = True) -> HostEnd | None:
+def chosen(
+    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device, *,
+    may_permute: bool = True,
+) -> dict[int, HostEnd]:  # fmt: skip
+    """The leaves that are uploaded as one transfer, by number, if they are worth one.
+
+    Args:
+        leaves, numbers: The leaves, and the numbers of those to choose from.
+        dtype: That arrives; each leaf's own if None.
+        backend, device: The target.
+        may_permute: As for `plan.plan`.
+    """
+    if len(numbers) < 2 or not can_stage(backend, device):
+        return {}
+    ends = {number: _staged_end(leaves[number], dtype, backend, may_permute=may_permute) for number in numbers}
+    found = {number: end for number, end in ends.items() if end is not None}
+    return found if len(found) > 1 and sum(end.nbytes for end in found.values()) >= TOGETHER_FROM else {}
+
+
+def _staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
     """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
     if type(leaf) is not np.ndarray:
         return None
@@ -51,11 +66,46 @@ def staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_
     end = HostEnd(leaf, wanted, backend)
     if plan.plan(end, may_permute=may_permute).path is not Path.STAGED:
         return None
-    return end if end.is_plain or _form(end) is not None else None
+    return end if regions.can_describe(end) else None
 
 
-def _form(end: HostEnd) -> compiled_copies.HostForm | None:
-    return compiled_copies.form(end.array.shape, end.array.strides, end.array.dtype, end.dtype)
+class _Tree:
+    """The transfer of several arrays: groups of them are added while others are on their way.
+
+    Args:
+        nbytes: Of all arrays.
+        backend, stream: They carry the copies.
+        begun: Called with the transfer, before it starts; the caller settles or cancels it. It has no result.
+    """
+
+    def __init__(
+        self, nbytes: int, backend: Backend, stream: RawStream, begun: Callable[[Transfer], None], *, is_upload: bool
+    ) -> None:
+        self._nbytes = nbytes
+        self._backend = backend
+        self._stream = stream
+        self._begun = begun
+        self._is_upload = is_upload
+        self._staging = self._begin()
+
+    def _begin(self) -> Staging:
+        backend, stream, is_upload = self._backend, self._stream, self._is_upload
+        transfer = Transfer(None, backend, stream, nbytes=self._nbytes, path=Path.STAGED.value, is_upload=is_upload)
+        self._begun(transfer)  # first: Ctrl-C might come between the start and the list of what must be ended
+        staging = staged.begin(backend, stream, self._nbytes, is_upward=is_upload)
+        transfer.start(staging.job(transfer.finish), None, keep=(), is_awaited=True)
+        return staging
+
+    def add(self, ends: Sequence[HostEnd], pointers: Sequence[int], keep: Any, *, is_last: bool) -> None:
+        """Copy arrays between the host's ends and addresses on the device; ``keep`` lives until that is enqueued.
+
+        New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order.
+        To hold them until the copies are complete would keep the memory of a tree that has been dropped.
+        """
+        described = regions.of_many(ends, pointers)
+        described = described._replace(keep=(described.keep, keep))
+        while not self._staging.add(described, is_last=is_last):  # a thread that settled it took it for complete
+            self._staging = self._begin()
 
 
 @observe.user_call(lambda ends, backend, device, stream: (backend, sum(end.nbytes for end in ends)))
@@ -100,12 +150,11 @@ def _begin(
     for end in ends:
         plan.refuse_slow(plan.STAGED, end, call)
     results: list[Array] = []
+    tree = _Tree(sum(end.nbytes for end in ends), backend, stream, begun, is_upload=True)
     for group in _groups([end.nbytes for end in ends]):
-        chosen = [ends[number] for number in group]
-        arrays = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in chosen]
-        memory = _scattered(chosen, backend.operands(arrays))
-        first = backend.view(arrays[0])
-        _start(memory, first, backend, stream, begun, keep=tuple(arrays), is_upload=True)
+        some = ends[group.start : group.stop]
+        arrays = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in some]
+        tree.add(some, backend.operands(arrays), arrays, is_last=group.stop == len(ends))
         results += arrays
     return results
 
@@ -122,14 +171,13 @@ def to_host(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, kee
     results: list[HostArray] = []
     transfers: list[Transfer] = []
     try:
+        tree = _Tree(sum(info.nbytes for info in infos), backend, stream, transfers.append, is_upload=False)
         for group in _groups([info.nbytes for info in infos]):
-            chosen = [infos[number] for number in group]
-            arrays = [host.host_cache.empty(info.shape, info.dtype) for info in chosen]
-            memory = _scattered(
-                [HostEnd(array, array.dtype, backend) for array in arrays], [info.pointer for info in chosen]
-            )
-            kept = (*arrays, *(keep[number] for number in group))
-            _start(memory, chosen[0], backend, stream, transfers.append, keep=kept, is_upload=False)
+            some = infos[group.start : group.stop]
+            arrays = [host.host_cache.empty(info.shape, info.dtype) for info in some]
+            ends = [HostEnd(array, array.dtype, backend) for array in arrays]
+            kept = (arrays, keep[group.start : group.stop])
+            tree.add(ends, [info.pointer for info in some], kept, is_last=group.stop == len(infos))
             results += arrays
         _settle(transfers)
     except BaseException:
@@ -171,45 +219,6 @@ def _groups(sizes: list[int]) -> Iterator[range]:
             start, nbytes, most = number + 1, 0, GROUP_NBYTES
     if start < len(sizes):
         yield range(start, len(sizes))
-
-
-def _scattered(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Scattered:
-    """Describe arrays on the host, and the addresses on the device of as many bytes."""
-    parts = (_native.Part * len(ends))()
-    place = 0
-    forms = []
-    for part, end in zip(parts, ends, strict=True):
-        part.host, part.place, part.nbytes = end.pointer, place, end.nbytes
-        if not end.is_plain:
-            form = _form(end)
-            assert form is not None
-            forms.append(form)
-            part.layout = ctypes.pointer(form.layout)
-        place += end.nbytes
-    regions = tuple((pointer, end.nbytes) for pointer, end in zip(pointers, ends, strict=True))
-    return Scattered(parts, place, (ends, forms), regions)
-
-
-def _start(
-    memory: Scattered,
-    first: ArrayInfo,
-    backend: Backend,
-    stream: RawStream,
-    begun: Callable[[Transfer], None],
-    *,
-    keep: tuple[Any, ...],
-    is_upload: bool,
-) -> None:
-    """Start a transfer that C threads make, until a thread settles it; ``keep`` lives until then.
-
-    New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order. To
-    hold them until the copies are complete would keep the memory of a tree that has been dropped.
-    """
-    transfer = Transfer(None, backend, stream, nbytes=memory.nbytes, path=Path.STAGED.value, is_upload=is_upload)
-    begun(transfer)  # first: Ctrl-C might come between the start and the list of what must be ended
-    job = staged.scattered_job(memory, first.pointer, backend, stream, transfer, is_upward=is_upload)
-    assert job is not None, "asked by can_stage"
-    transfer.start(job, first, keep=(), while_staged=(memory, *keep), is_awaited=True)
 
 
 def _settle(transfers: list[Transfer]) -> None:

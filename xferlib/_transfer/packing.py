@@ -14,9 +14,8 @@ from xferlib._core import convert, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.thresholds import PACKED_LEAF_MOST
 from xferlib._memory import pinned
-from xferlib._transfer import download, relayout, upload
+from xferlib._transfer import download, regions, relayout, upload
 from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.partition import Scattered
 from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
+    from xferlib._transfer.regions import Regions
 
 _THREADS = 256
 """Of a block that gathers one leaf."""
@@ -185,7 +185,7 @@ def _send(
         for group in groups:
             _fill(_block(staged, group), group, leaves)
 
-    locate = lambda: _located(groups, leaves, nbytes)
+    locate = lambda pointer: _located(groups, leaves, nbytes, pointer)
     transfer = upload.packed_to_device(fill, locate, nbytes, slab, backend, stream)
     try:
         for group in groups:  # which takes as long as the copying
@@ -202,7 +202,7 @@ def _send(
     return slab
 
 
-def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int) -> Scattered | None:
+def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int, pointer: int) -> Regions | None:
     """Addresses of leaves whose bytes stay as they are; None where one is converted or gathered, or without the C."""
     from xferlib._native import driver_calls
 
@@ -216,7 +216,7 @@ def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int) -> Scatte
         if not locate(arrays, address, group.offset, math.prod(group.kind.shape) * group.kind.wanted.itemsize):
             return None
         address += len(arrays) * ctypes.sizeof(_native.Part)
-    return Scattered(parts, nbytes, members)
+    return regions.of_parts(parts, nbytes, pointer, members)
 
 
 def _fill(block: HostArray, group: _Group, leaves: Sequence[Any]) -> None:
@@ -237,7 +237,7 @@ def _block(slab: HostArray, group: _Group) -> HostArray:
 
 
 def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream, *, is_pinned: bool = False) -> list[HostArray]:
-    """Copy arrays of one device to the host, as one; into pinned memory if asked for."""
+    """Copy arrays of one device to the host, as one; into pinned memory with ``is_pinned``."""
     by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, info in enumerate(infos):
         by_kind.setdefault((info.shape, info.dtype), []).append(number)

@@ -26,8 +26,6 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
-    MEDIUM_NBYTES,
-    MEDIUM_STRIDED_NBYTES,
     PERMUTED_FROM,
     SMALL_NBYTES,
 )
@@ -146,12 +144,6 @@ def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
 def suits_driver(found: Plan, end: HostEnd, *, is_upward: bool) -> bool:
     """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
     return found.may_shorten and end.is_plain and is_drivers_size(end.nbytes, is_upward=is_upward)
-
-
-def is_medium(found: Plan, end: HostEnd) -> bool:
-    """True if this thread stages the array as a whole in a slab, for a single DMA."""
-    most = MEDIUM_NBYTES if end.is_plain else MEDIUM_STRIDED_NBYTES
-    return found.path is Path.STAGED and found.may_shorten and end.nbytes <= most
 
 
 def refuse_slow(found: Plan, end: HostEnd, call: str) -> None:

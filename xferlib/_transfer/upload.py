@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib import _native
 from xferlib._core import observe, staging_hooks
 from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES, SCATTERED_FROM
 from xferlib._memory import in_flight, pinned
 from xferlib._memory import slab as _slab
-from xferlib._transfer import plan, relayout, staged
+from xferlib._transfer import compiled_staging, plan, relayout, staged
 from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
-    from xferlib._transfer.partition import Scattered
+    from xferlib._transfer.regions import Regions
 
 
 class Upload(NamedTuple):
@@ -200,7 +199,7 @@ def host_to_device_async(
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     is_flat = info.is_c_contiguous
     if found.path is Path.STAGED and is_flat:
-        job = staged.upload_job(end, info, order, transfer)
+        job = staged.upload_job(end, info, order, transfer.finish)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
         try:
@@ -219,7 +218,7 @@ def host_to_device_async(
 @observe.user_call(lambda fill, locate, nbytes, slab, backend, stream: (backend, nbytes))
 def packed_to_device(
     fill: Callable[[HostArray], None],
-    locate: Callable[[], Scattered | None],
+    locate: Callable[[int], Regions | None],
     nbytes: int,
     slab: Array,
     backend: Backend,
@@ -229,7 +228,7 @@ def packed_to_device(
 
     Args:
         fill: Writes the bytes into pinned memory.
-        locate: Tells where they lie, if C threads could collect them.
+        locate: Describes them and the slab's address, if C threads could collect them.
 
     Returns:
         None where the sources have been read; else the transfer, which the caller settles or cancels.
@@ -250,18 +249,17 @@ def packed_to_device(
 
 
 def _scattered(
-    locate: Callable[[], Scattered | None], info: ArrayInfo, slab: Array, backend: Backend, stream: RawStream
+    locate: Callable[[int], Regions | None], info: ArrayInfo, slab: Array, backend: Backend, stream: RawStream
 ) -> Transfer | None:
     """Begin to fill a slab from scattered memory; None where only Python could."""
-    if info.nbytes < SCATTERED_FROM or plan.forced() is not None or not _native.is_on():
+    if info.nbytes < SCATTERED_FROM or plan.forced() is not None:
         return None
-    if backend.fast is None or backend.fast.staging_calls(info.device) is None or (parts := locate()) is None:
+    if compiled_staging.calls_of(backend, info.device) is None or (regions := locate(info.pointer)) is None:
         return None
     transfer = Transfer(slab, backend, stream, nbytes=info.nbytes, path=Path.STAGED.value, is_upload=True)
-    job = staged.scattered_job(parts, info.pointer, backend, stream, transfer)
-    if job is None:
-        return None
-    transfer.start(job, info, keep=(parts,), is_awaited=True)
+    staging = staged.begin(backend, stream, info.nbytes, is_upward=True)
+    staging.add(regions, is_last=True)
+    transfer.start(staging.job(transfer.finish), info, keep=(regions,), is_awaited=True)
     return transfer
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
-from xferlib._memory import chunk_quota, staging_ring
+from xferlib._memory import staging_ring
 from xferlib._runtime import config, thread_budget
-from xferlib._transfer import partition, plan
+from xferlib._transfer import compiled_staging, partition, plan
 from xferlib._transfer.plan import Path
 
 
@@ -71,7 +71,7 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
     """
     limits = (
         (staging_ring, "RING_CHUNKS"), (staging_ring, "LENT_CHUNKS"),
-        (chunk_quota, "LENT_CHUNKS"), (chunk_quota, "ONE_WAY_CHUNKS"),
+        (compiled_staging, "LENT_CHUNKS"), (compiled_staging, "ONE_WAY_CHUNKS"),
     )  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(replaced(staging_ring.rings, "made", {}))
@@ -94,7 +94,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
     Args:
         path: One of `PATHS`; None: the library's own choice.
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
-        helpers: How many threads help this one where Python stages; the library's own choice if omitted.
+        helpers: How many threads help this one to copy between host arrays; the library's own choice if omitted.
     """
     chosen = None if path is None else Path(path)
     tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)
@@ -137,12 +137,12 @@ class _StandIns:
                 _partition.chunk_nbytes, _partition.helpers = self._own
 
     @staticmethod
-    def _or_own(wanted: ContextVar[int | None], own: Callable[[int], int]) -> Callable[[int], int]:
+    def _or_own(wanted: ContextVar[int | None], own: Callable[..., int]) -> Callable[..., int]:
         """The library's own choice, where the thread that asked for the transfer made none."""
 
-        def chosen(nbytes: int) -> int:
+        def chosen(*nbytes: int) -> int:
             found = wanted.get()
-            return own(nbytes) if found is None else found
+            return own(*nbytes) if found is None else found
 
         return chosen
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import NamedTuple
 
 from xferlib import _native
@@ -53,7 +55,7 @@ def backend_named(name: str) -> Backend:
 
 
 class StagingStats(NamedTuple):
-    """The staging buffers that a backend's transfers share."""
+    """The staging buffers that the transfers of a backend's devices share."""
 
     nbytes: int
     """Pinned memory."""
@@ -61,18 +63,17 @@ class StagingStats(NamedTuple):
     """Chunks in use by transfers to a device."""
     lent_down: int
     """Chunks in use by transfers to the host."""
-    orphaned: int
-    """Transfers that hold chunks while no Python thread is at work on them."""
 
 
 def staging_stats(backend: str) -> StagingStats:
     """The contents of a backend's staging buffers."""
-    return _stats(staging_ring.rings.of(registry.get(backend)))
-
-
-def _stats(ring: staging_ring.Ring) -> StagingStats:
-    lent = ring.quota.lent
-    return StagingStats(ring.nbytes, lent[True], lent[False], len(ring.quota.orphans))
+    domain = registry.get(backend).pinned_domain
+    rings = [ring for key, ring in tuple(staging_ring.rings.made.items()) if key[0] == domain]
+    return StagingStats(
+        sum(ring.nbytes for ring in rings),
+        sum(ring.lent(is_upward=True) for ring in rings),
+        sum(ring.lent(is_upward=False) for ring in rings),
+    )
 
 
 def held_nbytes() -> tuple[int, ...]:
@@ -82,15 +83,14 @@ def held_nbytes() -> tuple[int, ...]:
 
 def lent_chunks(timeout_s: float = 10.0) -> int:
     """The number of chunks that transfers hold; waits up to ``timeout_s`` until there are none."""
-    rings = staging_ring.rings.all()
-    for ring in rings:
-        with ring.quota.changed:
-            ring.quota.changed.wait_for(lambda lent=ring.quota.lent: not _chunks(lent), timeout_s)  # type: ignore[misc]
-    return sum(_chunks(ring.quota.lent) for ring in rings)
+    until_s, pause = time.monotonic() + timeout_s, threading.Event()
+    while (count := _lent()) and time.monotonic() < until_s:
+        pause.wait(1e-3)
+    return count
 
 
-def _chunks(lent: dict[bool, int]) -> int:
-    return sum(lent.values())
+def _lent() -> int:
+    return sum(ring.lent(is_upward=each) for ring in staging_ring.rings.all() for each in (True, False))
 
 
 def pending_count() -> int:

@@ -83,6 +83,7 @@ STAGING = {
     "copy": _address("cuMemcpyAsync"),
     "record": _address("cuEventRecord"),
     "wait": _address("cuEventSynchronize"),
+    "order": _address("cuStreamWaitEvent"),
     "enter": _address("cuCtxSetCurrent"),
 }
 """For `staging.c`."""

@@ -1,0 +1,82 @@
+"""The arrays of a staged transfer, as C takes them: each contiguous on the device, of any layout on the host."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xferlib import _native
+from xferlib._memory import host
+from xferlib._transfer import compiled_copies, partition
+
+if TYPE_CHECKING:
+    from xferlib._transfer.compiled_copies import HostForm
+    from xferlib._transfer.host_end import HostEnd
+
+_LINE = 64
+"""Pieces of plain bytes begin where a line of the processor's cache does, if the array does."""
+
+
+class Regions(NamedTuple):
+    """Arrays of one transfer."""
+
+    table: Any
+    """An array of `xferlib._native.Region`, or one."""
+    number: int
+    nbytes: int
+    """On the device."""
+    keep: Any
+    """The arrays, and descriptions that ``table`` points to."""
+
+
+def can_describe(end: HostEnd) -> bool:
+    """Whether C can stage this array: NumPy's may have more axes."""
+    return end.is_plain or _form(end) is not None
+
+
+def of_one(end: HostEnd, pointer: int) -> Regions | None:
+    """Describe one array and its address on the device; None where `can_describe` says no."""
+    region = _native.Region()
+    form = _describe(region, end, pointer)
+    return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
+
+
+def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
+    """Describe arrays, of each of which `can_describe` says yes, and their addresses on the device."""
+    table = (_native.Region * len(ends))()
+    forms = [_describe(region, end, pointer) for region, end, pointer in zip(table, ends, pointers, strict=True)]
+    return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
+
+
+def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
+    """Describe arrays that are copied as one.
+
+    Args:
+        parts: An array of `xferlib._native.Part`, in the order of their places.
+        nbytes: To the end of the last.
+        pointer: Where the first place is on the device.
+        keep: Must outlive the transfer.
+    """
+    region = _native.Region(device=pointer, nbytes=nbytes, unit=_LINE, part=parts, parts=len(parts))
+    return Regions(region, 1, nbytes, (parts, keep))
+
+
+def _describe(region: Any, end: HostEnd, pointer: int) -> HostForm | bool | None:
+    """Fill in a region; returns what it points to, True if to nothing, None if it cannot be described."""
+    region.device, region.nbytes, region.host = pointer, end.nbytes, end.pointer
+    if end.is_plain:
+        region.is_fresh = is_fresh = host.is_fresh(end.array)
+        region.unit = host.HUGE if is_fresh else _LINE  # two threads that fault in one huge page both clear it
+        return True
+    form = _form(end)
+    if form is None:
+        return None
+    most = partition.chunk_nbytes()
+    region.unit = form.unit if form.unit <= most else end.dtype.itemsize
+    region.layout = ctypes.pointer(form.layout)
+    return form
+
+
+def _form(end: HostEnd) -> HostForm | None:
+    return compiled_copies.form(end.array.shape, end.array.strides, end.array.dtype, end.dtype)
