@@ -111,6 +111,8 @@ def to_host(
     """
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
+        if dtype is stream is out is None and (done := one_step.to_pinned(d)) is not None:
+            return done
         return copies.to_pinned(d, dtype, stream, out)
     if dtype is None and stream is None and (done := one_step.to_host(d, out)) is not None:
         return done

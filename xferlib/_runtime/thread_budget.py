@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from typing import NamedTuple
@@ -28,7 +29,11 @@ _FILLERS_FROM_CORES = 8
 
 def crew() -> Crew:
     """Return the numbers of threads for a transfer that begins now."""
-    wanted, cores = config.get().threads, usable_cores()
+    return _crew(config.get().threads, usable_cores())
+
+
+@functools.lru_cache(maxsize=8)
+def _crew(wanted: int | None, cores: int) -> Crew:
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
     fillers = min(each_way - 1, cores // 2) if cores >= _FILLERS_FROM_CORES else 0

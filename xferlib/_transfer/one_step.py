@@ -2,9 +2,9 @@
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
-driver: up to 2 MiB for uploads and 6 for downloads (24 from the pinned pool, or where nothing stages in C), both ends
-in C order, on a stream that the driver's copies are ordered behind. Up to there the driver is as fast as several
-threads.
+driver: up to 128 KiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
+that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array that is
+not in C order is gathered into the thread's slab, and sent from there; a download to the pinned pool is one copy.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP
-from xferlib._transfer import host_copy, plan, upload
+from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, SMALL_NBYTES
+from xferlib._memory import pinned, slab
+from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
 
@@ -55,16 +56,28 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
         filled = backend.empty(x.shape, x.dtype, device=device, stream=backend.stream_current(device))
         host_copy.copy_on_host(backend.host_view(filled), x)
         return filled
-    if (fast := backend.fast) is None or not x.nbytes or not x.flags.c_contiguous:
+    if (fast := backend.fast) is None or not x.nbytes:
         return None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, x.dtype, device=device, stream=stream)
-    if not fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
-        end, into = HostEnd(x, x.dtype, backend), backend.view(out)
-        if not _sends(end, into, stream):
-            upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
+    if x.flags.c_contiguous:
+        if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
+            return out
+    elif x.nbytes <= SMALL_NBYTES:
+        _gather_and_send(x, backend.operands((out,))[0], backend, stream)
+        return out
+    end, into = HostEnd(x, x.dtype, backend), backend.view(out)
+    if not _sends(end, into, stream):
+        upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
+
+
+def _gather_and_send(x: HostArray, pointer: int, backend: Backend, stream: RawStream) -> None:
+    """Send a small array of any layout to an address on the device, by way of the thread's slab."""
+    memory, source = slab.slab_of(backend, x.nbytes).take(x.nbytes, stream)
+    compiled_copies.gather(x, x.dtype, memory, source)
+    backend.copy(pointer, source, x.nbytes, stream=stream)
 
 
 def _fills(x: HostArray, out: Array) -> bool:
@@ -74,6 +87,8 @@ def _fills(x: HostArray, out: Array) -> bool:
         return False
     if (fast := owner.fast) is None:
         return not owner.capabilities.streams and _fills_on_host(x, out, owner)
+    if not x.flags.c_contiguous:
+        return _fills_from_gathered(x, out, owner)
     if not (pointer := fast.twin(out, x)):
         return False
     if owner.follows_writes:
@@ -84,6 +99,23 @@ def _fills(x: HostArray, out: Array) -> bool:
     backend = owner.at(into.device)
     backend.attach(into.device)
     return _sends(HostEnd(x, into.dtype, backend), into, backend.stream_current(into.device))
+
+
+def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
+    into = owner.view(out)
+    if into.dtype != x.dtype or into.shape != x.shape or x.dtype not in SUPPORTED or not 0 < x.nbytes <= SMALL_NBYTES:
+        return False
+    backend = owner.at(into.device)
+    if not into.is_writable or not into.is_c_contiguous or into.device.kind == "cpu":
+        return False
+    backend.attach(into.device)
+    stream = backend.stream_current(into.device)
+    if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
+        return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    _gather_and_send(x, into.pointer, backend, stream)
+    return True
 
 
 def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
@@ -154,3 +186,31 @@ def to_host(d: Any, out: Any) -> HostArray | None:
     if not fast.takes_pageable(stream, idle=False):
         return None
     return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
+
+
+def to_pinned(d: Any) -> HostArray | None:
+    """Copy ``d`` to a new array in the pinned pool; complete on return. None, a no-op, in every other case."""
+    owner = registry.backend_of(d)
+    if owner is None or owner.fast is None or not plan.may_skip():
+        return None
+    info = owner.view(d)
+    if info.device.kind == "cpu" or not info.nbytes or not info.is_c_contiguous:
+        return None
+    backend = owner.at(info.device)
+    if backend.resolved(d) is not d or backend.fast is None:
+        return None
+    backend.attach(info.device)
+    stream = backend.stream_current(info.device)
+    pool = pinned.pools.of(backend)
+    dst = pool.empty(info.shape, info.dtype)
+    pointer = address(dst)
+    if pool.find(pointer) is None:  # the pool is full, and set up to give ordinary memory
+        return None
+    if backend.fast.takes_pageable(stream, idle=False):
+        if backend.fast.copy_to_host(pointer, info.pointer, info.nbytes, stream=stream):
+            return dst
+    try:
+        backend.copy(pointer, info.pointer, info.nbytes, stream=stream)
+    finally:
+        staged.await_copy(backend, stream)  # the memory must outlive what has been enqueued
+    return dst
