@@ -70,6 +70,7 @@ class Slab(Handed):
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
         """Return bytes that no copy uses, and their address, for one copy on ``stream``."""
+        self.take_over()
         segment = self._segments[self._index]
         if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:
             segment = self._advance()
@@ -79,7 +80,7 @@ class Slab(Handed):
         return segment.bytes[start : start + nbytes], segment.pointer + start
 
     def emptied(self) -> None:
-        """Note that this thread has waited for a copy into the slab: the next thread that has it need not."""
+        """Note that the caller has waited for a copy into the slab: who takes bytes next need not."""
         self.hand_on()
 
     def _advance(self) -> _Segment:
