@@ -21,13 +21,13 @@ def cache() -> host.HostCache:
 
 
 def test_arrays_are_writable_aligned_and_of_the_size_asked_for(cache: host.HostCache) -> None:
-    for nbytes in (0, 1, 1000, host.RECYCLED_FROM, host.RECYCLED_FROM + 8, 5 << 20):
+    for nbytes in (0, 1, 1000, host.RECYCLED_FROM, host.RECYCLED_FROM + 8, host.HUGE, host.HUGE + 8, 5 << 20):
         x = cache.empty((nbytes // 8, 8), U8)
         x[:] = 1
         assert x.shape == (nbytes // 8, 8)
         assert x.flags.c_contiguous
         assert x.flags.writeable
-        assert nbytes < host.RECYCLED_FROM or x.ctypes.data % (2 << 20) == 0
+        assert nbytes < host.HUGE or x.ctypes.data % host.HUGE == 0
 
 
 def test_a_single_result_leaves_nothing_behind(cache: host.HostCache) -> None:
@@ -43,10 +43,36 @@ def test_a_loop_recycles_its_memory(cache: host.HostCache) -> None:
         pointers.append(x.ctypes.data)
         del x
     assert len(set(pointers[2:])) == 1
-    assert cache.nbytes_free > host.RECYCLED_FROM
+    assert cache.nbytes_free == host.RECYCLED_FROM
     freed = cache.nbytes_free
     assert cache.trim() == freed
     assert cache.nbytes_free == 0
+
+
+def test_the_results_of_one_tree_leave_nothing_behind(cache: host.HostCache) -> None:
+    tree = [cache.empty((host.RECYCLED_FROM,), U8) for _ in range(3)]
+    tree.clear()
+    assert cache.nbytes_free == 0
+    for _ in range(2):  # the tree of a loop
+        tree = [cache.empty((host.RECYCLED_FROM + 4096 * number,), U8) for number in range(200)]
+        pointers = {each.ctypes.data for each in tree}
+        tree.clear()
+    assert cache.nbytes_free == 200 * host.RECYCLED_FROM + 4096 * sum(range(200))
+    tree = [cache.empty((host.RECYCLED_FROM + 4096 * number,), U8) for number in range(200)]
+    assert {each.ctypes.data for each in tree} == pointers
+
+
+def test_malloc_serves_results_where_no_more_can_be_mapped(
+    cache: host.HostCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(size: int) -> None:
+        raise OSError("too many mappings")
+
+    monkeypatch.setattr(host, "_map", refuse)
+    x = cache.empty((host.RECYCLED_FROM,), U8)
+    x[:] = 1
+    with pytest.raises(MemoryError, match="cannot be mapped"):
+        cache.empty((33 << 20,), U8)
 
 
 def test_memory_is_not_reused_while_a_view_lives(cache: host.HostCache) -> None:
@@ -60,16 +86,17 @@ def test_memory_is_not_reused_while_a_view_lives(cache: host.HostCache) -> None:
 
 
 def test_the_limit_drops_the_least_recently_used(cache: host.HostCache) -> None:
-    before = xl.configure(host_cache=8 * host.RECYCLED_FROM)
+    one = 16 * host.HUGE
+    before = xl.configure(host_cache=8 * one)
     try:
-        for nbytes in (host.RECYCLED_FROM, 2 * host.RECYCLED_FROM, 3 * host.RECYCLED_FROM, 4 * host.RECYCLED_FROM):
+        for nbytes in (one, 2 * one, 3 * one, 4 * one):
             for _ in range(3):
                 x = cache.empty((nbytes,), U8)
                 del x
-            assert cache.nbytes_free <= 8 * host.RECYCLED_FROM
+            assert cache.nbytes_free <= 8 * one
         sizes = set(cache._free)
-        assert max(sizes) >= 4 * host.RECYCLED_FROM
-        assert min(sizes) > host.RECYCLED_FROM + (2 << 20)  # the first size has gone
+        assert max(sizes) >= 4 * one
+        assert min(sizes) > one + host.HUGE  # the first size has gone
     finally:
         xl.configure(host_cache=before.host_cache)
 

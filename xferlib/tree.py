@@ -12,7 +12,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
-from xferlib._core.thresholds import PACKED_LEAF_MOST, TOGETHER_FROM
+from xferlib._core.thresholds import PACKED_DOWN_FROM, PACKED_LEAF_MOST, PACKED_UP_FROM, TOGETHER_FROM
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends, many, packing
 
@@ -43,18 +43,19 @@ def to_device(
     leaves, rebuild = flatten(tree)
     target, place, order, *_ = ends.target_of(backend, device, stream, None)
     results = list(leaves)
-    packed, alone = packing.chosen(leaves, dtype, place)
-    if packed:
-        target.attach(place)
-        packing.send(leaves, results, packed, target, order if order is not None else target.stream_current(place))
+    packed, alone = packing.chosen(leaves, dtype, place, least=PACKED_UP_FROM)
     wanted = None if dtype is None else check_dtype(dtype, what="dtype")
     together = many.chosen(leaves, alone, wanted, target, place)
-    if together:
+    if packed or together:
         target.attach(place)
         current = order if order is not None else target.stream_current(place)
-        arrays = many.to_device(list(together.values()), target, place, current)
-        for number, array in zip(together, arrays, strict=True):
-            results[number] = array
+        send_small = lambda: packing.send(leaves, results, packed, target, current) if packed else None
+        if together:
+            arrays = many.to_device(list(together.values()), target, place, current, send_small)
+            for number, array in zip(together, arrays, strict=True):
+                results[number] = array
+        else:
+            send_small()
     for number in alone:
         if number not in together:
             results[number] = transfers.to_device(
@@ -95,7 +96,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
             results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
     for (owner, place), members in large.items():
         infos = [info for _, _, info in members]
-        is_worth = sum(info.nbytes for info in infos) >= TOGETHER_FROM
+        is_worth = len(infos) > 1 and sum(info.nbytes for info in infos) >= TOGETHER_FROM
         if not is_worth or not (pinned or many.can_stage(owner, place)):
             for number, leaf, _ in members:
                 results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
@@ -109,6 +110,10 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
         for (number, _, _), array in zip(members, arrays, strict=True):
             results[number] = array
     for (owner, place), members in groups.items():
+        if len(members) < PACKED_DOWN_FROM:
+            for number, leaf, _ in members:
+                results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
+            continue
         order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
         arrays = packing.receive([info for _, _, info in members], owner, order, is_pinned=pinned)
         for (number, _, _), array in zip(members, arrays, strict=True):

@@ -45,6 +45,10 @@ PARALLEL_HOST_FROM = 8 << 20
 
 PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size travel together."""
+PACKED_UP_FROM = 6
+"""So many small leaves are packed: on an H200's host to begin a slab takes 70 us, a copy of one leaf 15."""
+PACKED_DOWN_FROM = 12
+"""The same to the host: to gather leaves on the device takes 150 us, a copy of one leaf 12."""
 GROUP_NBYTES = 4 << 20
 """Large leaves are described in groups of this size: the link carries one while Python describes the next."""
 TOGETHER_FROM = 512 << 10
@@ -82,6 +86,8 @@ C_FIRST_BLOCK_NBYTES = 256 << 10
 """The size of the first block, so that the link starts early; each later one is twice as large, up to the largest."""
 C_LARGEST_BLOCK_PARTS = 4
 """The largest block is a transfer's size divided by this, so that filling and sending overlap."""
+C_STREAMED_FROM = 2 << 20
+"""Less stays in the caches until the device has read it: one thread fills 1 MiB in 24 us, and past them in 49."""
 C_STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""

@@ -1,9 +1,10 @@
 """Host memory: arrays over raw blocks, and the recycled memory that results of ``to_host`` live in.
 
-A fresh page costs a fault and a clearing, which halves the speed of a copy. A block that a result
-no longer uses is kept for the next one *if that size was asked for before*: so a loop recycles, and
-a single transfer leaves nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes
-them whenever it runs short.
+A fresh page costs a fault and a clearing: 10 GB/s at best, and less than that where several threads fill the memory of
+one process. malloc gives the pages of arrays of some MiB back as it sees fit. So a block that a result no longer uses is
+kept for the next one *if that size was asked for again after its release*: a loop recycles, and a single transfer, or
+the results of one tree, leave nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes them whenever
+it runs short.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import mmap
 import os
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from xferlib.errors import OutOfMemoryError
 
 HUGE = 2 << 20
 """Bytes of a huge page."""
-RECYCLED_FROM = 32 << 20
-"""Smaller results are ordinary ``numpy.empty``: glibc's malloc recycles up to 32 MiB (mallopt(3)) itself."""
-_SIZES_REMEMBERED = 64
+RECYCLED_FROM = 1 << 20
+"""Smaller results are ordinary ``numpy.empty``: malloc recycles them itself, and they take few faults."""
+_MALLOC_MOST = 32 << 20
+"""Up to here malloc may have memory where no more can be mapped (mallopt(3))."""
+_SIZES_REMEMBERED = 4096
 
 
 class _Bytes:
@@ -88,37 +91,46 @@ class HostCache:
         # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
         self._lock = threading.RLock()
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()
-        self._asked: deque[int] = deque(maxlen=_SIZES_REMEMBERED)
+        self._is_loop: OrderedDict[int, bool] = OrderedDict()
+        """Sizes of blocks that were released: whether one was asked for after that."""
+        self.nbytes_free = 0
+        """Bytes of the blocks that are kept."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array; over recycled pages where a block of that size is free."""
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < RECYCLED_FROM:
             return np.empty(shape, dtype)
-        block, is_fresh = self._take(nbytes)
-        pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
-        aligned = -(-pointer // HUGE) * HUGE
-        return array_over(aligned, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
-
-    def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
-        """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""
-        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
-        with self._lock:
-            self._asked.append(size)
-            blocks = self._free.get(size)
-            if blocks:
-                block = blocks.pop()
-                if not blocks:
-                    del self._free[size]
-                return block, False
         try:
-            fresh = _map(size)
+            block, is_fresh = self._take(nbytes)
         except (OSError, ValueError, OverflowError) as error:
+            if nbytes <= _MALLOC_MOST:  # such as where a process has mapped as many blocks as it may
+                return np.empty(shape, dtype)
             raise OutOfMemoryError(
                 f"{nbytes} bytes of host memory for the result cannot be mapped ({error}); "
                 "free arrays, or move less at a time"
             ) from error
-        _advise(fresh, "MADV_HUGEPAGE")
+        pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
+        if nbytes >= HUGE:
+            pointer = -(-pointer // HUGE) * HUGE
+        return array_over(pointer, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
+
+    def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
+        """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""
+        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + (HUGE if nbytes >= HUGE else 0)
+        with self._lock:
+            if size in self._is_loop:
+                self._is_loop[size] = True
+            blocks = self._free.get(size)
+            if blocks:
+                block = blocks.pop()
+                self.nbytes_free -= size
+                if not blocks:
+                    del self._free[size]
+                return block, False
+        fresh = _map(size)
+        if nbytes >= HUGE:
+            _advise(fresh, "MADV_HUGEPAGE")
         return fresh, True
 
     def give_back(self, block: mmap.mmap) -> None:
@@ -126,30 +138,30 @@ class HostCache:
         size = len(block)
         limit = config.get().host_cache
         with self._lock:
-            is_loop = self._asked.count(size) >= 2
+            is_loop = self._is_loop.setdefault(size, False)
+            self._is_loop.move_to_end(size)
+            if len(self._is_loop) > _SIZES_REMEMBERED:
+                self._is_loop.popitem(last=False)
             if not is_loop or size > limit:
                 return  # the last reference dies with the caller's: unmapped
             _advise(block, "MADV_FREE")
             self._free.setdefault(size, []).append(block)
             self._free.move_to_end(size)
+            self.nbytes_free += size
             while self.nbytes_free > limit:
                 oldest, blocks = next(iter(self._free.items()))
                 if blocks:
                     del blocks[-1]
+                    self.nbytes_free -= oldest
                 else:
                     del self._free[oldest]
-
-    @property
-    def nbytes_free(self) -> int:
-        """Bytes of the blocks that are kept."""
-        return sum(size * len(blocks) for size, blocks in self._free.items())
 
     def trim(self) -> int:
         """Unmap every kept block; returns the bytes given up."""
         with self._lock:
-            nbytes = self.nbytes_free
+            nbytes, self.nbytes_free = self.nbytes_free, 0
             self._free.clear()
-            self._asked.clear()
+            self._is_loop.clear()
             return nbytes
 
 

@@ -29,7 +29,7 @@ class Ring:
 
     Attributes:
         handle: Of the ring in C.
-        setups: What transfers have in common, by stream and direction: see `xferlib._transfer.compiled_staging`.
+        lanes: What transfers have in common, by stream and direction: see `xferlib._transfer.compiled_staging`.
     """
 
     def __init__(self, backend: Backend, device: Device) -> None:
@@ -38,7 +38,7 @@ class Ring:
         self.handle = _native.library().xf_ring_new()
         if self.handle is None:
             raise OutOfMemoryError(f"host memory for the staging buffers of {device} is short; free arrays")
-        self.setups: dict[Any, Any] = {}
+        self.lanes: dict[Any, Any] = {}
         self._chunks: dict[int, tuple[PinnedBlock, RawEvent]] = {}
         self._lost = 0
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside

@@ -91,7 +91,7 @@ typedef struct {
     int64_t first_block, largest_block, block_parts; /* blocks double from the first, up to a part of the transfer */
     int64_t least_piece, most_piece;
     int64_t helper_nbytes; /* of the transfer, for each helper that is called */
-    int64_t streamed_most; /* bytes of an upload whose chunks are filled past the processor's caches */
+    int64_t streamed_from, streamed_most; /* bytes of uploads whose chunks are filled past the processor's caches */
     int64_t spin_ns;       /* how long a helper spins before it sleeps, in a loop of transfers */
     int64_t each_way, clearing, both_ways; /* threads of a transfer, of one with fresh pages, and helpers in all */
     int64_t is_marked;
@@ -267,7 +267,7 @@ static Block *begin(Staging *staging) {
     block->next = 0;
     block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;
     block->is_settled = !block->chunk->is_busy;
-    block->is_streamed = setup->is_upward && staging->total <= setup->streamed_most;
+    block->is_streamed = setup->is_upward && staging->total >= setup->streamed_from && staging->total <= setup->streamed_most;
     staging->begun += block->nbytes;
     staging->offset += block->nbytes;
     if (staging->offset == region->nbytes) staging->region++, staging->offset = 0;

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
@@ -28,6 +29,7 @@ from xferlib._core.thresholds import (
     C_LARGEST_BLOCK_PARTS,
     C_PIECE_LEAST,
     C_SPIN_NS,
+    C_STREAMED_FROM,
     C_STREAMED_MOST,
     CHUNK_NBYTES,
     LENT_CHUNKS,
@@ -35,7 +37,7 @@ from xferlib._core.thresholds import (
     SHARED_CHUNKS,
 )
 from xferlib._memory import staging_ring
-from xferlib._runtime import thread_budget
+from xferlib._runtime import config, thread_budget
 from xferlib._runtime.jobs import Job
 from xferlib._transfer import partition
 from xferlib.errors import OutOfMemoryError
@@ -58,29 +60,94 @@ _POLL_SLICE = 2
 """Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
 
 
+class Lane:
+    """What the transfers of one direction on one stream have in common, made once.
+
+    Args:
+        ring: Of the stream's device.
+        backend, stream, calls: They carry the copies.
+        is_upward: Host to device.
+    """
+
+    __slots__ = ("_config", "_most_piece", "_provided", "_until_s", "calls", "ring", "setup")
+
+    def __init__(self, ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
+        budget, most = thread_budget.crew(), partition.chunk_nbytes()
+        self.calls = calls
+        self.ring = ring
+        self.setup = _native.Setup(
+            ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
+            order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
+            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, first_block=min(C_FIRST_BLOCK_NBYTES, most),
+            largest_block=min(CHUNK_NBYTES, 8 * most), block_parts=C_LARGEST_BLOCK_PARTS,
+            least_piece=min(C_PIECE_LEAST, most), most_piece=most, helper_nbytes=min(C_HELPER_NBYTES, most),
+            streamed_from=C_STREAMED_FROM, streamed_most=C_STREAMED_MOST, spin_ns=C_SPIN_NS if budget.fillers else 0,
+            each_way=budget.each_way, clearing=budget.clearing, both_ways=budget.both_ways,
+        )  # fmt: skip
+        self._provided = 0
+        self._config = config.get()
+        self._most_piece = most
+        self._until_s = time.monotonic() + _VALID_S
+
+    def is_valid(self) -> bool:
+        """Whether nothing that it was made from has changed: settings, and the cores that the process may use."""
+        is_recent = time.monotonic() < self._until_s and self._config is config.get()
+        return is_recent and self._most_piece == partition.chunk_nbytes()
+
+    def provide(self, nbytes: int, stream: RawStream) -> None:
+        """Let the ring have chunks for a transfer of ``nbytes``, where none so large came before."""
+        if nbytes > self._provided:
+            self.ring.provide(1 + nbytes // C_FIRST_BLOCK_NBYTES, stream)
+            self._provided = nbytes
+
+
+_VALID_S = 1.0
+_MOST_LANES = 64
+"""Streams come and go."""
+
+
+def lane_of(backend: Backend, stream: RawStream, *, is_upward: bool) -> Lane | None:
+    """What C needs for transfers on a stream; None where it cannot stage them."""
+    if backend.fast is None or _native.library() is None:
+        return None
+    ring = staging_ring.rings.of(backend, stream.device)
+    key = (stream.handle, is_upward)
+    found: Lane | None = ring.lanes.get(key)
+    return found if found is not None and found.is_valid() else _made_lane(backend, stream, ring, key)
+
+
+def _made_lane(backend: Backend, stream: RawStream, ring: Ring, key: tuple[int, bool]) -> Lane | None:
+    calls = calls_of(backend, stream.device)
+    if calls is None:
+        return None
+    if len(ring.lanes) >= _MOST_LANES:
+        ring.lanes.clear()
+    found = ring.lanes[key] = Lane(ring, stream, calls, is_upward=key[1])
+    return found
+
+
 def calls_of(backend: Backend, device: Device) -> StagingCalls | None:
     """The C functions by which a device is staged; None where C cannot do it."""
     fast = backend.fast
     return fast.staging_calls(device) if fast is not None and _native.is_on() else None
 
 
-def copy(regions: Regions, backend: Backend, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
+def copy(regions: Regions, lane: Lane, backend: Backend, stream: RawStream) -> None:
     """Make a transfer in this thread, with helpers; the device is attached.
 
     Raises:
         OutOfMemoryError, PinnedMemoryError: Host memory for it is short; nothing has been copied.
         TransferError: An error of the driver.
     """
-    ring = staging_ring.rings.of(backend, stream.device)
-    ring.provide(1 + regions.nbytes // C_FIRST_BLOCK_NBYTES, stream)
-    setup, opened = _setup(ring, stream, calls, is_upward=is_upward), ctypes.c_void_p()
-    with calls.inside():
-        error = _native.library().xf_copy(ctypes.byref(setup), ctypes.byref(regions.table), regions.number, opened)
+    lane.provide(regions.nbytes, stream)
+    opened = ctypes.c_void_p()
+    with lane.calls.inside():
+        error = _native.library().xf_copy(ctypes.byref(lane.setup), ctypes.byref(regions.table), regions.number, opened)
     if error == _native.NO_MEMORY:
         raise _no_memory()
     if error:
-        _close_failed(opened.value, ring, backend, stream)
-        raise calls.failure(error, stream)
+        _close_failed(opened.value, lane.ring, backend, stream)
+        raise lane.calls.failure(error, stream)
 
 
 def _no_memory() -> OutOfMemoryError:
@@ -97,54 +164,22 @@ def _close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) 
         ring.lose(_native.library().xf_close(handle, is_lost))
 
 
-def _setup(ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> Any:
-    """What transfers on a stream have in common, made once."""
-    budget, most = thread_budget.crew(), partition.chunk_nbytes()
-    key, limits = (stream.handle, is_upward), (budget, most)
-    found = ring.setups.get(key)
-    if found is not None and found[0] == limits:
-        return found[1]
-    if len(ring.setups) >= _MOST_SETUPS:
-        ring.setups.clear()
-    setup = _native.Setup(
-        ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
-        order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
-        shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, first_block=min(C_FIRST_BLOCK_NBYTES, most),
-        largest_block=min(CHUNK_NBYTES, 8 * most), block_parts=C_LARGEST_BLOCK_PARTS,
-        least_piece=min(C_PIECE_LEAST, most), most_piece=most, helper_nbytes=min(C_HELPER_NBYTES, most),
-        streamed_most=C_STREAMED_MOST, spin_ns=C_SPIN_NS if budget.fillers else 0, each_way=budget.each_way,
-        clearing=budget.clearing, both_ways=budget.both_ways,
-    )  # fmt: skip
-    ring.setups[key] = limits, setup
-    return setup
-
-
-_MOST_SETUPS = 64
-"""Streams come and go."""
-
-
 class Staging:
     """A transfer that threads enter and leave.
 
     Args:
-        backend, stream: They carry the copies.
-        calls: Of the stream's device.
-        is_upward: Host to device.
+        lane, backend, stream: They carry the copies.
         moving: Records it; None if no recorder is open.
     """
 
-    def __init__(
-        self, backend: Backend, stream: RawStream, calls: StagingCalls, *, is_upward: bool, moving: Moving | None = None
-    ) -> None:
+    def __init__(self, lane: Lane, backend: Backend, stream: RawStream, *, moving: Moving | None = None) -> None:
+        self._lane = lane
         self._backend = backend
         self._stream = stream
-        self._calls = calls
-        self._is_upward = is_upward
         self._moving = moving
         self._lock = threading.Lock()
         self._regions: list[Regions] = []
         """All of them; they live as long as the transfer."""
-        self._ring: Ring | None = None
         self._handle: Any = None
         self._is_closed = False
         """No region will be added."""
@@ -188,11 +223,9 @@ class Staging:
 
     def _open(self) -> None:
         """Begin, with the lock held."""
-        stream, backend = self._stream, self._backend
-        backend.attach(stream.device)
-        ring = self._ring = staging_ring.rings.of(backend, stream.device)
-        ring.provide(1 + sum(each.nbytes for each in self._regions) // C_FIRST_BLOCK_NBYTES, stream)
-        setup = _setup(ring, stream, self._calls, is_upward=self._is_upward)
+        lane, setup = self._lane, self._lane.setup
+        self._backend.attach(self._stream.device)
+        lane.ring.provide(1 + sum(each.nbytes for each in self._regions) // C_FIRST_BLOCK_NBYTES, self._stream)
         if self._moving is not None:
             setup = type(setup).from_buffer_copy(setup)
             first, last = self._moving.events()
@@ -220,7 +253,7 @@ class Staging:
     def _run_slice(self) -> bool:
         """Do a few pieces in this thread; returns whether none is left to take."""
         self._backend.attach(self._stream.device)
-        with self._calls.inside():
+        with self._lane.calls.inside():
             is_left = _native.library().xf_run(self._handle, _POLL_SLICE)
         return self._is_closed and not is_left
 
@@ -234,7 +267,7 @@ class Staging:
                 self._open()
         library, handle = _native.library(), self._handle
         # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
-        with self._calls.inside():
+        with self._lane.calls.inside():
             while library.xf_run(handle, _SLICE) and take() >= 0:
                 pass
 
@@ -245,15 +278,14 @@ class Staging:
             handle, self._handle = self._handle, None
         if handle is None:
             return
-        assert self._ring is not None
         library = _native.library()
         error = library.xf_end(handle)  # helpers may still be filling a chunk
         if self._moving is not None and not error:
             self._moving.finished(functools.partial(_steps, _marks(handle)))
-        _close_failed(handle, self._ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
+        _close_failed(handle, self._lane.ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
         self._regions.clear()
         if error:
-            raise self._calls.failure(error, self._stream)
+            raise self._lane.calls.failure(error, self._stream)
 
 
 def _marks(handle: Any) -> list[tuple[int, int, int, str]]:

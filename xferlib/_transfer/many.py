@@ -108,9 +108,11 @@ class _Tree:
             self._staging = self._begin()
 
 
-@observe.user_call(lambda ends, backend, device, stream: (backend, sum(end.nbytes for end in ends)))
-def to_device(ends: Sequence[HostEnd], backend: Backend, device: Device, stream: RawStream) -> list[Array]:
-    """Upload arrays to new ones; the sources have been read on return.
+@observe.user_call(lambda ends, backend, device, stream, meanwhile: (backend, sum(end.nbytes for end in ends)))
+def to_device(
+    ends: Sequence[HostEnd], backend: Backend, device: Device, stream: RawStream, meanwhile: Callable[[], Any]
+) -> list[Array]:
+    """Upload arrays to new ones; the sources have been read on return. ``meanwhile`` runs while they are on their way.
 
     Raises:
         SlowPathError: Strict mode refuses it; nothing has been copied.
@@ -119,6 +121,7 @@ def to_device(ends: Sequence[HostEnd], backend: Backend, device: Device, stream:
     transfers: list[Transfer] = []
     try:
         results = _begin(ends, backend, device, stream, transfers.append, "to_device")
+        meanwhile()
         _settle(transfers)
     except BaseException:
         _abort(transfers)

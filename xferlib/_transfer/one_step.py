@@ -17,8 +17,8 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, SMALL_NBYTES
-from xferlib._memory import pinned, slab
+from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, PERMUTED_FROM, SMALL_NBYTES
+from xferlib._memory import host, pinned, slab
 from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
@@ -67,10 +67,18 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
     elif x.nbytes <= SMALL_NBYTES:
         _gather_and_send(x, backend.operands((out,))[0], backend, stream)
         return out
-    end, into = HostEnd(x, x.dtype, backend), backend.view(out)
+    end = HostEnd(x, x.dtype, backend)
+    if _may_stage(end) and staged.stage_in_one_call(end, backend.operands((out,))[0], stream, is_upward=True):
+        return out
+    into = backend.view(out)
     if not _sends(end, into, stream):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
+
+
+def _may_stage(end: HostEnd) -> bool:
+    """Whether an upload has no better way than to be staged: see `plan.plan`."""
+    return end.pinned is None if end.is_plain else end.nbytes < PERMUTED_FROM
 
 
 def _gather_and_send(x: HostArray, pointer: int, backend: Backend, stream: RawStream) -> None:
@@ -98,12 +106,15 @@ def _fills(x: HostArray, out: Array) -> bool:
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)
-    return _sends(HostEnd(x, into.dtype, backend), into, backend.stream_current(into.device))
+    end, stream = HostEnd(x, into.dtype, backend), backend.stream_current(into.device)
+    if stream.handle or not _may_stage(end):  # a stream of its own: the array's memory may be another's
+        return _sends(end, into, stream)
+    return staged.stage_in_one_call(end, pointer, stream, is_upward=True)
 
 
 def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
     into = owner.view(out)
-    if into.dtype != x.dtype or into.shape != x.shape or x.dtype not in SUPPORTED or not 0 < x.nbytes <= SMALL_NBYTES:
+    if into.dtype != x.dtype or into.shape != x.shape or x.dtype not in SUPPORTED or not 0 < x.nbytes < PERMUTED_FROM:
         return False
     backend = owner.at(into.device)
     if not into.is_writable or not into.is_c_contiguous or into.device.kind == "cpu":
@@ -114,6 +125,8 @@ def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
+    if x.nbytes > SMALL_NBYTES:
+        return staged.stage_in_one_call(HostEnd(x, x.dtype, backend), into.pointer, stream, is_upward=True)
     _gather_and_send(x, into.pointer, backend, stream)
     return True
 
@@ -171,18 +184,23 @@ def to_host(d: Any, out: Any) -> HostArray | None:
             return out
     info = owner.view(d)
     nbytes = info.nbytes
-    if info.device.kind == "cpu" or not nbytes or not plan.is_drivers_size(nbytes, is_upward=False):
+    if info.device.kind == "cpu" or not nbytes:
         return None
     if not (info.is_c_contiguous if out is None else out.flags.carray):
         return None
     backend = owner.at(info.device)
     if backend.resolved(d) is not d:
         return None
-    dst: HostArray = out if out is not None else np.empty(info.shape, info.dtype)
+    dst: HostArray = out if out is not None else host.host_cache.empty(info.shape, info.dtype)
     if out is None and fast.fetch_whole(dst, d, info.pointer, most):
         return dst
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
+    if not plan.is_drivers_size(nbytes, is_upward=False):
+        end = HostEnd(dst, info.dtype, backend)
+        if out is not None and end.pinned is not None:
+            return None
+        return dst if staged.stage_in_one_call(end, info.pointer, stream, is_upward=False) else None
     if not fast.takes_pageable(stream, idle=False):
         return None
     return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None

@@ -98,8 +98,14 @@ def _layout_of(kinds: list[LeafKind]) -> tuple[list[_Group], int]:
     return groups, offset
 
 
-def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[LeafKind], list[int]]:
+def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: those that travel together by kind, and the numbers of those copied alone; skip other leaves.
+
+    Args:
+        leaves: Of a tree.
+        dtype: That arrives; each leaf's own if None.
+        place: The target.
+        least: Fewer small leaves are copied alone.
 
     Raises:
         UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
@@ -123,7 +129,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device) -> tuple[list[LeafK
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
-    if sum(len(kind.members) for kind in packed) > 1:
+    if sum(len(kind.members) for kind in packed) >= least:
         return packed, alone
     return [], alone + [member for kind in packed for member in kind.members]
 

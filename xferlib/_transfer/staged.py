@@ -53,20 +53,28 @@ def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, may_
 
 def _stage(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
     """Stage an array in this thread, with helpers."""
-    backend = end.backend
-    calls = compiled_staging.calls_of(backend, stream.device) if observe.active is None else None
-    described = regions.of_one(end, pointer) if calls is not None else None
-    if calls is not None and described is not None:
-        compiled_staging.copy(described, backend, stream, calls, is_upward=is_upward)
-    else:
+    if observe.active is not None or not stage_in_one_call(end, pointer, stream, is_upward=is_upward):
         workers.run(_job(end, pointer, stream, None, is_upward=is_upward))
+
+
+def stage_in_one_call(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> bool:
+    """Copy between the host's end and contiguous memory of the device, at an address; the device is attached.
+
+    Returns:
+        False, and nothing is done, where C cannot stage the array.
+    """
+    lane = compiled_staging.lane_of(end.backend, stream, is_upward=is_upward)
+    described = regions.of_one(end, pointer) if lane is not None else None
+    if lane is None or described is None:
+        return False
+    compiled_staging.copy(described, lane, end.backend, stream)
+    return True
 
 
 def _job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool) -> Job:
     """The job that stages an array between the host's end and contiguous memory of the device, at an address."""
     backend = end.backend
-    calls = compiled_staging.calls_of(backend, stream.device)
-    described = regions.of_one(end, pointer) if calls is not None else None
+    described = regions.of_one(end, pointer) if compiled_staging.calls_of(backend, stream.device) is not None else None
     if described is not None:
         staging = begin(backend, stream, described.nbytes, is_upward=is_upward)
         staging.add(described, is_last=True)
@@ -78,10 +86,10 @@ def _job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], Non
 
 def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> Staging:
     """A transfer in C of some ``nbytes``, with no regions yet; `compiled_staging.calls_of` has said that it can be."""
-    calls = compiled_staging.calls_of(backend, stream.device)
-    assert calls is not None
+    lane = compiled_staging.lane_of(backend, stream, is_upward=is_upward)
+    assert lane is not None
     moving = observe.moving(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
-    return Staging(backend, stream, calls, is_upward=is_upward, moving=moving)
+    return Staging(lane, backend, stream, moving=moving)
 
 
 def upload_job(end: HostEnd, dst: ArrayInfo, stream: RawStream, finish: Callable[[], None]) -> Job:
