@@ -49,7 +49,11 @@ def to_device(
     if packed or together:
         target.attach(place)
         current = order if order is not None else target.stream_current(place)
-        send_small = lambda: packing.send(leaves, results, packed, target, current) if packed else None
+
+        def send_small() -> None:
+            if packed:
+                packing.send(leaves, results, packed, target, current)
+
         if together:
             arrays = many.to_device(list(together.values()), target, place, current, send_small)
             for number, array in zip(together, arrays, strict=True):

@@ -1,10 +1,10 @@
 """Host memory: arrays over raw blocks, and the recycled memory that results of ``to_host`` live in.
 
-A fresh page costs a fault and a clearing: 10 GB/s at best, and less than that where several threads fill the memory of
-one process. malloc gives the pages of arrays of some MiB back as it sees fit. So a block that a result no longer uses is
-kept for the next one *if that size was asked for again after its release*: a loop recycles, and a single transfer, or
-the results of one tree, leave nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes them whenever
-it runs short.
+A fresh page costs a fault and a clearing: 10 GB/s at best, and less where several threads fill the memory of one
+process. malloc gives the pages of arrays of some MiB back as it sees fit. So a block that a result no longer uses is kept
+for the next one *if that size was asked for again after its release*: a loop recycles, and a single transfer, or the
+results of one tree, leave nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes them whenever it
+runs short.
 """
 
 from __future__ import annotations
