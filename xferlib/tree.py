@@ -62,9 +62,7 @@ def to_device(
             send_small()
     for number in alone:
         if number not in together:
-            results[number] = transfers.to_device(
-                leaves[number], backend=backend, device=place, dtype=dtype, stream=stream
-            )
+            results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
     return rebuild(results)
 
 

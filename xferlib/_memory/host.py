@@ -1,10 +1,10 @@
 """Host memory: arrays over raw blocks, and the recycled memory that results of ``to_host`` live in.
 
 A fresh page costs a fault and a clearing: 10 GB/s at best, and less where several threads fill the memory of one
-process. malloc gives the pages of arrays of some MiB back as it sees fit. So a block that a result no longer uses is kept
-for the next one *if that size was asked for again after its release*: a loop recycles, and a single transfer, or the
-results of one tree, leave nothing behind. Kept pages are marked with ``MADV_FREE``: the kernel takes them whenever it
-runs short.
+process. malloc gives the pages of arrays of some MiB back as it sees fit. So a block that a result no longer uses is
+kept for the next one *if that size was asked for again after its release*: a loop recycles, and a single transfer, or
+the results of one tree, leave nothing behind. Beyond the first GiB kept pages are marked with ``MADV_FREE``: the kernel
+takes them whenever it runs short. Marking takes long: every core that used them is interrupted.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from xferlib.errors import OutOfMemoryError
 
 HUGE = 2 << 20
 """Bytes of a huge page."""
-RECYCLED_FROM = 1 << 20
+RECYCLED_FROM = HUGE
 """Smaller results are ordinary ``numpy.empty``: malloc recycles them itself, and they take few faults."""
+_UNMARKED_NBYTES = 1 << 30
 _MALLOC_MOST = 32 << 20
 """Up to here malloc may have memory where no more can be mapped (mallopt(3))."""
 _SIZES_REMEMBERED = 4096
@@ -111,13 +112,11 @@ class HostCache:
                 "free arrays, or move less at a time"
             ) from error
         pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
-        if nbytes >= HUGE:
-            pointer = -(-pointer // HUGE) * HUGE
-        return array_over(pointer, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
+        return array_over(-(-pointer // HUGE) * HUGE, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
 
     def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
         """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""
-        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + (HUGE if nbytes >= HUGE else 0)
+        size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
         with self._lock:
             if size in self._is_loop:
                 self._is_loop[size] = True
@@ -129,8 +128,7 @@ class HostCache:
                     del self._free[size]
                 return block, False
         fresh = _map(size)
-        if nbytes >= HUGE:
-            _advise(fresh, "MADV_HUGEPAGE")
+        _advise(fresh, "MADV_HUGEPAGE")
         return fresh, True
 
     def give_back(self, block: mmap.mmap) -> None:
@@ -144,7 +142,8 @@ class HostCache:
                 self._is_loop.popitem(last=False)
             if not is_loop or size > limit:
                 return  # the last reference dies with the caller's: unmapped
-            _advise(block, "MADV_FREE")
+            if self.nbytes_free >= _UNMARKED_NBYTES:
+                _advise(block, "MADV_FREE")
             self._free.setdefault(size, []).append(block)
             self._free.move_to_end(size)
             self.nbytes_free += size

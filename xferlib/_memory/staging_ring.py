@@ -29,7 +29,7 @@ class Ring:
 
     Attributes:
         handle: Of the ring in C.
-        lanes: What transfers have in common, by stream and direction: see `xferlib._transfer.compiled_staging`.
+        setups: What transfers have in common, by stream and direction: see `xferlib._transfer.compiled_staging`.
     """
 
     def __init__(self, backend: Backend, device: Device) -> None:
@@ -38,13 +38,13 @@ class Ring:
         self.handle = _native.library().xf_ring_new()
         if self.handle is None:
             raise OutOfMemoryError(f"host memory for the staging buffers of {device} is short; free arrays")
-        self.lanes: dict[Any, Any] = {}
+        self.setups: dict[Any, Any] = {}
         self._chunks: dict[int, tuple[PinnedBlock, RawEvent]] = {}
         self._lost = 0
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
 
     def provide(self, count: int, stream: RawStream) -> None:
-        """Make chunks, so that ``count`` are free, or as many as there may be.
+        """Make chunks, so that ``count`` are free, or as many as the ring may have.
 
         Raises:
             PinnedMemoryError: The system refuses page-locked memory, and there is no chunk at all.
@@ -66,7 +66,7 @@ class Ring:
                     self._chunks[number] = block, event
 
     def lose(self, count: int) -> None:
-        """Note that so many chunks may be used by the device for ever; others are made instead."""
+        """Note that the device may use ``count`` chunks for ever; others are made instead."""
         with self._lock:
             self._lost += count
 
@@ -82,6 +82,7 @@ class Ring:
     def trim(self) -> int:
         """Free the chunks that no transfer has; returns the bytes given up."""
         freed = 0
+        self.setups.clear()
         self._backend.attach(self._device)
         with self._lock:
             while (number := _native.library().xf_ring_remove(self.handle)) >= 0:

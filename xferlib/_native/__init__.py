@@ -58,7 +58,7 @@ class Part(ctypes.Structure):
     )  # fmt: skip
 
 
-class Region(ctypes.Structure):
+class ArrayRegion(ctypes.Structure):
     """Contiguous bytes on the device, and what they are copied from or to on the host: one array, or many parts."""
 
     _fields_ = (
@@ -69,7 +69,7 @@ class Region(ctypes.Structure):
 
 
 class Setup(ctypes.Structure):
-    """What the transfers of one direction on one stream have in common: see `staging.c`."""
+    """The common part of transfers of one direction on one stream: see `staging.c`."""
 
     _fields_ = (
         ("ring", ctypes.c_void_p), ("stream", ctypes.c_void_p), ("copy", ctypes.c_void_p), ("record", ctypes.c_void_p),
@@ -78,13 +78,16 @@ class Setup(ctypes.Structure):
         ("way_chunks", ctypes.c_int64), ("first_block", ctypes.c_int64), ("largest_block", ctypes.c_int64),
         ("block_parts", ctypes.c_int64), ("least_piece", ctypes.c_int64), ("most_piece", ctypes.c_int64),
         ("helper_nbytes", ctypes.c_int64), ("streamed_from", ctypes.c_int64), ("streamed_most", ctypes.c_int64),
-        ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64), ("both_ways", ctypes.c_int64),
+        ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64),
+        ("both_ways", ctypes.c_int64),
         ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 
 
 NO_MEMORY = -1
 """The result of ``xf_copy`` where the host has no memory for the transfer's state; nothing has been done."""
+STARVED = -2
+"""The same where the transfer has waited long for a chunk; the caller goes on with ``xf_run``."""
 
 
 def fingerprint(source: bytes) -> int:

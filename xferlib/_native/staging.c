@@ -125,7 +125,7 @@ struct Staging {
     int64_t region_count, region_room;
     int64_t region, offset; /* where the next block begins */
     int64_t total, begun;   /* bytes of all regions, and of the blocks that have been begun */
-    int64_t following;      /* bytes of the next block, if there are so many */
+    int64_t following;      /* bytes of the next block, if that many are left */
     int64_t asked, sent, done; /* blocks that have been begun, are enqueued, and are done */
     int64_t all;               /* of all regions, once that is known; -1 before; atomic */
     int64_t threads;           /* that share a block */
@@ -752,7 +752,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
 }
 
 /* Add regions, which are copied, of at least one byte each; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a thread of Python's wants; none after `is_last`. Returns 0, and nothing has
+   called for them, `more` beside those that a Python thread wants; none after `is_last`. Returns 0, and nothing has
    been added, where there is no memory for them. */
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
     const Setup *setup = &staging->setup;
@@ -835,16 +835,17 @@ EXPORT int64_t xf_marks(Staging *staging, const Mark **marks) {
     return staging->mark_count;
 }
 
-enum { NO_MEMORY = -1 };
+enum { NO_MEMORY = -1, STARVED = -2 };
 
-/* A whole transfer in the calling thread, with helpers: 0 when it is done. Otherwise the driver's first result that is not
-   0; then, unless it is NO_MEMORY, `opened` is the transfer, behind xf_end(), which the caller closes. */
+/* A whole transfer in the calling thread, with helpers: 0 when it is done. NO_MEMORY: nothing has been done. STARVED: it
+   waited long for a chunk; the caller goes on with xf_run(), when it has seen that there are any. Otherwise the driver's
+   first result that is not 0, behind xf_end(). In the last two cases `opened` is the transfer, which the caller closes. */
 EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count, Staging **opened) {
     int64_t error = NO_MEMORY;
     Staging *staging = *opened = xf_open(setup);
     if (staging == NULL) return NO_MEMORY;
     if (xf_add(staging, regions, count, 1, 0)) {
-        while (xf_run(staging, INT64_MAX)); /* again where it waited long for a chunk */
+        if (xf_run(staging, INT64_MAX)) return STARVED;
         error = xf_end(staging);
         if (error) return error;
     } else xf_end(staging);

@@ -50,13 +50,13 @@ _OWN = f"{_PACKAGE}._runtime.handoff"
 _LOCKING = {
     f"{_PACKAGE}.{name}"
     for name in (
-        "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.chunk_quota", "_memory.host",
+        "_core.defaults", "_core.registry", "_core.staging_hooks", "_memory.domains", "_memory.host",
         "_memory.in_flight", "_memory.pinned", "_memory.registration", "_memory.slab", "_memory.staging_ring",
         "_pipeline.batch", "_pipeline.chunk_ledger", "_pipeline.device_worker", "_pipeline.feed",
         "_pipeline.reader_feed", "_pipeline.routing", "_pipeline.sequence_feed", "_pipeline.side_stream",
         "_pipeline.tree_upload", "_runtime.handoff", "_runtime.jobs", "_runtime.threads", "_trace.notes",
         "_trace.recorder", "_trace.staged_copy", "_trace.trace", "_transfer.compiled_staging",
-        "_transfer.cutting", "_transfer.compiled_copies", "_transfer.host_copy", "_transfer.partition",
+        "_transfer.compiled_copies", "_transfer.host_copy", "_transfer.partition",
         "_transfer.staged",
     )
 }  # fmt: skip

@@ -2,16 +2,16 @@
 
 The obvious way is one C function that stages everything and returns. `copy` is that, for a transfer that the calling
 thread makes and that takes some milliseconds. A longer one would keep Ctrl-C waiting, an asynchronous one needs no
-thread of Python's at all, and the arrays of a tree are described while the first of them are on their way: these are a
-`Staging`, which threads enter and leave as a `Job`, and to which regions may be added until it is closed.
+Python thread at all, and the arrays of a tree are described while the first of them are on their way: these are an
+`OpenTransfer`, which threads enter and leave as a `Job`, and to which regions may be added until it is closed.
 
 Helpers are threads of `staging.c`, shared by all transfers and counted by the thread budget.
 
-Guaranteed: when `copy` returns, or the job of a `Staging` is over, no thread of either kind works on the transfer. The
-chunks go back to the ring when the last block is done; after an error of the driver only once the stream has been
-waited for. If there is no error, every copy is enqueued.
+Guaranteed: when `copy` returns, or the job of an `OpenTransfer` is over, no thread of either kind works on the
+transfer. The chunks go back to the ring when the last block is done; after an error of the driver only once the stream
+has been waited for. If there is no error, every copy is enqueued.
 
-`Staging._lock` protects the start and the end: `_handle` is set once, and regions are added to an open transfer only.
+`OpenTransfer._lock` protects the start and the end: `_handle` is set once, and regions are added until the end only.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _POLL_SLICE = 2
 """Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
 
 
-class Lane:
-    """What the transfers of one direction on one stream have in common, made once.
+class StreamSetup:
+    """The common part of transfers of one direction on one stream, made once.
 
     Args:
         ring: Of the stream's device.
@@ -69,13 +69,13 @@ class Lane:
         is_upward: Host to device.
     """
 
-    __slots__ = ("_config", "_most_piece", "_provided", "_until_s", "calls", "ring", "setup")
+    __slots__ = ("_config", "_most_piece", "_provided", "_until_s", "calls", "ring", "struct")
 
     def __init__(self, ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
         budget, most = thread_budget.crew(), partition.chunk_nbytes()
         self.calls = calls
         self.ring = ring
-        self.setup = _native.Setup(
+        self.struct = _native.Setup(
             ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
             order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
             shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, first_block=min(C_FIRST_BLOCK_NBYTES, most),
@@ -102,27 +102,27 @@ class Lane:
 
 
 _VALID_S = 1.0
-_MOST_LANES = 64
+_MOST_SETUPS = 64
 """Streams come and go."""
 
 
-def lane_of(backend: Backend, stream: RawStream, *, is_upward: bool) -> Lane | None:
-    """What C needs for transfers on a stream; None where it cannot stage them."""
+def setup_of(backend: Backend, stream: RawStream, *, is_upward: bool) -> StreamSetup | None:
+    """The common part of transfers on a stream; None where C cannot stage them."""
     if backend.fast is None or _native.library() is None:
         return None
     ring = staging_ring.rings.of(backend, stream.device)
     key = (stream.handle, is_upward)
-    found: Lane | None = ring.lanes.get(key)
-    return found if found is not None and found.is_valid() else _made_lane(backend, stream, ring, key)
+    found: StreamSetup | None = ring.setups.get(key)
+    return found if found is not None and found.is_valid() else _made_setup(backend, stream, ring, key)
 
 
-def _made_lane(backend: Backend, stream: RawStream, ring: Ring, key: tuple[int, bool]) -> Lane | None:
+def _made_setup(backend: Backend, stream: RawStream, ring: Ring, key: tuple[int, bool]) -> StreamSetup | None:
     calls = calls_of(backend, stream.device)
     if calls is None:
         return None
-    if len(ring.lanes) >= _MOST_LANES:
-        ring.lanes.clear()
-    found = ring.lanes[key] = Lane(ring, stream, calls, is_upward=key[1])
+    if len(ring.setups) >= _MOST_SETUPS:
+        ring.setups.clear()
+    found = ring.setups[key] = StreamSetup(ring, stream, calls, is_upward=key[1])
     return found
 
 
@@ -132,22 +132,50 @@ def calls_of(backend: Backend, device: Device) -> StagingCalls | None:
     return fast.staging_calls(device) if fast is not None and _native.is_on() else None
 
 
-def copy(regions: Regions, lane: Lane, backend: Backend, stream: RawStream) -> None:
+def copy(regions: Regions, setup: StreamSetup, backend: Backend, stream: RawStream) -> None:
     """Make a transfer in this thread, with helpers; the device is attached.
 
     Raises:
         OutOfMemoryError, PinnedMemoryError: Host memory for it is short; nothing has been copied.
         TransferError: An error of the driver.
     """
-    lane.provide(regions.nbytes, stream)
+    setup.provide(regions.nbytes, stream)
     opened = ctypes.c_void_p()
-    with lane.calls.inside():
-        error = _native.library().xf_copy(ctypes.byref(lane.setup), ctypes.byref(regions.table), regions.number, opened)
+    with setup.calls.inside():
+        error = _native.library().xf_copy(
+            ctypes.byref(setup.struct), ctypes.byref(regions.table), regions.number, opened
+        )
+    if not error:
+        return
     if error == _native.NO_MEMORY:
         raise _no_memory()
+    if error == _native.STARVED:
+        error = _go_on(opened.value, setup, backend, stream)
     if error:
-        _close_failed(opened.value, lane.ring, backend, stream)
-        raise lane.calls.failure(error, stream)
+        _close_failed(opened.value, setup.ring, backend, stream)
+        raise setup.calls.failure(error, stream)
+
+
+def _go_on(handle: Any, setup: StreamSetup, backend: Backend, stream: RawStream) -> int:
+    """End a transfer that waits for chunks, which other transfers have, or which there are none of any more.
+
+    Returns:
+        The driver's error; 0: there was none, and the transfer is closed.
+    """
+    library = _native.library()
+    try:
+        with setup.calls.inside():
+            setup.ring.provide(1, stream)
+            while library.xf_run(handle, _SLICE):
+                setup.ring.provide(1, stream)
+    except BaseException:  # Ctrl-C too
+        library.xf_end(handle)
+        _close_failed(handle, setup.ring, backend, stream)
+        raise
+    error: int = library.xf_end(handle)
+    if not error:
+        library.xf_close(handle, 0)
+    return error
 
 
 def _no_memory() -> OutOfMemoryError:
@@ -164,16 +192,18 @@ def _close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) 
         ring.lose(_native.library().xf_close(handle, is_lost))
 
 
-class Staging:
+class OpenTransfer:
     """A transfer that threads enter and leave.
 
     Args:
-        lane, backend, stream: They carry the copies.
+        setup, backend, stream: They carry the copies.
         moving: Records it; None if no recorder is open.
     """
 
-    def __init__(self, lane: Lane, backend: Backend, stream: RawStream, *, moving: Moving | None = None) -> None:
-        self._lane = lane
+    def __init__(
+        self, setup: StreamSetup, backend: Backend, stream: RawStream, *, moving: Moving | None = None
+    ) -> None:
+        self._setup = setup
         self._backend = backend
         self._stream = stream
         self._moving = moving
@@ -223,15 +253,16 @@ class Staging:
 
     def _open(self) -> None:
         """Begin, with the lock held."""
-        lane, setup = self._lane, self._lane.setup
+        struct = self._setup.struct
         self._backend.attach(self._stream.device)
-        lane.ring.provide(1 + sum(each.nbytes for each in self._regions) // C_FIRST_BLOCK_NBYTES, self._stream)
+        nbytes = sum(each.nbytes for each in self._regions)
+        self._setup.ring.provide(1 + nbytes // C_FIRST_BLOCK_NBYTES, self._stream)
         if self._moving is not None:
-            setup = type(setup).from_buffer_copy(setup)
+            struct = type(struct).from_buffer_copy(struct)
             first, last = self._moving.events()
-            setup.is_marked, setup.before_first, setup.after_last = 1, first.handle, last.handle
+            struct.is_marked, struct.before_first, struct.after_last = 1, first.handle, last.handle
         library = _native.library()
-        self._handle = library.xf_open(ctypes.byref(setup))
+        self._handle = library.xf_open(ctypes.byref(struct))
         if self._handle is None:
             raise _no_memory()
         try:
@@ -253,7 +284,7 @@ class Staging:
     def _run_slice(self) -> bool:
         """Do a few pieces in this thread; returns whether none is left to take."""
         self._backend.attach(self._stream.device)
-        with self._lane.calls.inside():
+        with self._setup.calls.inside():
             is_left = _native.library().xf_run(self._handle, _POLL_SLICE)
         return self._is_closed and not is_left
 
@@ -267,9 +298,9 @@ class Staging:
                 self._open()
         library, handle = _native.library(), self._handle
         # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
-        with self._lane.calls.inside():
+        with self._setup.calls.inside():
             while library.xf_run(handle, _SLICE) and take() >= 0:
-                pass
+                self._setup.ring.provide(1, self._stream)  # others may have them all, or the program has freed them
 
     def _finish(self) -> None:
         """End the transfer, when every Python thread has left."""
@@ -282,10 +313,10 @@ class Staging:
         error = library.xf_end(handle)  # helpers may still be filling a chunk
         if self._moving is not None and not error:
             self._moving.finished(functools.partial(_steps, _marks(handle)))
-        _close_failed(handle, self._lane.ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
+        _close_failed(handle, self._setup.ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
         self._regions.clear()
         if error:
-            raise self._lane.calls.failure(error, self._stream)
+            raise self._setup.calls.failure(error, self._stream)
 
 
 def _marks(handle: Any) -> list[tuple[int, int, int, str]]:

@@ -104,7 +104,7 @@ class Transfer(PendingTransfer):
 
         Args:
             job: Does it.
-            device: The end that is on the device; None of a job that needs no Python thread, and is awaited.
+            device: The end that is on the device; None of an awaited job that needs no Python thread.
             keep: Must outlive the copy; of an upload the host's array comes first.
             while_staged: Must live until every copy is enqueued; from then on the order of the stream suffices.
             is_awaited: The caller will settle or cancel it: no Python thread is needed where C threads can do it.
@@ -116,10 +116,10 @@ class Transfer(PendingTransfer):
             if is_awaited and self.try_start():
                 self._is_orphaned = True
                 return
-            assert device is not None
-            host = keep[0] if self.is_upload else self._result
-            ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
             if staging_hooks.listener is not None:
+                assert device is not None
+                host = keep[0] if self.is_upload else self._result
+                ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
                 with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
                     self._later = staging_hooks.postponed(job, ends, self._backend.pinned_domain)
             if self._later is None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
-    from xferlib._transfer.compiled_staging import Staging
+    from xferlib._transfer.compiled_staging import OpenTransfer
 
 
 def can_stage(backend: Backend, device: Device) -> bool:
@@ -88,7 +88,7 @@ class _Tree:
         self._is_upload = is_upload
         self._staging = self._begin()
 
-    def _begin(self) -> Staging:
+    def _begin(self) -> OpenTransfer:
         backend, stream, is_upload = self._backend, self._stream, self._is_upload
         transfer = Transfer(None, backend, stream, nbytes=self._nbytes, path=Path.STAGED.value, is_upload=is_upload)
         self._begun(transfer)  # first: Ctrl-C might come between the start and the list of what must be ended

@@ -22,7 +22,7 @@ class Regions(NamedTuple):
     """Arrays of one transfer."""
 
     table: Any
-    """An array of `xferlib._native.Region`, or one."""
+    """An array of `xferlib._native.ArrayRegion`, or one."""
     number: int
     nbytes: int
     """On the device."""
@@ -37,14 +37,14 @@ def can_describe(end: HostEnd) -> bool:
 
 def of_one(end: HostEnd, pointer: int) -> Regions | None:
     """Describe one array and its address on the device; None where `can_describe` says no."""
-    region = _native.Region()
+    region = _native.ArrayRegion()
     form = _describe(region, end, pointer)
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     """Describe arrays, of each of which `can_describe` says yes, and their addresses on the device."""
-    table = (_native.Region * len(ends))()
+    table = (_native.ArrayRegion * len(ends))()
     forms = [_describe(region, end, pointer) for region, end, pointer in zip(table, ends, pointers, strict=True)]
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
@@ -58,7 +58,7 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
         pointer: Where the first place is on the device.
         keep: Must outlive the transfer.
     """
-    region = _native.Region(device=pointer, nbytes=nbytes, unit=_LINE, part=parts, parts=len(parts))
+    region = _native.ArrayRegion(device=pointer, nbytes=nbytes, unit=_LINE, part=parts, parts=len(parts))
     return Regions(region, 1, nbytes, (parts, keep))
 
 

@@ -3,7 +3,8 @@
 The obvious way for pageable memory is one driver call, which stages it itself. It uses one thread, and neither
 gathers nor converts: slower than our own staging from 64 KiB on. One thread that fills a pinned buffer and sends it is
 no faster: filling and sending take turns. So what is small is one copy by way of the thread's slab, and everything else
-is staged by `compiled_staging`, with several threads over a ring of chunks; where that cannot be, by `slab_staging`.
+is staged by `compiled_staging`, with several threads over a ring of chunks. Where that cannot be, as on the simulator,
+or where the C is not compiled, one thread gathers a part of the array after the other into its slab and sends it.
 
 Guaranteed: `upload` returns when the source has been read, unless it is pinned; `download` returns when the destination
 is complete. An error of any thread becomes the transfer's error, and stops the others.
@@ -11,14 +12,18 @@ is complete. An error of any thread becomes the transfer's error, and stops the 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from xferlib._core import observe
+from xferlib._core import observe, staging_hooks
+from xferlib._core.layout import chunked
 from xferlib._core.observe import Kind
+from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import in_flight, slab
+from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
-from xferlib._transfer import compiled_copies, compiled_staging, plan, regions, slab_staging
-from xferlib._transfer.compiled_staging import Staging
+from xferlib._transfer import compiled_copies, compiled_staging, partition, plan, regions
+from xferlib._transfer.compiled_staging import OpenTransfer
 from xferlib._transfer.plan import Path, Plan
 
 if TYPE_CHECKING:
@@ -27,8 +32,9 @@ if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
+    from xferlib._core.layout import Chunks
+    from xferlib._core.observe import Moving
     from xferlib._core.raw import RawStream
-    from xferlib._runtime.jobs import Job
     from xferlib._transfer.host_end import HostEnd
 
 
@@ -63,11 +69,11 @@ def stage_in_one_call(end: HostEnd, pointer: int, stream: RawStream, *, is_upwar
     Returns:
         False, and nothing is done, where C cannot stage the array.
     """
-    lane = compiled_staging.lane_of(end.backend, stream, is_upward=is_upward)
-    described = regions.of_one(end, pointer) if lane is not None else None
-    if lane is None or described is None:
+    setup = compiled_staging.setup_of(end.backend, stream, is_upward=is_upward)
+    described = regions.of_one(end, pointer) if setup is not None else None
+    if setup is None or described is None:
         return False
-    compiled_staging.copy(described, lane, end.backend, stream)
+    compiled_staging.copy(described, setup, end.backend, stream)
     return True
 
 
@@ -80,16 +86,16 @@ def _job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], Non
         staging.add(described, is_last=True)
         return staging.job(finish)
     if is_upward:
-        return slab_staging.upload_job(end, pointer, stream, finish)
-    return slab_staging.download_job(pointer, end, stream, finish)
+        return _slab_upload(end, pointer, stream, finish)
+    return _slab_download(pointer, end, stream, finish)
 
 
-def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> Staging:
+def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> OpenTransfer:
     """A transfer in C of some ``nbytes``, with no regions yet; `compiled_staging.calls_of` has said that it can be."""
-    lane = compiled_staging.lane_of(backend, stream, is_upward=is_upward)
-    assert lane is not None
+    setup = compiled_staging.setup_of(backend, stream, is_upward=is_upward)
+    assert setup is not None
     moving = observe.moving(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
-    return Staging(lane, backend, stream, moving=moving)
+    return OpenTransfer(setup, backend, stream, moving=moving)
 
 
 def upload_job(end: HostEnd, dst: ArrayInfo, stream: RawStream, finish: Callable[[], None]) -> Job:
@@ -176,3 +182,71 @@ def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan
     assert found.pinned is not None
     for pointer, nbytes in found.pinned.spans:
         observe.copy(Kind.D2H, pointer, src.pointer + pointer - end.pointer, nbytes, end.backend, stream)
+
+
+# --- by one thread, through its slab: on the simulator, for backends without C functions, without the compiled C
+
+
+def _chunks(end: HostEnd) -> Chunks:
+    return chunked(end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, partition.chunk_nbytes()), end.dtype.itemsize))
+
+
+def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
+    """Fill contiguous memory of the device, at an address, from the host's end."""
+    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
+    moving = observe.moving(Kind.H2D, end.nbytes, chunks.count, backend, stream)
+
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        while (index := take()) >= 0:
+            offset, part = chunks[index]
+            nbytes = part.size * itemsize
+            begun_s = time.perf_counter() if moving is not None else 0.0
+            memory, source = slab.slab_of(backend, nbytes).take(nbytes, stream)
+            compiled_copies.gather(part, end.dtype, memory, source)
+            _filled(moving, begun_s, nbytes)
+            backend.copy(pointer + offset, source, nbytes, stream=stream)
+            if moving is not None:
+                moving.sent()
+
+    return Job(chunks.count, work, finish=finish)
+
+
+def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
+    """Fill the host's end from contiguous memory of the device, at an address."""
+    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
+    moving = observe.moving(Kind.D2H, end.nbytes, chunks.count, backend, stream)
+
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        while (index := take()) >= 0:
+            offset, part = chunks[index]
+            nbytes = part.size * itemsize
+            own = slab.slab_of(backend, nbytes)
+            memory, target = own.take(nbytes, stream)
+            try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
+                if moving is not None:
+                    moving.send()
+                backend.copy(target, pointer + offset, nbytes, stream=stream)
+                if moving is not None:
+                    moving.sent()
+                backend.stream_synchronize(stream)
+            except BaseException:
+                in_flight.abandon(backend, stream)
+                raise
+            begun_s = time.perf_counter() if moving is not None else 0.0
+            compiled_copies.scatter(part, end.dtype, memory, target)
+            own.emptied()
+            staging_hooks.staged(nbytes)
+            if moving is not None:
+                moving.staged(begun_s, nbytes)
+
+    return Job(chunks.count, work, finish=finish)
+
+
+def _filled(moving: Moving | None, begun_s: float, nbytes: int) -> None:
+    """A chunk of an upload has been filled, and is about to be sent."""
+    staging_hooks.staged(nbytes)
+    if moving is not None:
+        moving.staged(begun_s, nbytes)
+        moving.send()
