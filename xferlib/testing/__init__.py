@@ -12,6 +12,7 @@ from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.conformance import BackendConformance
 from xferlib.testing.settings import configured, cores, forced, fresh_registry, fresh_staging
+from xferlib.testing.stand_ins import recorded
 from xferlib.testing.state import (
     PATHS,
     THRESHOLDS,
@@ -21,6 +22,7 @@ from xferlib.testing.state import (
     backend_named,
     held_nbytes,
     in_flight_count,
+    in_python,
     is_recording,
     lent_chunks,
     native,
@@ -45,11 +47,13 @@ __all__ = [
     "fresh_staging",
     "held_nbytes",
     "in_flight_count",
+    "in_python",
     "is_recording",
     "lent_chunks",
     "native",
     "native_bits",
     "pending_count",
+    "recorded",
     "scribble",
     "settle_all",
     "staging_stats",
