@@ -11,7 +11,15 @@ Needs pytest and Hypothesis (``pip install 'xferlib[test]'``); ``import xferlib`
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.conformance import BackendConformance
-from xferlib.testing.settings import configured, cores, forced, fresh_registry, fresh_staging
+from xferlib.testing.settings import (
+    advised,
+    configured,
+    cores,
+    forced,
+    fresh_registry,
+    fresh_staging,
+    results_begun,
+)
 from xferlib.testing.stand_ins import recorded
 from xferlib.testing.state import (
     PATHS,
@@ -38,6 +46,7 @@ __all__ = [
     "Native",
     "StagingStats",
     "Thresholds",
+    "advised",
     "assert_same_bits",
     "backend_named",
     "configured",
@@ -54,6 +63,7 @@ __all__ = [
     "native_bits",
     "pending_count",
     "recorded",
+    "results_begun",
     "scribble",
     "settle_all",
     "staging_stats",

@@ -11,7 +11,8 @@ from typing import Any
 
 from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
-from xferlib._memory import chunk_quota, staging_ring
+from xferlib._memory import chunk_quota, mmap_advice, staging_ring
+from xferlib._pipeline import chunk_ledger
 from xferlib._runtime import config, thread_budget
 from xferlib._transfer import partition, plan
 from xferlib._transfer.plan import Path
@@ -85,6 +86,35 @@ def cores(count: int) -> Iterator[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
     with replaced(thread_budget, "usable_cores", lambda: count):
         yield
+
+
+@contextmanager
+def results_begun(from_nbytes: int = 0) -> Iterator[None]:
+    """Make `stream_map` begin the download of smaller results, too, while earlier ones are received, for a block.
+
+    Args:
+        from_nbytes: The size from which results are begun early.
+    """
+    with replaced(chunk_ledger, "RESULT_BEGUN_FROM", from_nbytes):
+        yield
+
+
+@contextmanager
+def advised() -> Iterator[list[tuple[str, int, int]]]:
+    """Note the advice that the system gets about pages of memory maps, in all threads, for a block.
+
+    Yields:
+        Grows by an option of madvise(2), an address and a number of bytes at each call.
+    """
+    noted: list[tuple[str, int, int]] = []
+    own = mmap_advice._advise
+
+    def advise(name: str, address: int, nbytes: int) -> None:
+        noted.append((name, address, nbytes))
+        own(name, address, nbytes)
+
+    with replaced(mmap_advice, "_advise", advise):
+        yield noted
 
 
 @contextmanager
