@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from xferlib._runtime import thread_budget
-from xferlib._runtime.jobs import Job
+from xferlib._runtime.jobs import Computation, Job
 from xferlib._runtime.threads import Workers
 from xferlib.errors import ClosedError
-from xferlib.testing import configured, cores
+from xferlib.testing import backend_named, configured, cores
 
 
 @pytest.fixture
@@ -254,6 +254,31 @@ def test_an_error_in_a_slice_is_the_jobs() -> None:
     assert not job.is_over
     job.help()
     assert job.is_over
+
+
+@pytest.mark.parametrize("kind", [Job, Computation])
+def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers, kind: type[Job]) -> None:
+    backend: Any = backend_named("sim")
+    hosts = backend.machine.hosts
+    before, clock = hosts.main.time_s, dict(hosts.main.clock)
+    helped = threading.Event()
+
+    def work(take: Callable[[], int]) -> None:
+        while take() >= 0:
+            if hosts.current() is hosts.main:
+                assert helped.wait(60)
+            else:  # as if the thread had waited for a copy that ended a second later
+                hosts.current().time_s = before + 1.0
+                hosts.current().clock[987654321] = 1
+                helped.set()
+
+    workers.run(kind(2, work, helpers=1))
+    is_ordered = kind is Job
+    assert (hosts.main.time_s == before + 1.0) == is_ordered
+    assert (987654321 in hosts.main.clock) == is_ordered
+    hosts.main.time_s = before
+    hosts.main.clock.clear()
+    hosts.main.clock.update(clock)
 
 
 # --- how many threads

@@ -19,6 +19,7 @@ from xferlib.testing.settings import (
     fresh_registry,
     fresh_staging,
     results_begun,
+    work_shared,
 )
 from xferlib.testing.stand_ins import recorded
 from xferlib.testing.state import (
@@ -68,4 +69,5 @@ __all__ = [
     "settle_all",
     "staging_stats",
     "strategies",
+    "work_shared",
 ]

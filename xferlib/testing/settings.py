@@ -13,7 +13,8 @@ from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
 from xferlib._memory import chunk_quota, mmap_advice, staging_ring
 from xferlib._pipeline import chunk_ledger
-from xferlib._runtime import config, thread_budget
+from xferlib._runtime import config, thread_budget, threads
+from xferlib._runtime.jobs import Job
 from xferlib._transfer import partition, plan
 from xferlib._transfer.plan import Path
 
@@ -97,6 +98,24 @@ def results_begun(from_nbytes: int = 0) -> Iterator[None]:
     """
     with replaced(chunk_ledger, "RESULT_BEGUN_FROM", from_nbytes):
         yield
+
+
+@contextmanager
+def work_shared() -> Iterator[list[int]]:
+    """Note the work of copies and kernels that is shared with the thread pool, of all threads, for a block.
+
+    Yields:
+        Grows by a number of steps at each piece of work that the thread pool may help with.
+    """
+    noted: list[int] = []
+    own = threads.workers.run
+
+    def run(job: Job) -> None:
+        noted.append(job.steps)
+        own(job)
+
+    with replaced(threads.workers, "run", run):
+        yield noted
 
 
 @contextmanager
