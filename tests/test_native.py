@@ -33,12 +33,13 @@ from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
     backend_named,
-    configured,
     forced,
     fresh_staging,
     staging_stats,
 )
 from xferlib.testing.strategies import bits_of
+
+pytestmark = pytest.mark.usefixtures("compiled_parts")
 
 HERE = "fake:sim:0"
 CHUNK = 64
@@ -354,13 +355,6 @@ def test_the_drivers_error_is_told_and_ends_the_transfer(fails_at: int, data: st
 
 def _staged() -> Any:
     return forced("staged", chunk_nbytes=1000)
-
-
-@pytest.fixture(autouse=True)
-def _compiled_parts_are_used() -> Iterator[None]:
-    """Whatever the environment says of them."""
-    with configured(native="on"):
-        yield
 
 
 @pytest.fixture
