@@ -272,6 +272,7 @@ def test_a_forked_child_forgets_the_backends_that_did_not_survive() -> None:
         child.start()
         assert answers.get().startswith(expected)
         child.join()
+        assert child.exitcode == 0
 
 
 @pytest.mark.parametrize("setting", ["on", "off"])
