@@ -5,6 +5,7 @@ A GPU refuses such an access, and its context is of no use afterwards.
 
 import ctypes
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def _aligned(shape, dtype, unit):
 )
 def test_reductions(kernel, shape, axis, dtype, unit):
     source, target = _aligned(shape, dtype, unit), _aligned((shape[1 - axis], 1), dtype, unit)[:, 0]
-    emulator = Emulator()
+    emulator: Any = Emulator()
     emulator.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
     emulator.operands = lambda arrays: [each.ctypes.data for each in arrays]
     spec = reductions.sum.definition.specialize((np.dtype(dtype),), frozenset())
@@ -131,12 +132,14 @@ class Emulated(FakeBackend):
     """The fake accelerator, whose kernels are CUDA source."""
 
     name = "emulated"
+    pinned_domain = "emulated"
     array_class = EmulatedArray
     array_types = (f"{__name__}.EmulatedArray",)
 
     def __init__(self):
         super().__init__()
-        self.kernels = Emulator()
+        emulator: Any = Emulator()
+        self.kernels = emulator
 
 
 @pytest.fixture(scope="module")
