@@ -109,7 +109,8 @@ def struck_everywhere(program: Callable[[Callable[[Callable[[], Any]], Any]], in
     assert not program(count.run)
     times = 0
     for at in range(0, count.passed, max(1, count.passed // STRIKES)):
-        strike, interrupts = Strike(at), []
+        strike = Strike(at)
+        interrupts: list[str] = []
 
         def run(part: Callable[[], Any], strike: Strike = strike, interrupts: list[str] = interrupts) -> Any:
             while True:

@@ -131,7 +131,8 @@ def test_a_map_goes_on_or_begins_again(backend: str) -> None:
         def mapped() -> Any:
             try:
                 return xl.stream_map(lambda chunk: chunk, source, chunk_rows=7, **rest)
-            except KeyboardInterrupt as stopped:
+            except KeyboardInterrupt as error:
+                stopped: Any = error
                 if hasattr(stopped, "rows_done"):  # else it had not begun
                     rest.update(start=stopped.rows_done, out=stopped.out)
                 raise
@@ -220,7 +221,7 @@ def test_wherever_it_comes_in_a_with_it_is_raised_once_and_the_handler_is_the_on
                 passed += 1
                 if passed == at + 1:
                     places.append(at)
-                    signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)  # type: ignore[operator,misc]
+                    signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)  # type: ignore[operator]
 
         sys.setprofile(look)
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -177,7 +179,7 @@ def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:
 
     array = Array()
     seen = weakref.ref(array)
-    job = Job(4, _each(lambda index, held=array: None), helpers=2)  # type: ignore[misc]
+    job = Job(4, _each(lambda index, held=array: None), helpers=2)
     workers.run(job)
     del array, job
     for _ in range(4):  # a thread may still be on its way out of the job
@@ -306,8 +308,8 @@ def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
 def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     found, now_s = [4], [100.0]
     monkeypatch.setattr(thread_budget, "_cores", (0, 0.0))
-    monkeypatch.setattr(thread_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
-    monkeypatch.setattr(thread_budget.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     assert thread_budget.usable_cores() == 4
     found[0] = 2
     assert thread_budget.usable_cores() == 4

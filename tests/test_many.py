@@ -225,7 +225,7 @@ def test_one_chunk_is_enough() -> None:
 
 @pytest.mark.parametrize("is_list", [True, False])
 def test_batches_of_a_loop_are_staged_together(fake: Any, is_list: bool) -> None:
-    batches = [{"x": arrays(number, 3), "y": np.arange(5) + number} for number in range(5)]
+    batches: list[dict[str, Any]] = [{"x": arrays(number, 3), "y": np.arange(5) + number} for number in range(5)]
     source: Any = batches if is_list else iter(batches)
     with xl.prefetch(source, device=HERE) as ahead:
         for number, expected in enumerate(batches):

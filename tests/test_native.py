@@ -378,7 +378,7 @@ def test_a_helper_that_cannot_enter_fails_the_transfer_and_touches_nothing() -> 
         assert driver.has_entered.wait(60)  # the one that conducts goes on when a helper has come
         copy(*args)
 
-    driver.copy = late  # type: ignore[method-assign]
+    driver.copy = late  # type: ignore[assignment,method-assign]
     driver.bind()
     assert _run(driver, host, device, limit=1, chunks=2, threads=1, helpers=4, slice_=1, up=True) == 78
 
@@ -544,12 +544,12 @@ def test_chunks_come_back_after_success_and_after_failure(ring: Any) -> None:
         d = xl.to_device(x, device=HERE)
         held = ring._free.qsize()
         assert held == THRESHOLDS.transfer_chunks
-        backend_named("fake").machine.failing = OSError("the link is down")
+        backend_named("fake").machine.failing = OSError("the link is down")  # type: ignore[attr-defined]
         with pytest.raises(OSError, match="the link is down"):
             xl.to_device(x, out=d)
         with pytest.raises(OSError, match="the link is down"):
             xl.to_host(d)
-        backend_named("fake").machine.failing = None
+        backend_named("fake").machine.failing = None  # type: ignore[attr-defined]
         assert ring._free.qsize() == held
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
 

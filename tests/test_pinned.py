@@ -303,7 +303,7 @@ def test_file_backed_maps_are_told_from_anonymous_ones(tmp_path: Any) -> None:
 
 
 def memoryview_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.asarray(memoryview(x))
+    return np.asarray(memoryview(x))  # type: ignore[arg-type]
 
 
 def test_a_block_released_while_events_are_asked_is_handed_out_once(

@@ -228,7 +228,8 @@ def test_an_interrupt_in_the_middle_of_staging_is_itself_and_loses_nothing(
         own(*args, **options)
 
     monkeypatch.setattr(backend_named(backend), "copy", interrupted)
-    prefetcher, found = xl.prefetch(items), []
+    found: list[Any] = []
+    prefetcher = xl.prefetch(items)
     while len(found) < 4:
         try:
             found.append(next(prefetcher))
@@ -256,7 +257,8 @@ def test_a_torch_data_loader_is_a_source() -> None:
 
 def ends(prefetcher: xl.Prefetcher) -> None:
     """The thread that reads for a prefetcher ends."""
-    thread = prefetcher._feed.thread
+    feed: Any = prefetcher._feed
+    thread = feed.thread
     thread.join(60.0)
     assert not thread.is_alive()
 
@@ -491,7 +493,7 @@ def test_a_source_that_is_no_iterable_of_batches_is_refused(batches: Any) -> Non
 
 def test_a_transform_that_is_no_function_is_refused() -> None:
     with pytest.raises(e.ArgumentError, match="transform is str"):
-        xl.prefetch([], transform="float32")
+        xl.prefetch([], transform="float32")  # type: ignore[arg-type]
 
 
 def test_a_stream_or_device_that_is_not_there_is_refused() -> None:
@@ -530,17 +532,17 @@ def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str
 def test_small_batches_of_a_generator_are_those_it_gave_though_it_fills_the_same_memory_again(
     shape: tuple[int, ...],
 ) -> None:
-    memory = {"x": np.empty(shape, ">f4"), "y": [np.empty(shape[::-1]).T]}  # any layout, in a tree
+    memory: dict[str, Any] = {"x": np.empty(shape, ">f4"), "y": [np.empty(shape[::-1]).T]}  # any layout, in a tree
 
     def source() -> Iterator[Any]:
         for number in range(40):
-            memory["x"][...] = number  # type: ignore[call-overload]
+            memory["x"][...] = number
             memory["y"][0][...] = -number
             yield memory
 
     with xl.prefetch(source(), depth=3) as batches:
         found = [(xl.to_host(batch["x"]), xl.to_host(batch["y"][0])) for batch in batches]
-    memory["x"][...] = 99  # type: ignore[call-overload]
+    memory["x"][...] = 99
     assert len(found) == 40
     for number, (x, y) in enumerate(found):
         assert_same_bits(x, np.full(shape, number, "float32"))
@@ -630,20 +632,21 @@ def test_a_thread_reads_ahead_only_where_the_host_is_kept_busy() -> None:
     large = [np.arange(1 << 20, dtype="float32") + number for number in range(4)]
     pinned = [xl.pinned_array(each, backend=name) for each in large]
     gaps = [each.repeat(2)[::2] for each in large]
-    for batches, is_threaded in [
+    cases: list[tuple[list[Any], bool]] = [
         (large, not stages_alone),
         (pinned, is_host),  # where no device reads them by itself
         (gaps, not stages_alone),
         ([each.astype(">f4") for each in large], not stages_alone),
         ([{"x": each} for each in pinned], is_host),
         ([each[:1000] for each in large], False),
-    ]:
+    ]
+    for batches, is_threaded in cases:
         before = set(threading.enumerate())
         with xl.prefetch(batches) as found:
             begun = {each.name for each in {*threading.enumerate()} - before}
             assert ("xferlib-feed" in begun) == is_threaded
             for number, batch in enumerate(found):
-                expected = batches[number]["x"] if isinstance(batch, dict) else batches[number]  # type: ignore[call-overload]
+                expected = batches[number]["x"] if isinstance(batch, dict) else batches[number]
                 assert_same_bits(xl.to_host(batch["x"] if isinstance(batch, dict) else batch), expected)
 
 

@@ -76,7 +76,7 @@ def mapped(path: Path, data: np.ndarray[Any, Any], mode: str) -> np.memmap[Any, 
     file[...] = data
     file.flush()
     del file
-    return np.memmap(path, data.dtype, mode, shape=data.shape)  # type: ignore[call-overload,no-any-return]
+    return np.memmap(path, data.dtype, mode, shape=data.shape)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("kind", ["array", "fortran", "strided", "readonly", "sliced", "filling", "r", "r+", "c"])
@@ -453,7 +453,7 @@ READ_ONLY.flags.writeable = False
 
 CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "chunk_rows": (lambda: xl.stream_map(same, rows(), chunk_rows=0), e.ArgumentError, "chunk_rows=0"),
-    "chunk_rows float": (lambda: xl.stream_map(same, rows(), chunk_rows=2.0), e.ArgumentError, "chunk_rows=2.0"),
+    "chunk_rows float": (lambda: xl.stream_map(same, rows(), chunk_rows=2.0), e.ArgumentError, "chunk_rows=2.0"),  # type: ignore[arg-type]
     "chunk_rows bool": (lambda: xl.stream_map(same, rows(), chunk_rows=True), e.ArgumentError, "chunk_rows=True"),
     "chunk_rows NumPy's float": (
         lambda: xl.stream_map(same, rows(), chunk_rows=np.float32(2)),  # type: ignore[arg-type]
@@ -462,13 +462,13 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "depth": (lambda: xl.stream_map(same, rows(), chunk_rows=1, depth=0), e.ArgumentError, "depth=0"),
     "fn": (
-        lambda: xl.stream_map("double", rows(), chunk_rows=1),
+        lambda: xl.stream_map("double", rows(), chunk_rows=1),  # type: ignore[arg-type]
         e.ArgumentError,
         "fn='double' is no function; give a function of a chunk",
     ),
-    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),
+    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),  # type: ignore[arg-type]
     "reduce": (
-        lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),  # type: ignore[arg-type]
         e.ArgumentError,
         "a function of two results, or leave it away",
     ),
@@ -564,7 +564,7 @@ def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> No
 
     with pytest.raises(KeyError) as raised:
         xl.stream_map(fn, memory, chunk_rows=4, out=memory[:])
-    done = raised.value.rows_done  # type: ignore[attr-defined]
+    done = raised.value.rows_done
     assert_same_bits(memory[:done], expected[:done])
     assert_same_bits(memory[done:], expected[done:] - 1.0)
     xl.stream_map(fn, memory, chunk_rows=4, out=memory, start=done)

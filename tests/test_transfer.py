@@ -371,7 +371,7 @@ def test_a_thousand_layouts_in_flight_at_once(machine: Any) -> None:
         source = bits_of(rows * cols * 8, ["uint8", "int16", "float64"][number % 3], seed=number)
         source = source.reshape(rows, -1)[:: int(chance.choice([1, 2, -1])), :: int(chance.choice([1, -1, 3]))]
         source = source.T if number % 2 else source
-        with forced(chance.choice([None, "staged"])):
+        with forced(chance.choice([None, "staged"])):  # type: ignore[arg-type]
             up = xl.to_device_async(source, device=HERE)
             kept.append((xl.to_host_async(up.result()) if number % 5 else up, source))
         if len(kept) > 50:
