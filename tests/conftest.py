@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import xferlib as xl
-from xferlib.testing import backend_named, fresh_registry
+from xferlib.testing import backend_named, configured, fresh_registry
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -87,3 +87,11 @@ def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
     if name == "fake":
         made: Any = backend_named(name)
         _refuse_violations(made.machine)
+
+
+@pytest.fixture
+def compiled_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Use the compiled parts, even if XFERLIB_NATIVE=off."""
+    monkeypatch.setenv("XFERLIB_NATIVE", "on")  # for programs that a test starts
+    with configured(native="on"):
+        yield

@@ -107,3 +107,44 @@ def test_a_class_name_means_one_class() -> None:
         if isinstance(node, ast.ClassDef)
     )
     assert {name for name, count in names.items() if count > 1} <= SHARED_NAMES
+
+
+TESTS = Path(__file__).parent
+MOST_PRIVATE = 25
+"""Private names that tests may import, each once for each file: those of unit tests of C and of pools."""
+
+
+def _private_imports(source: str) -> list[str]:
+    """The private names that a file imports from xferlib."""
+    named = [
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("xferlib")
+        for alias in node.names
+    ]
+    return [name for name in named if any(part.startswith("_") for part in name.split("."))]
+
+
+def test_tests_reach_the_library_by_its_public_names() -> None:
+    found = {path.name: _private_imports(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
+    count = sum(map(len, found.values()))
+    assert count <= MOST_PRIVATE, (
+        f"tests import {count} private names, and {MOST_PRIVATE} are allowed: use public names or those of "
+        "xferlib.testing, and give it a new one where writers of backends or programs have a use for it too; "
+        f"they are { ({name: names for name, names in found.items() if names}) }"
+    )
+
+
+def test_this_test_sees_private_imports() -> None:
+    source = """
+import xferlib
+from xferlib import _native, testing
+from xferlib._core import layout
+from xferlib.backends.base import Device, __all__
+def function():
+    from xferlib._core.raw import RawStream, RawEvent
+"""
+    assert _private_imports(source) == [
+        "xferlib._native", "xferlib._core.layout", "xferlib.backends.base.__all__", "xferlib._core.raw.RawStream",
+        "xferlib._core.raw.RawEvent",
+    ]  # fmt: skip

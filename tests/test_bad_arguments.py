@@ -100,9 +100,9 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     yield "result(timeout=)", lambda v: xl.to_host_async(d).result(timeout=v)
     yield "prefetch(depth=)", lambda v: xl.prefetch([x], depth=v)
     yield "prefetch(device=)", lambda v: xl.prefetch([x], device=v)
-    for option in ("chunk_rows", "out", "devices", "depth", "start"):
+    for name in ("chunk_rows", "out", "devices", "depth", "start"):
         sound = {"chunk_rows": 2}
-        yield f"stream_map({option}=)", lambda v, o=option, s=sound: xl.stream_map(lambda c: c, x, **{**s, o: v})
+        yield f"stream_map({name}=)", lambda v, o=name, s=sound: xl.stream_map(lambda c: c, x, **{**s, o: v})
     for setting in xl.configure.__globals__["fields"](xl.configure.__globals__["Config"]):
         yield f"configure({setting.name}=)", lambda v, n=setting.name: xl.configure(**{n: v})
     yield "trace", xl.trace

@@ -6,7 +6,7 @@ import ctypes
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,14 @@ from hypothesis import strategies as st
 
 from xferlib import _native
 from xferlib._native import build, driver_calls
-from xferlib.testing import assert_same_bits, configured, strategies
+from xferlib.testing import assert_same_bits, strategies
 from xferlib.testing.strategies import bits_of
+
+pytestmark = pytest.mark.usefixtures("compiled_parts")
 
 WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
 CONTEXT = 0xC0
 compiled = pytest.mark.skipif(driver_calls._loaded()[0] is None, reason=f"calls in C: {driver_calls.why_absent()}")
-
-
-@pytest.fixture(autouse=True)
-def _compiled_parts_are_used() -> Iterator[None]:
-    """Whatever the environment says of them."""
-    with configured(native="on"):
-        yield
 
 
 @pytest.fixture(params=[pytest.param("compiled", marks=compiled), "ctypes"])

@@ -1,4 +1,4 @@
-"""`explain` predicts what a transfer does, and reads the calibration."""
+"""`explain` predicts what a transfer does; what it costs is in `test_calibration.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._api import calibration
 
 
 @pytest.fixture
@@ -44,33 +43,6 @@ def test_a_pageable_source_is_told_how_to_be_asynchronous() -> None:
 @pytest.mark.usefixtures("on_fake")
 def test_a_narrowing_conversion_counts_the_bytes_of_the_link() -> None:
     assert xl.explain(np.zeros(1 << 20), dtype="float32").nbytes == 4 << 20
-
-
-@pytest.mark.usefixtures("on_fake")
-def test_the_cost_comes_from_the_calibration_kept_for_the_machine() -> None:
-    x = np.zeros(1 << 20)
-    assert xl.explain(x).expected_ms is None
-    found = calibration.Calibration(
-        pinned_up_gb_per_s=50.0, pinned_down_gb_per_s=50.0, staged_up_gb_per_s=8.388608, staged_down_gb_per_s=5.0,
-        latency_up_us=10.0, latency_down_us=10.0,
-    )  # fmt: skip
-    calibration._save(calibration._key(xl.get_device()), found)
-    assert xl.explain(x).expected_ms == pytest.approx(1.01)
-
-
-@pytest.mark.usefixtures("on_fake")
-def test_calibrating_measures_every_speed_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_memory_gb_per_s", lambda *_: 3.0)  # the fake device computes nothing
-    found = xl.calibrate()
-    assert min(found.pinned_up_gb_per_s, found.staged_down_gb_per_s, found.latency_up_us) > 0
-    assert calibration.known(xl.get_device()) == found
-    assert found.memory_gb_per_s == 3.0
-
-
-def test_calibrating_measures_the_memory_where_there_are_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_WARM_S", 0.0)
-    monkeypatch.setattr(calibration, "_NBYTES", 1 << 16)
-    assert xl.calibrate("sim:sim:0").memory_gb_per_s > 0
 
 
 @pytest.mark.usefixtures("on_fake")

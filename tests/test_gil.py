@@ -15,6 +15,8 @@ import pytest
 import xferlib as xl
 from xferlib.testing import native
 
+pytestmark = pytest.mark.usefixtures("compiled_parts")
+
 LIMIT_S = 60.0
 FULL_QUEUE = Path(__file__).with_name("full_queue.py")
 WORKS = (
@@ -57,12 +59,6 @@ def finishes(*command: str) -> str:
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.fixture(autouse=True)
-def _compiled_parts_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the environment says of them."""
-    monkeypatch.setenv("XFERLIB_NATIVE", "on")
 
 
 def test_only_calls_that_cannot_block_keep_the_gil() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.striking import python_s_handler, struck_everywhere
 from xferlib._memory import host
+from xferlib.testing import configured
 
 U8 = np.dtype(np.uint8)
 
@@ -123,6 +127,23 @@ def test_many_threads_never_share_a_block(cache: host.HostCache) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_memory_that_is_kept_is_counted_wherever_ctrl_c_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "RECYCLED_FROM", 1 << 16)
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        cache = host.HostCache()
+        for size in (1, 1, 1, 2, 2, 1, 2):
+            found = [run(lambda size=size: cache.empty((size << 18,), np.dtype(np.float32))) for _ in range(2)]
+            assert found[0].nbytes == size << 20
+            del found
+        kept = [len(block) for blocks in cache._free.values() for block in blocks]
+        assert sum(kept) == cache.nbytes_free <= 9 << 20
+        assert len(kept) > 1
+
+    with configured(host_cache=9 << 20), python_s_handler():
+        struck_everywhere(program)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")

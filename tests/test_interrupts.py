@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,122 +13,16 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._memory import host as _host
-from xferlib._runtime import interrupts as _interrupts
-from xferlib.testing import assert_same_bits, held_nbytes, lent_chunks, settle_all
-
-ROOT = Path(xl.__file__).parent
-OURS = tuple(
-    f"{ROOT / folder}/"
-    for folder in (
-        "_api",
-        "_core",
-        "_memory",
-        "_native",
-        "_pipeline",
-        "_runtime",
-        "_trace",
-        "_transfer",
-        "backends",
-        "kernels",
-    )
-)
-STRIKES = 8
-"""Of each program, spread over its length."""
+from tests.striking import python_s_handler, struck_everywhere
+from xferlib.backends.base import deferred
+from xferlib.testing import assert_same_bits
 
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[Any]:
-    """Python's own, whatever started the tests: a shell starts what runs in the background with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield signal.default_int_handler
-    signal.signal(signal.SIGINT, before)
-
-
-class Strike:
-    """Lets SIGINT's handler run at the n-th place where CPython would call it: behind a call, and in a new frame.
-
-    In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__`` and in a generator
-    that is closed, and leaves out an ``__exit__`` that is struck as it is entered (bpo-29988): there it strikes at the
-    next place.
-    """
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.passed = 0
-        self.struck = ""
-
-    def run(self, program: Callable[[], Any]) -> Any:
-        sys.setprofile(self._look)
-        try:
-            return program()
-        finally:
-            sys.setprofile(None)
-
-    def _look(self, frame: FrameType, event: str, _: Any) -> None:
-        if event not in ("call", "c_return") or not _is_ours(frame.f_code.co_filename):
-            return
-        self.passed += 1
-        if self.passed > self.at and not self.struck and not _is_ignored(frame, event):
-            self.struck = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({event})"
-            handler = signal.getsignal(signal.SIGINT)
-            assert callable(handler)
-            handler(signal.SIGINT, frame)
-
-
-def _is_ours(file: str) -> bool:
-    return file.startswith(OURS) and file != _interrupts.__file__
-
-
-def _is_ignored(frame: FrameType | None, event: str) -> bool:
-    if frame is not None and frame.f_code.co_name == "__exit__" and event == "call":
-        return True
-    while frame is not None:
-        if frame.f_code.co_name in ("__del__", "<genexpr>"):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def held() -> list[Any]:
-    """The objects that an operation might keep by mistake."""
-    settle_all()  # transfers without a handle go on by themselves
-    xl.synchronize()
-    return [held_nbytes(), lent_chunks(), xl.current_stream().handle, str(xl.get_device())]
-
-
-def struck_everywhere(program: Callable[[Callable[[Callable[[], Any]], Any]], int | None]) -> None:
-    """Runs a program with a strike here and there.
-
-    Args:
-        program: Calls what it is given with whatever may be struck, and again after each KeyboardInterrupt; it says by
-            an assertion what is wrong, and returns how many batches it has lost.
-    """
-    assert not program(lambda part: part())
-    count, before = Strike(sys.maxsize), held()
-    assert not program(count.run)
-    times = 0
-    for at in range(0, count.passed, max(1, count.passed // STRIKES)):
-        strike, interrupts = Strike(at), []
-
-        def run(part: Callable[[], Any], strike: Strike = strike, interrupts: list[str] = interrupts) -> Any:
-            while True:
-                try:
-                    return strike.run(part)
-                except KeyboardInterrupt:
-                    interrupts.append(strike.struck)
-                    assert len(interrupts) == 1
-
-        lost = program(run) or 0
-        assert len(interrupts) == bool(strike.struck), strike.struck
-        assert lost <= len(interrupts), strike.struck
-        times += len(interrupts)
-        if held() != before:
-            gc.collect()  # an error that a job keeps holds the job
-        found = held()
-        assert found[1:] == before[1:], strike.struck
-        assert all(now <= then for now, then in zip(found[0], before[0], strict=True)), strike.struck
-    assert times  # or nothing was tried
+    """Python's own."""
+    with python_s_handler() as own:
+        yield own
 
 
 def batch(number: int, kind: str) -> Any:
@@ -239,7 +131,8 @@ def test_a_map_goes_on_or_begins_again(backend: str) -> None:
         def mapped() -> Any:
             try:
                 return xl.stream_map(lambda chunk: chunk, source, chunk_rows=7, **rest)
-            except KeyboardInterrupt as stopped:
+            except KeyboardInterrupt as error:
+                stopped: Any = error
                 if hasattr(stopped, "rows_done"):  # else it had not begun
                     rest.update(start=stopped.rows_done, out=stopped.out)
                 raise
@@ -264,26 +157,6 @@ def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> N
     struck_everywhere(program)
 
 
-def test_memory_of_results_that_is_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_host, "RECYCLED_FROM", 1 << 16)
-    before = xl.configure(host_cache=9 << 20)
-
-    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
-        cache = _host.HostCache()
-        for size in (1, 1, 1, 2, 2, 1, 2):
-            found = [run(lambda size=size: cache.empty((size << 18,), np.dtype(np.float32))) for _ in range(2)]
-            assert found[0].nbytes == size << 20
-            del found
-        kept = [len(block) for blocks in cache._free.values() for block in blocks]
-        assert sum(kept) == cache.nbytes_free <= 9 << 20
-        assert len(kept) > 1
-
-    try:
-        struck_everywhere(program)
-    finally:
-        xl.configure(host_cache=before.host_cache)
-
-
 # --- putting it off
 
 
@@ -293,21 +166,21 @@ def interrupt() -> None:
 
 def test_what_is_put_off_is_raised_at_the_end_and_the_handler_is_the_one_before(handler: Any) -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), _interrupts.deferred:
+    with pytest.raises(KeyboardInterrupt), deferred:
         interrupt()
-        with _interrupts.deferred:
+        with deferred:
             interrupt()
         done.append(1)
     assert done == [1]
     assert signal.getsignal(signal.SIGINT) is handler
-    assert not _interrupts.deferred.is_noted
+    assert not deferred.is_noted
 
 
 def test_it_is_raised_where_that_is_asked_for(handler: Any) -> None:
-    with pytest.raises(KeyboardInterrupt), _interrupts.deferred:
-        _interrupts.deferred.check()
+    with pytest.raises(KeyboardInterrupt), deferred:
+        deferred.check()
         interrupt()
-        _interrupts.deferred.check()
+        deferred.check()
         pytest.fail("not raised")
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -315,7 +188,7 @@ def test_it_is_raised_where_that_is_asked_for(handler: Any) -> None:
 def test_a_handler_of_the_program_is_called_and_may_return(handler: Any) -> None:
     called = []
     signal.signal(signal.SIGINT, lambda number, frame: called.append(number))
-    with _interrupts.deferred:
+    with deferred:
         interrupt()
         assert not called
     assert called == [signal.SIGINT]
@@ -324,19 +197,19 @@ def test_a_handler_of_the_program_is_called_and_may_return(handler: Any) -> None
 @pytest.mark.parametrize("fixed", [signal.SIG_IGN, signal.SIG_DFL])
 def test_where_python_raises_nothing_nothing_is_changed(handler: Any, fixed: Any) -> None:
     signal.signal(signal.SIGINT, fixed)
-    with _interrupts.deferred:
+    with deferred:
         assert signal.getsignal(signal.SIGINT) is fixed
 
 
 def test_a_handler_that_is_set_meanwhile_stays(handler: Any) -> None:
     mine = lambda number, frame: None
-    with _interrupts.deferred:
+    with deferred:
         signal.signal(signal.SIGINT, mine)
     assert signal.getsignal(signal.SIGINT) is mine
 
 
 def test_wherever_it_comes_in_a_with_it_is_raised_once_and_the_handler_is_the_one_before(handler: Any) -> None:
-    places, code = [], _interrupts._Deferred.__exit__.__code__
+    places, code = [], type(deferred).__exit__.__code__
 
     def tried(at: int) -> bool:
         """Whether it is raised if it comes at a place of ``__exit__``."""
@@ -348,18 +221,18 @@ def test_wherever_it_comes_in_a_with_it_is_raised_once_and_the_handler_is_the_on
                 passed += 1
                 if passed == at + 1:
                     places.append(at)
-                    signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)  # type: ignore[operator,misc]
+                    signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)  # type: ignore[operator]
 
         sys.setprofile(look)
         try:
-            with _interrupts.deferred:
+            with deferred:
                 pass
         except KeyboardInterrupt:
             is_raised = True
         finally:
             sys.setprofile(None)
         assert signal.getsignal(signal.SIGINT) is handler
-        with _interrupts.deferred:
+        with deferred:
             pass  # nothing is left to raise
         return is_raised
 
@@ -372,7 +245,7 @@ def test_other_threads_put_off_nothing(handler: Any) -> None:
     seen = []
 
     def enter() -> None:
-        with _interrupts.deferred:
+        with deferred:
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=enter)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from xferlib._runtime import thread_budget
-from xferlib._runtime.jobs import Job
+from xferlib._runtime.jobs import Computation, Job
 from xferlib._runtime.threads import Workers
 from xferlib.errors import ClosedError
-from xferlib.testing import configured, cores
+from xferlib.testing import backend_named, configured, cores
 
 
 @pytest.fixture
@@ -177,7 +179,7 @@ def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:
 
     array = Array()
     seen = weakref.ref(array)
-    job = Job(4, _each(lambda index, held=array: None), helpers=2)  # type: ignore[misc]
+    job = Job(4, _each(lambda index, held=array: None), helpers=2)
     workers.run(job)
     del array, job
     for _ in range(4):  # a thread may still be on its way out of the job
@@ -256,6 +258,31 @@ def test_an_error_in_a_slice_is_the_jobs() -> None:
     assert job.is_over
 
 
+@pytest.mark.parametrize("kind", [Job, Computation])
+def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers, kind: type[Job]) -> None:
+    backend: Any = backend_named("sim")
+    hosts = backend.machine.hosts
+    before, clock = hosts.main.time_s, dict(hosts.main.clock)
+    helped = threading.Event()
+
+    def work(take: Callable[[], int]) -> None:
+        while take() >= 0:
+            if hosts.current() is hosts.main:
+                assert helped.wait(60)
+            else:  # as if the thread had waited for a copy that ended a second later
+                hosts.current().time_s = before + 1.0
+                hosts.current().clock[987654321] = 1
+                helped.set()
+
+    workers.run(kind(2, work, helpers=1))
+    is_ordered = kind is Job
+    assert (hosts.main.time_s == before + 1.0) == is_ordered
+    assert (987654321 in hosts.main.clock) == is_ordered
+    hosts.main.time_s = before
+    hosts.main.clock.clear()
+    hosts.main.clock.update(clock)
+
+
 # --- how many threads
 
 
@@ -281,8 +308,8 @@ def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
 def test_the_cores_are_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     found, now_s = [4], [100.0]
     monkeypatch.setattr(thread_budget, "_cores", (0, 0.0))
-    monkeypatch.setattr(thread_budget.os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
-    monkeypatch.setattr(thread_budget.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(found[0]), raising=False)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     assert thread_budget.usable_cores() == 4
     found[0] = 2
     assert thread_budget.usable_cores() == 4

@@ -2,76 +2,118 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._core import layout as _layout
 from xferlib.backends.base import ArrayInfo
-from xferlib.testing import assert_same_bits, strategies
+from xferlib.testing import assert_same_bits, configured, forced, native, strategies
 
+HERE = "fake:sim:0"
 relaxed = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+on_fake = settings(relaxed, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@relaxed
-@given(st.data(), st.integers(1, 400))
-def test_chunks_cover_every_element_once_and_fit(data: st.DataObject, chunk_nbytes: int) -> None:
-    source = data.draw(strategies.host_arrays())
-    assume(source.size)
-    itemsize = data.draw(st.sampled_from([1, 2, 4, 8, 16]))
+@contextmanager
+def copies_of(fake: Any) -> Iterator[list[tuple[int, int, int]]]:
+    """Destination, source and bytes of each copy that is enqueued in a block, in which Python stages."""
+    seen: list[tuple[int, int, int]] = []
+    own = fake.copy
+
+    def noted(dst: int, src: int, nbytes: int, **options: Any) -> None:
+        seen.append((dst, src, nbytes))
+        own(dst, src, nbytes, **options)
+
+    with pytest.MonkeyPatch.context() as patched, configured(native="off"):
+        patched.setattr(fake, "copy", noted)
+        yield seen
+
+
+@on_fake
+@given(data=st.data(), chunk_nbytes=st.integers(1, 400), dtype=st.sampled_from(["int8", "int16", "float32", "float64"]))
+def test_chunks_cover_every_element_once_and_fit(fake: Any, data: st.DataObject, chunk_nbytes: int, dtype: str) -> None:
+    shape = data.draw(strategies.shapes())
+    assume(math.prod(shape))
+    itemsize = np.dtype(dtype).itemsize
     chunk_nbytes = max(chunk_nbytes, itemsize)
-    numbered = np.arange(source.size).reshape(source.shape)
-    layout = data.draw(strategies.layouts(dtype="int64", shape=source.shape, native=True, distinct=True))
-    array = layout.over(np.zeros(layout.nbytes, np.uint8))
-    array[...] = numbered
-    chunks = _layout.chunked(array, itemsize, chunk_nbytes)
-    gathered = np.full(source.size, -1)
-    for index in range(chunks.count):
-        offset, part = chunks[index]
-        assert 0 < part.size * itemsize <= chunk_nbytes
-        assert offset % itemsize == 0
-        start = offset // itemsize
-        assert (gathered[start : start + part.size] == -1).all()
-        gathered[start : start + part.size] = part.ravel()
-    assert_same_bits(gathered, numbered.ravel())
+    layouts = strategies.layouts(dtype="int64", shape=shape, native=True, distinct=True)
+    source, out = (each.over(np.zeros(each.nbytes, np.uint8)) for each in (data.draw(layouts), data.draw(layouts)))
+    source[...] = np.arange(source.size).reshape(shape) % 100
+    with forced("staged", chunk_nbytes=chunk_nbytes):
+        with copies_of(fake) as sent:
+            d = xl.to_device(source, device=HERE, dtype=dtype)
+        with copies_of(fake) as fetched:
+            assert xl.to_host(d, out=out, dtype="int64") is out
+    assert_same_bits(out, source)  # which a copy of the target would not have reached
+    assert_same_bits(xl.to_host(d), source.astype(dtype))
+    start = fake.view(d).pointer
+    for spans in ([(dst, nbytes) for dst, _, nbytes in sent], [(src, nbytes) for _, src, nbytes in fetched]):
+        position = start
+        for at, nbytes in sorted(spans):
+            assert at == position
+            assert 0 < nbytes <= chunk_nbytes
+            assert nbytes % itemsize == 0
+            position += nbytes
+        assert position == start + source.size * itemsize
 
 
-@relaxed
+@pytest.mark.parametrize(
+    ("make", "elements", "count"),
+    [
+        (lambda x: x[:, :, ::2], 60, 1),
+        (lambda x: x[:, :, ::2], 7, 9),
+        (lambda x: x[::2, :, :5], 7, 8),
+        (lambda x: x[::2], 40, 2),
+        (lambda x: x[::2], 15, 6),
+        (lambda x: x[:1, :1, :1], 1, 1),
+    ],
+)
+def test_axes_that_advance_together_are_cut_as_one(fake: Any, make: Any, elements: int, count: int) -> None:
+    x = make(np.arange(3 * 4 * 10, dtype=np.int64).reshape(3, 4, 10))
+    with forced("staged", chunk_nbytes=8 * elements), copies_of(fake) as sent:
+        d = xl.to_device(x, device=HERE)
+    assert len(sent) == count
+    assert_same_bits(xl.to_host(d), x)
+
+
+@on_fake
 @given(strategies.host_arrays())
-def test_merging_keeps_elements_order_and_memory(source: Any) -> None:
-    flat = _layout.merged(source)
-    assert flat.ndim <= max(source.ndim, 1)
-    assert_same_bits(flat.ravel(), source.ravel())
-    if source.size:
-        assert np.shares_memory(flat, source)
+def test_a_dense_array_in_any_order_of_axes_is_sent_as_it_lies(fake: Any, source: Any) -> None:
+    """And no other one is."""
+    with forced("permuted"):
+        path = xl.explain(source, device=HERE).path
+        assert_same_bits(xl.to_host(xl.to_device(source, device=HERE)), source)
+    orders = itertools.permutations(range(source.ndim))
+    is_dense = any(source.transpose(order).flags.c_contiguous for order in orders)
+    is_reordered = source.size and source.dtype.isnative and is_dense and not source.flags.c_contiguous
+    assert (path == "permuted") == is_reordered
 
 
-def test_contiguous_runs_become_one_axis() -> None:
-    assert _layout.merged(np.zeros((3, 4, 5))).shape == (60,)
-    assert _layout.merged(np.zeros((3, 4, 10))[:, :, ::2]).shape == (60,)
-    assert _layout.merged(np.zeros((6, 4, 5))[::2]).shape == (3, 20)
-    assert _layout.merged(np.zeros(())).shape == (1,)
-
-
-@relaxed
-@given(strategies.host_arrays())
-def test_the_dense_order_makes_an_array_contiguous_or_there_is_none(source: Any) -> None:
-    order = _layout.dense_order(source)
-    if order is not None:
-        assert sorted(order) == list(range(source.ndim))
-        assert source.transpose(order).flags.c_contiguous
-
-
-def test_transposed_and_fortran_arrays_have_a_dense_order() -> None:
-    x = np.zeros((3, 4, 5))
-    assert _layout.dense_order(x.T) == (2, 1, 0)
-    assert _layout.dense_order(x.transpose(1, 2, 0)) == (2, 0, 1)
-    assert _layout.dense_order(x[::2]) is None
-    assert _layout.dense_order(x[::-1]) is None
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        (lambda x: x.T, "permuted"),
+        (lambda x: x.transpose(1, 2, 0), "permuted"),
+        (lambda x: x[::2].T, "staged"),
+        (lambda x: x[::-1], "staged"),
+    ],
+)
+def test_transposed_and_fortran_arrays_are_put_in_order_on_the_device(fake: Any, make: Any, path: str) -> None:
+    x = make(np.arange(60_000.0).reshape(30, 40, 50))
+    with forced("permuted"):
+        assert xl.explain(x, device=HERE).path == path
+        assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
 
 
 @relaxed
@@ -81,17 +123,29 @@ def test_contiguity_agrees_with_numpy(source: Any) -> None:
     assert info.is_c_contiguous == source.flags.c_contiguous
 
 
-@given(data=st.data(), is_compiled=st.booleans(), is_read_only=st.booleans())
-def test_the_address_of_any_array_is_that_of_its_first_element(
-    data: st.DataObject, is_compiled: bool, is_read_only: bool
-) -> None:
-    layout = data.draw(strategies.layouts(distinct=True))
-    array = layout.over(np.zeros(layout.nbytes, np.uint8))
-    array.flags.writeable = not is_read_only
-    with pytest.MonkeyPatch.context() as patch:
-        if not is_compiled:
-            patch.setattr(_layout, "_addresser", lambda: None)
-        assert _layout.address(array) == array.ctypes.data
+ADDRESSES = """
+import numpy as np, xferlib as xl
+from xferlib.testing import assert_same_bits, native
+x = np.arange(24.0).reshape(2, 3, 4)
+fixed = x.copy()
+fixed.flags.writeable = False
+for each in (x, x[1:], x[:, 1:], x.T, x[::-1, ::-1], x[..., ::-2], fixed, fixed[1:], fixed[::-1], x[1, 1, 1], x[:0]):
+    d = xl.to_device(each, backend="sim")
+    assert_same_bits(xl.to_host(d), each)
+    out = np.zeros(each.shape)[::-1] if each.ndim else np.zeros(())
+    assert_same_bits(xl.to_host(d, out=out), each)
+print(native().is_on)
+"""
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_memory_is_read_and_written_from_the_first_element_on(setting: str) -> None:
+    """In a process of its own: how addresses are found is settled by the first array."""
+    environ = {**os.environ, "XFERLIB_NATIVE": setting}
+    done = subprocess.run([sys.executable, "-c", ADDRESSES], env=environ, capture_output=True, text=True, check=False)
+    with configured(native="on"):
+        is_on = setting == "on" and native().is_on
+    assert done.stdout.split() == [str(is_on)], done.stderr
 
 
 def test_no_chunks_are_planned_for_an_empty_array() -> None:

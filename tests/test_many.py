@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import xferlib as xl
 from tools import strided_cases
 from xferlib.errors import DeviceMemoryError, LayoutError, PinnedMemoryError, SlowPathError
 from xferlib.testing import (
+    THRESHOLDS,
     assert_same_bits,
     configured,
     fresh_staging,
+    in_flight_count,
     lent_chunks,
     native,
     pending_count,
@@ -83,23 +86,39 @@ def test_leaves_are_converted_on_the_way() -> None:
 
 def test_many_large_arrays_are_few_transfers() -> None:
     leaves = [bits_of(300_000 + 8 * number, np.uint8, seed=number) for number in range(40)]
-    with xl.trace() as t:
+    with xl.trace() as up:
         there = xl.tree.to_device(leaves, device=HERE)
-    staged = [each for each in t.operations if each.kind == "h2d" and each.file == __file__]
-    assert len(staged) <= 3  # groups, each recorded as one copy
-    with xl.trace() as t:
+    with xl.trace() as down:
         back = xl.tree.to_host(there)
-    assert len([each for each in t.operations if each.kind == "d2h" and each.file == __file__]) <= 3
+    for t, kind in ((up, "h2d"), (down, "d2h")):
+        groups = [each.nbytes for each in t.operations if each.kind == kind and each.file == __file__]
+        assert 1 <= len(groups) <= 3  # each recorded as one copy
+        assert sum(groups) == sum(each.nbytes for each in leaves)
     for found, expected in zip(back, leaves, strict=True):
         assert_same_bits(found, expected)
 
 
-def test_pinned_and_small_leaves_go_their_own_ways() -> None:
+def test_pinned_and_small_leaves_go_their_own_ways(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = [xl.pinned_array(bits_of(400_000, np.uint8, seed=number), backend="fake") for number in range(3)]
     small = [bits_of(100, np.float32, seed=number) for number in range(7)]
     large = [bits_of(700_000, np.uint8, seed=10 + number) for number in range(3)]
     tree = [*pinned, *small, *large, np.zeros((0, 3)), np.float32(3).reshape(())]
-    for found, expected in zip(xl.tree.to_host(xl.tree.to_device(tree, device=HERE)), tree, strict=True):
+    sent: dict[int, int] = {}
+
+    def noting(own: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(dst: int, src: int, nbytes: int, **options: Any) -> Any:
+            sent[src] = nbytes
+            return own(dst, src, nbytes, **options)
+
+        return noted
+
+    with monkeypatch.context() as patched:
+        for name in ("copy", "copy_to_device"):
+            patched.setattr(fake, name, noting(getattr(fake, name)))
+        there = xl.tree.to_device(tree, device=HERE)
+    assert [sent.pop(each.ctypes.data) for each in pinned] == [400_000] * 3  # as they lie
+    assert not any(each.ctypes.data in sent for each in (*small, *large))  # these are staged
+    for found, expected in zip(xl.tree.to_host(there), tree, strict=True):
         assert_same_bits(found, expected)
 
 
@@ -180,22 +199,33 @@ def test_memory_that_runs_short_in_the_middle_ends_what_was_begun(fake: Any, mon
             raise DeviceMemoryError("none left")
         return own(*args, **options)
 
-    monkeypatch.setattr(fake, "empty", short)
-    with pytest.raises(DeviceMemoryError):
-        xl.tree.to_device(leaves, device=HERE)
+    xl.Device(HERE).synchronize()
+    gc.collect()
+    held = in_flight_count()
+    with monkeypatch.context() as patched:
+        patched.setattr(fake, "empty", short)
+        with pytest.raises(DeviceMemoryError, match="none left"):
+            xl.tree.to_device(leaves, device=HERE)
+    assert next(count) == 10  # no leaf behind it was tried
+    assert pending_count() == 0
+    assert in_flight_count() <= held + 9
     assert not fake.machine.violations
+    for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
+        assert_same_bits(found, expected)
 
 
 def test_one_chunk_is_enough() -> None:
     leaves = arrays(3)
     with fresh_staging(chunks=1):
-        for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
+        there = xl.tree.to_device(leaves, device=HERE)
+        assert staging_stats("fake").nbytes == THRESHOLDS.chunk_nbytes
+        for found, expected in zip(xl.tree.to_host(there), leaves, strict=True):
             assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))
 
 
 @pytest.mark.parametrize("is_list", [True, False])
 def test_batches_of_a_loop_are_staged_together(fake: Any, is_list: bool) -> None:
-    batches = [{"x": arrays(number, 3), "y": np.arange(5) + number} for number in range(5)]
+    batches: list[dict[str, Any]] = [{"x": arrays(number, 3), "y": np.arange(5) + number} for number in range(5)]
     source: Any = batches if is_list else iter(batches)
     with xl.prefetch(source, device=HERE) as ahead:
         for number, expected in enumerate(batches):
@@ -254,6 +284,11 @@ def test_strict_mode_refuses_them() -> None:
 
 def test_without_the_compiled_part_each_leaf_goes_alone() -> None:
     leaves = arrays(4)
-    with configured(native="off"):
-        for found, expected in zip(xl.tree.to_host(xl.tree.to_device(leaves, device=HERE)), leaves, strict=True):
+    for setting, counts in (("on", range(1, 4)), ("off", range(9, 1000))):
+        with configured(native=setting), xl.trace() as t:
+            there = xl.tree.to_device(leaves, device=HERE)
+            back = xl.tree.to_host(there)
+        for kind in ("h2d", "d2h"):
+            assert sum(each.kind == kind and each.file == __file__ for each in t.operations) in counts
+        for found, expected in zip(back, leaves, strict=True):
             assert_same_bits(found, np.array(expected, expected.dtype.newbyteorder("="), order="C"))

@@ -33,12 +33,13 @@ from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
     backend_named,
-    configured,
     forced,
     fresh_staging,
     staging_stats,
 )
 from xferlib.testing.strategies import bits_of
+
+pytestmark = pytest.mark.usefixtures("compiled_parts")
 
 HERE = "fake:sim:0"
 CHUNK = 64
@@ -356,13 +357,6 @@ def _staged() -> Any:
     return forced("staged", chunk_nbytes=1000)
 
 
-@pytest.fixture(autouse=True)
-def _compiled_parts_are_used() -> Iterator[None]:
-    """Whatever the environment says of them."""
-    with configured(native="on"):
-        yield
-
-
 @pytest.fixture
 def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A ring of this test's own."""
@@ -384,7 +378,7 @@ def test_a_helper_that_cannot_enter_fails_the_transfer_and_touches_nothing() -> 
         assert driver.has_entered.wait(60)  # the one that conducts goes on when a helper has come
         copy(*args)
 
-    driver.copy = late  # type: ignore[method-assign]
+    driver.copy = late  # type: ignore[assignment,method-assign]
     driver.bind()
     assert _run(driver, host, device, limit=1, chunks=2, threads=1, helpers=4, slice_=1, up=True) == 78
 
@@ -550,12 +544,12 @@ def test_chunks_come_back_after_success_and_after_failure(ring: Any) -> None:
         d = xl.to_device(x, device=HERE)
         held = ring._free.qsize()
         assert held == THRESHOLDS.transfer_chunks
-        backend_named("fake").machine.failing = OSError("the link is down")
+        backend_named("fake").machine.failing = OSError("the link is down")  # type: ignore[attr-defined]
         with pytest.raises(OSError, match="the link is down"):
             xl.to_device(x, out=d)
         with pytest.raises(OSError, match="the link is down"):
             xl.to_host(d)
-        backend_named("fake").machine.failing = None
+        backend_named("fake").machine.failing = None  # type: ignore[attr-defined]
         assert ring._free.qsize() == held
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
 

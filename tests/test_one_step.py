@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._transfer import one_step
-from xferlib.errors import LayoutError, SlowPathError
+from xferlib.errors import LayoutError, SlowPathError, UnsupportedArrayError
 from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, native, strategies
 from xferlib.testing.strategies import bits_of
 
@@ -47,60 +46,105 @@ def test_ordinary_calls_take_the_fast_path(copies: list[str]) -> None:
     assert copies == ["copy_to_device"] * 2 + ["copy_to_host"] * 2
 
 
+def _host(out: Any) -> np.ndarray[Any, Any]:
+    return out if isinstance(out, np.ndarray) else xl.to_host(out)
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [
         (lambda x: x[:, ::2], lambda: xl.zeros((4, 4), "float32", device=HERE)),
+        (lambda x: x[:, ::2], lambda: xl.zeros((4, 8), "float32", device=HERE)[:, ::2]),
         (lambda x: x[::-1], lambda: xl.zeros((4, 8), "float32", device=HERE)),
-        (lambda x: x, lambda: xl.zeros((4, 8), "float64", device=HERE)),
         (lambda x: x, lambda: xl.zeros((8, 4), "float32", device=HERE).transpose(1, 0)),
-        (lambda x: x, lambda: xl.zeros((8, 4), "float32", device=HERE)),
         (lambda x: x.T, lambda: xl.zeros((4, 8), "float32", device=HERE).transpose(1, 0)),
         (lambda x: x.astype(">f4"), lambda: xl.zeros((4, 8), "float32", device=HERE)),
         (lambda x: x[:0], lambda: xl.zeros((0, 8), "float32", device=HERE)),
-        (lambda x: x.tolist(), lambda: xl.zeros((4, 8), "float32", device=HERE)),
+        (lambda x: x.astype("float64").tolist(), lambda: xl.zeros((4, 8), "float64", device=HERE)),
         (lambda x: x.view(type("Sub", (np.ndarray,), {})), lambda: xl.zeros((4, 8), "float32", device=HERE)),
-        (lambda x: x, lambda: np.zeros((4, 8), "float64")),
-        (lambda x: x, lambda: object()),
+        (lambda x: x[:, ::2], lambda: np.zeros((4, 4), "float32")),
+        (lambda x: x, lambda: np.zeros((8, 4), "float32").T),
     ],
 )
-def test_an_upload_of_more_than_one_copy_takes_another_path(fake: Any, source: Any, target: Any) -> None:
-    x = bits_of(128, np.float32, seed=2).reshape(4, 8)
+def test_an_upload_of_more_than_one_copy_gives_the_same_bits(fake: Any, source: Any, target: Any) -> None:
+    x, out = np.arange(32, dtype=np.float32).reshape(4, 8), target()
+    given_ = source(x)
+    xl.Device(HERE).synchronize()  # the driver's copy is for an idle stream
+    assert xl.to_device(given_, out=out) is out
+    assert_same_bits(_host(out), np.asarray(given_))
+
+
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [
+        (lambda: xl.zeros((4, 8), "float64", device=HERE), LayoutError),
+        (lambda: xl.zeros((8, 4), "float32", device=HERE), LayoutError),
+        (lambda: np.zeros((4, 8), "float64"), LayoutError),
+        (lambda: np.zeros((8, 4), "float32"), LayoutError),
+        (object, UnsupportedArrayError),
+    ],
+)
+def test_an_upload_that_does_not_fit_its_target_is_refused_and_writes_nothing(
+    copies: list[str], target: Any, error: type[Exception]
+) -> None:
     out = target()
-    assert not one_step.to_device(source(x), None, out)
-    assert not np.any(xl.to_host(out) if type(out) is not object else 0)
+    xl.Device(HERE).synchronize()
+    with pytest.raises(error):
+        xl.to_device(bits_of(128, np.float32, seed=2).reshape(4, 8), out=out)
+    assert copies == []
+    assert type(out) is object or not _host(out).any()
 
 
-def test_a_download_of_more_than_one_copy_takes_another_path(fake: Any) -> None:
-    d = xl.to_device(bits_of(128, np.float32, seed=2).reshape(4, 8), device=HERE)
-    for array, out in [
-        (d[:, ::2], None),
-        (d.transpose(1, 0), np.zeros((8, 4), "float32")),
-        (d, np.zeros((8, 4), "float32").T),
-        (d, np.zeros((4, 8), "float64")),
-        (d, np.zeros((4, 8), ">f4")),
-        (d[:0], None),
-        (np.zeros(4, ">f4"), None),
-        (object(), None),
-        ([1, 2], None),
+def test_a_download_of_more_than_one_copy_gives_the_same_bits(fake: Any) -> None:
+    x = bits_of(128, np.float32, seed=2).reshape(4, 8)
+    d = xl.to_device(x, device=HERE)
+    for array, out, expected in [
+        (d[:, ::2], None, x[:, ::2]),
+        (d[:, ::2], np.zeros((4, 4), "float32"), x[:, ::2]),
+        (d[:, ::2], np.zeros((4, 8), "float32")[:, ::2], x[:, ::2]),
+        (d.transpose(1, 0), np.zeros((8, 4), "float32"), x.T),
+        (d, np.zeros((8, 4), "float32").T, x),
+        (d[:0], None, x[:0]),
+        (np.arange(4, dtype=">f4"), None, np.arange(4, dtype=">f4")),
+        ([1, 2], None, np.array([1, 2])),
     ]:
-        assert one_step.to_host(array, out) is None
-        assert out is None or not out.any()
+        found = xl.to_host(array, out=out)
+        assert_same_bits(found, expected)
+        assert out is None or found is out
 
 
-def test_large_arrays_are_left_to_others(fake: Any) -> None:
-    d = xl.zeros(THRESHOLDS.driver_at_all_nbytes + 1, "uint8", device=HERE)
-    assert one_step.to_host(d, None) is None
-    assert not one_step.to_device(np.zeros(d.shape, "uint8"), None, d)
+def test_a_download_that_does_not_fit_its_target_is_refused_and_writes_nothing(copies: list[str]) -> None:
+    d = xl.to_device(bits_of(128, np.float32, seed=2).reshape(4, 8), device=HERE)
+    copies.clear()
+    for out in (np.zeros((4, 8), "float64"), np.zeros((4, 8), ">f4"), np.zeros((8, 4), "float32")):
+        with pytest.raises(LayoutError):
+            xl.to_host(d, out=out)
+        assert not out.any()
+    with pytest.raises(UnsupportedArrayError):
+        xl.to_host(object())
+    assert copies == []
 
 
-def test_a_pinned_source_may_be_larger(fake: Any, copies: list[str]) -> None:
-    x = bits_of(THRESHOLDS.driver_nbytes + 1, np.uint8, seed=9)
+def test_large_arrays_are_left_to_others(copies: list[str]) -> None:
+    x = bits_of(THRESHOLDS.driver_at_all_nbytes + 1, np.uint8, seed=8)
     d = xl.to_device(x, device=HERE)
     xl.Device(HERE).synchronize()
-    assert (one_step.to_device(x, None, d) is d) == (not native().is_on)
-    assert one_step.to_device(xl.pinned_array(x[::-1], backend="fake"), None, d)
+    assert xl.to_device(x[::-1].copy(), out=d) is d
     assert_same_bits(xl.to_host(d), x[::-1])
+    assert copies == []
+
+
+def test_a_pinned_source_may_be_larger(copies: list[str]) -> None:
+    x = bits_of(THRESHOLDS.driver_nbytes + 1, np.uint8, seed=9)
+    d = xl.zeros(x.shape, "uint8", device=HERE)
+    for source, is_drivers in ((x, not native().is_on), (xl.pinned_array(x[::-1], backend="fake"), True)):
+        xl.Device(HERE).synchronize()
+        copies.clear()
+        assert xl.to_device(source, out=d) is d
+        assert copies == ["copy_to_device"] * is_drivers
+        xl.Device(HERE).synchronize()
+        with forced("staged"):
+            assert_same_bits(xl.to_host(d), source)
 
 
 def test_a_stream_with_pending_work_is_not_waited_for_upward(copies: list[str], fake: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,9 @@ from xferlib import sim
 from xferlib._memory import slab, staging_ring
 from xferlib._runtime.handoff import Handed, OwnThread
 from xferlib.errors import DeviceLostError, TransferError
-from xferlib.testing import THRESHOLDS, assert_same_bits, configured, forced, fresh_staging, native, staging_stats
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, fresh_staging, native, staging_stats
 
-
-@pytest.fixture(autouse=True)
-def _compiled_parts_are_used() -> Iterator[None]:
-    """Whatever the environment says of them."""
-    with configured(native="on"):
-        yield
+pytestmark = pytest.mark.usefixtures("compiled_parts")
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import mmap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,17 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib._memory import mmap_advice
-from xferlib._pipeline import chunk_ledger, row_sources
-from xferlib.testing import assert_same_bits, backend_named
+from xferlib._pipeline import chunk_ledger
+from xferlib.testing import advised, assert_same_bits, backend_named, results_begun
 
 pytestmark = pytest.mark.usefixtures("backend")
 
 
 @pytest.fixture(autouse=True)
-def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def begun() -> Iterator[None]:
     """Every result is begun while the one before is received, as large ones are; the conformance suite has others."""
-    monkeypatch.setattr(chunk_ledger, "RESULT_BEGUN_FROM", 0)
+    with results_begun():
+        yield
 
 
 def rows(count: int = 100, width: int = 3000, dtype: str = "int32") -> np.ndarray[Any, Any]:
@@ -75,7 +76,7 @@ def mapped(path: Path, data: np.ndarray[Any, Any], mode: str) -> np.memmap[Any, 
     file[...] = data
     file.flush()
     del file
-    return np.memmap(path, data.dtype, mode, shape=data.shape)  # type: ignore[call-overload,no-any-return]
+    return np.memmap(path, data.dtype, mode, shape=data.shape)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("kind", ["array", "fortran", "strided", "readonly", "sliced", "filling", "r", "r+", "c"])
@@ -110,54 +111,60 @@ def test_results_go_into_anything_with_rows(kind: str, tmp_path: Path) -> None:
         assert out.written == [(low, min(low + 7, 100)) for low in range(0, 100, 7)]
 
 
-def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_before_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Read(np.memmap[Any, Any]):
+    """Notes the rows that are read, and how far the disk had been asked for them."""
+
+    seen: list[tuple[int, int]]
+    asked: list[tuple[str, int, int]]
+
+    def __getitem__(self, part: Any) -> Any:
+        if "seen" in vars(self):
+            self.seen.append((part.stop, len(self.asked)))
+        return super().__getitem__(part)
+
+
+def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_before_it_is_read(tmp_path: Path) -> None:
     data = rows(60, 40_000)  # rows of 160 kB
-    file = mapped(tmp_path / "rows", data, "r")
+    file = mapped(tmp_path / "rows", data, "r").view(Read)
     page, start = mmap.PAGESIZE, file.ctypes.data
-    is_on_host = xl.get_device().kind == "cpu"  # where one thread reads the rows, and the kernel ahead of it by itself
-    asked: list[tuple[int, int]] = []
-    dropped: list[tuple[int, int]] = []
-
-    def advise(name: str, address: int, nbytes: int) -> None:
-        (asked if name == "MADV_WILLNEED" else dropped).append((address - start, address - start + nbytes))
-
-    monkeypatch.setattr(mmap_advice, "_advise", advise)
-    read = row_sources._Mapped.read
-
-    def checked(self: Any, low: int, high: int) -> Any:
-        found = read(self, low, high)
-        assert is_on_host or asked[-1][1] >= high * 160_000
-        return found
-
-    monkeypatch.setattr(row_sources._Mapped, "read", checked)
-    assert_same_bits(xl.stream_map(same, file, chunk_rows=7), data)
+    with advised() as advice:
+        file.seen, file.asked = [], advice
+        assert_same_bits(xl.stream_map(same, file, chunk_rows=7), data)
+    spans: dict[str, list[tuple[int, int]]] = {"MADV_WILLNEED": [], "MADV_DONTNEED": []}
+    for name, address, nbytes in advice:
+        spans[name].append((address - start, address - start + nbytes))
+    asked, dropped = spans.values()
     assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
     assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
-    if is_on_host:
+    assert sorted(stop for stop, _ in file.seen) == [7, 14, 21, 28, 35, 42, 49, 56, 60]
+    if xl.get_device().kind == "cpu":  # one thread reads the rows, and the kernel ahead of it by itself
         assert not asked
         return
+    for stop, count in file.seen:
+        ends = [at + nbytes - start for name, at, nbytes in advice[:count] if name == "MADV_WILLNEED"]
+        assert ends[-1] >= stop * 160_000
     assert asked[0][0] <= 0
     assert asked[-1][1] == data.nbytes
     assert all(0 <= before[1] - after[0] < page for before, after in itertools.pairwise(asked))
     assert all(0 < high - low <= 512 << 10 and (start + low) % page == 0 for low, high in asked)
 
 
-def test_pages_of_ordinary_memory_are_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_ordinary_memory_are_never_released(tmp_path: Path) -> None:
     data = rows()
     stray = data.view(np.memmap)
     stray._mmap, stray.mode = mapped(tmp_path / "rows", data, "r")._mmap, "r"  # type: ignore[attr-defined]
-    monkeypatch.setattr(mmap_advice, "_advise", lambda *advice: pytest.fail(f"{advice}"))
-    assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
+    with advised() as advice:
+        assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
+    assert advice == []
 
 
-def test_rows_that_are_not_contiguous_are_not_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_not_contiguous_are_not_advised(tmp_path: Path) -> None:
     columns = mapped(tmp_path / "rows", rows(), "r+")[:, ::2]
-    monkeypatch.setattr(mmap_advice, "_advise", lambda *advice: pytest.fail(f"{advice}"))
-    assert_same_bits(xl.stream_map(same, columns, chunk_rows=7), rows()[:, ::2])
-    xl.stream_map(same, np.zeros_like(columns), chunk_rows=7, out=columns)
+    with advised() as advice:
+        assert_same_bits(xl.stream_map(same, columns, chunk_rows=7), rows()[:, ::2])
+        xl.stream_map(same, np.zeros_like(columns), chunk_rows=7, out=columns)
     assert not columns.any()
+    assert advice == []
 
 
 def test_a_private_memory_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
@@ -227,26 +234,30 @@ def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) ->
 
 
 def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[int] = []
+    if xl.get_device().kind == "cpu":
+        pytest.skip("results of a CPU are there already")
+    begun: list[xl.Transfer] = []
     changed = threading.Condition()
-    begin = chunk_ledger.Results.begin
+    make, receive = xl.Transfer.__init__, xl.Transfer.result
 
-    def noted(self: chunk_ledger.Results, number: int, value: Any, stream: Any) -> Callable[[], Any]:
-        receive = begin(self, number, value, stream)
-        with changed:
-            begun.append(number)
-            changed.notify_all()
-
-        def receive_late() -> Any:
+    def noted(transfer: xl.Transfer, *args: Any, is_upload: bool, **options: Any) -> None:
+        make(transfer, *args, is_upload=is_upload, **options)
+        if not is_upload:
             with changed:
-                assert changed.wait_for(lambda: number == 3 or number + 1 in begun, 60)
-            return receive()
+                begun.append(transfer)
+                changed.notify_all()
 
-        return receive_late
+    def receive_late(transfer: xl.Transfer, timeout: float | None = None) -> Any:
+        if not transfer.is_upload:
+            with changed:
+                number = begun.index(transfer)
+                assert changed.wait_for(lambda: number == 3 or len(begun) > number + 1, 60)
+        return receive(transfer, timeout)
 
-    monkeypatch.setattr(chunk_ledger.Results, "begin", noted)
+    monkeypatch.setattr(xl.Transfer, "__init__", noted)
+    monkeypatch.setattr(xl.Transfer, "result", receive_late)
     assert_same_bits(xl.stream_map(same, rows(28), chunk_rows=7), rows(28))
-    assert sorted(begun) == [0, 1, 2, 3]
+    assert len(begun) == 4
 
 
 # --- reduction
@@ -429,7 +440,7 @@ def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> N
         def _next(self, number: int) -> None:
             self.passed = number
 
-    source: Any = row_sources.source_of(rows(), 50, xl.get_device("cpu"))
+    source: Any = SimpleNamespace(rows=100)
     found = Moving(source, None, [(0, 50), (50, 100)])  # type: ignore[arg-type]
     assert [found.rows_done for _ in range(3)] == [50, 100, 100]
 
@@ -442,7 +453,7 @@ READ_ONLY.flags.writeable = False
 
 CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "chunk_rows": (lambda: xl.stream_map(same, rows(), chunk_rows=0), e.ArgumentError, "chunk_rows=0"),
-    "chunk_rows float": (lambda: xl.stream_map(same, rows(), chunk_rows=2.0), e.ArgumentError, "chunk_rows=2.0"),
+    "chunk_rows float": (lambda: xl.stream_map(same, rows(), chunk_rows=2.0), e.ArgumentError, "chunk_rows=2.0"),  # type: ignore[arg-type]
     "chunk_rows bool": (lambda: xl.stream_map(same, rows(), chunk_rows=True), e.ArgumentError, "chunk_rows=True"),
     "chunk_rows NumPy's float": (
         lambda: xl.stream_map(same, rows(), chunk_rows=np.float32(2)),  # type: ignore[arg-type]
@@ -451,13 +462,13 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "depth": (lambda: xl.stream_map(same, rows(), chunk_rows=1, depth=0), e.ArgumentError, "depth=0"),
     "fn": (
-        lambda: xl.stream_map("double", rows(), chunk_rows=1),
+        lambda: xl.stream_map("double", rows(), chunk_rows=1),  # type: ignore[arg-type]
         e.ArgumentError,
         "fn='double' is no function; give a function of a chunk",
     ),
-    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),
+    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),  # type: ignore[arg-type]
     "reduce": (
-        lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),
+        lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),  # type: ignore[arg-type]
         e.ArgumentError,
         "a function of two results, or leave it away",
     ),
@@ -553,7 +564,7 @@ def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> No
 
     with pytest.raises(KeyError) as raised:
         xl.stream_map(fn, memory, chunk_rows=4, out=memory[:])
-    done = raised.value.rows_done  # type: ignore[attr-defined]
+    done = raised.value.rows_done
     assert_same_bits(memory[:done], expected[:done])
     assert_same_bits(memory[done:], expected[done:] - 1.0)
     xl.stream_map(fn, memory, chunk_rows=4, out=memory, start=done)

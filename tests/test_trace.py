@@ -10,7 +10,7 @@ import sys
 import threading
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,17 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib._trace import picture, timeline, timeline_rows
 from xferlib.errors import ArgumentError, ForkError
-from xferlib.testing import backend_named, is_recording, settle_all
+from xferlib.testing import backend_named, is_recording, recorded, settle_all
 
 
-def operation(kind: str = "h2d", start: float = 0.0, end: float = 1.0, **others: Any) -> timeline.TraceOperation:
+def operation(kind: str = "h2d", start: float = 0.0, end: float = 1.0, **others: Any) -> xl.TraceOperation:
     given = {
         "name": "copy", "nbytes": 1000, "device": "cuda:0", "stream": "default", "thread": "MainThread",
         "host_start_s": start, "host_end_s": start, "file": "program.py", "line": 3, "function": "main",
     }  # fmt: skip
-    return timeline.TraceOperation(kind=kind, start_s=start, end_s=end, **{**given, **others})
+    return xl.TraceOperation(kind=kind, start_s=start, end_s=end, **{**given, **others})
 
 
 def program(xp_name: str = "sim") -> Any:
@@ -61,43 +60,34 @@ def ticks(spans: Any) -> set[int]:
 
 
 @given(SPANS, SPANS)
-def test_spans_are_sets_of_moments(one: Any, two: Any) -> None:
-    first, second = timeline.union(one), timeline.union(two)
-    assert all(a[1] < b[0] for a, b in itertools.pairwise(first))
-    assert ticks(first) == ticks(one)
-    assert timeline.length(first) == len(ticks(one))
-    assert ticks(timeline.intersection(first, second)) == ticks(one) & ticks(two)
-
-
-@given(SPANS, SPANS)
-def test_overlap_and_idle_follow_their_definitions(copies: Any, kernels: Any) -> None:
-    numbers = timeline.Numbers(
-        [operation("h2d", *span) for span in copies] + [operation("kernel", *span) for span in kernels]
-    )
+def test_seconds_overlap_and_idle_follow_their_definitions(copies: Any, kernels: Any) -> None:
+    found = recorded([operation("h2d", *span) for span in copies] + [operation("kernel", *span) for span in kernels])
     copying, computing = ticks(copies), ticks(kernels)
+    times = {"h2d": copying} if copies else {}
+    times |= {"kernel": computing} if kernels else {}
+    assert found.seconds == {kind: len(each) for kind, each in times.items()}
     shorter = min(len(copying), len(computing))
-    assert numbers.overlap() == pytest.approx(len(copying & computing) / shorter if shorter else 0.0)
+    assert found.overlap == pytest.approx(len(copying & computing) / shorter if shorter else 0.0)
     busy = copying | computing
     edges = [tick for span in (*copies, *kernels) for tick in span]
     extent = max(edges, default=0) - min(edges, default=0)
-    assert numbers.idle() == pytest.approx(1 - len(busy) / extent if extent else 0.0)
+    assert found.idle == pytest.approx(1 - len(busy) / extent if extent else 0.0)
 
 
 def test_idle_of_two_devices_is_their_mean() -> None:
-    numbers = timeline.Numbers([operation(end=1.0), operation(end=0.5, device="cuda:1")])
-    assert numbers.idle() == 0.25
+    assert recorded([operation(end=1.0), operation(end=0.5, device="cuda:1")]).idle == 0.25
 
 
 def test_speed_counts_the_time_in_which_anything_ran() -> None:
-    numbers = timeline.Numbers([operation(nbytes=4 * 10**9, end=2.0), operation(nbytes=4 * 10**9, start=6.0, end=8.0)])
-    assert numbers.gb_per_s() == {"h2d": 2.0, "d2h": 0.0, "d2d": 0.0, "peer": 0.0, "staging": 0.0}
+    found = recorded([operation(nbytes=4 * 10**9, end=2.0), operation(nbytes=4 * 10**9, start=6.0, end=8.0)])
+    assert found.gb_per_s == {"h2d": 2.0, "d2h": 0.0, "d2d": 0.0, "peer": 0.0, "staging": 0.0}
     assert operation(nbytes=10**9, end=0.5).gb_per_s == 2.0
     assert operation(end=0.0).gb_per_s == 0.0
 
 
 def test_copies_inside_a_device_do_not_count_as_copying() -> None:
-    assert timeline.Numbers([operation("d2d"), operation("kernel")]).overlap() == 0.0
-    assert timeline.Numbers([operation("peer"), operation("range")]).overlap() == 1.0
+    assert recorded([operation("d2d"), operation("kernel")]).overlap == 0.0
+    assert recorded([operation("peer"), operation("range")]).overlap == 1.0
 
 
 def test_nothing_recorded_is_no_error(tmp_path: Path) -> None:
@@ -271,38 +261,70 @@ def test_the_picture_is_drawn(t: xl.trace, ending: str, tmp_path: Path) -> None:
 
 
 def test_a_picture_of_many_operations_stays_small(tmp_path: Path) -> None:
-    found = xl.trace()
-    found._found = tuple(operation("kernel", k * 1e-6, k * 1e-6 + 4e-7, name="tiny") for k in range(20_000))
+    found = recorded(operation("kernel", k * 1e-6, k * 1e-6 + 4e-7, name="tiny") for k in range(20_000))
     found.plot(tmp_path / "run.svg")
     assert (tmp_path / "run.svg").stat().st_size < 2_000_000
 
 
-def test_pieces_of_one_transfer_are_one_bar() -> None:
+class Drawn(NamedTuple):
+    """The bars and labels of a picture."""
+
+    bars: list[tuple[float, float]]
+    """Start and length, in the unit of the axis, which is seconds from two seconds on."""
+    labels: list[str]
+
+
+def drawn(found: xl.trace, path: Path) -> Drawn:
+    """Draw a picture of one row, and tell what was asked of matplotlib."""
+    axes = pytest.importorskip("matplotlib.axes").Axes
+    seen = Drawn([], [])
+    own_bars, own_text = axes.broken_barh, axes.text
+
+    def bars(self: Any, pieces: Any, *args: Any, **options: Any) -> Any:
+        seen.bars.extend(pieces)
+        return own_bars(self, pieces, *args, **options)
+
+    def text(self: Any, x: float, y: float, label: str, **options: Any) -> Any:
+        seen.labels.append(label)
+        return own_text(self, x, y, label, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(axes, "broken_barh", bars)
+        patched.setattr(axes, "text", text)
+        found.plot(path)
+    return seen
+
+
+def test_pieces_of_one_transfer_are_one_bar(tmp_path: Path) -> None:
     pieces = [operation("h2d", k, k + 0.99, nbytes=4 << 20) for k in range(16)]
-    (bar,) = picture._bars(pieces, pixel_s=0.01)
-    assert (bar.start, bar.end, bar.label) == (0, 15.99, "64 MiB")
+    assert drawn(recorded(pieces), tmp_path / "copies.svg") == ([(0.0, 15.99)], ["64 MiB"])
     kernels = [operation("kernel", k, k + 0.99, name="f") for k in range(16)]
-    assert len(picture._bars(kernels, pixel_s=0.01)) == 16
+    found = drawn(recorded(kernels), tmp_path / "kernels.svg")
+    assert [start for start, _ in found.bars] == list(range(16))
+    assert found.labels == ["f"] * 16
 
 
-def test_lanes_are_in_the_order_of_the_work() -> None:
+def test_lanes_are_in_the_order_of_the_work(tmp_path: Path) -> None:
     kinds = ["d2h", "kernel", "h2d", "staging", "call"]
     found = [operation(kind, device="host" if kind in ("staging", "call") else "cuda:0") for kind in kinds]
     found += [operation("h2d", stream="0x55"), operation("range", stream="0x77"), operation("h2d", device="cpu")]
-    titles = [(row.device, row.title) for row in timeline_rows.rows_of(found)]
-    assert titles == [
+    recorded(found).write(tmp_path / "run.json")
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    devices = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
+    rows = [each for each in events if each["name"] == "thread_name"]
+    orders = [each["args"]["sort_index"] for each in events if each["name"] == "thread_sort_index"]
+    assert orders == sorted(orders)
+    assert [(devices[row["pid"]], row["args"]["name"]) for row in rows] == [
         ("host", "calls, default"), ("host", "staging, default"), ("cpu", "H2D"), ("cuda:0", "H2D, default stream"),
         ("cuda:0", "H2D, stream 1"), ("cuda:0", "kernels, default stream"), ("cuda:0", "kernels, stream 2"),
         ("cuda:0", "D2H, default stream"),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("nbytes", "text"),
-    [(0, "0 B"), (1000, "1000 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (2000 << 30, "2000 GiB")],
-)
-def test_sizes_are_short(nbytes: int, text: str) -> None:
-    assert timeline_rows.size_text(nbytes) == text
+def test_sizes_are_short(tmp_path: Path) -> None:
+    sizes = {"0 B": 0, "1000 B": 1000, "1.5 KiB": 1536, "64 MiB": 64 << 20, "2000 GiB": 2000 << 30}
+    copies = [operation("d2d", k, k + 0.9, nbytes=nbytes, line=k) for k, nbytes in enumerate(sizes.values())]
+    assert drawn(recorded(copies), tmp_path / "run.svg").labels == list(sizes)
 
 
 def test_the_summary_has_a_line_for_each_kind(t: xl.trace) -> None:

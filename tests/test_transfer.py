@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._memory import in_flight
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
-from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, fresh_staging, strategies
+from xferlib.testing import (
+    THRESHOLDS,
+    assert_same_bits,
+    backend_named,
+    forced,
+    fresh_staging,
+    in_flight_count,
+    strategies,
+)
+from xferlib.testing.fake_machine import FakeEvent, FakePoint, FakeQueue
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"
@@ -360,7 +371,7 @@ def test_a_thousand_layouts_in_flight_at_once(machine: Any) -> None:
         source = bits_of(rows * cols * 8, ["uint8", "int16", "float64"][number % 3], seed=number)
         source = source.reshape(rows, -1)[:: int(chance.choice([1, 2, -1])), :: int(chance.choice([1, -1, 3]))]
         source = source.T if number % 2 else source
-        with forced(chance.choice([None, "staged"])):
+        with forced(chance.choice([None, "staged"])):  # type: ignore[arg-type]
             up = xl.to_device_async(source, device=HERE)
             kept.append((xl.to_host_async(up.result()) if number % 5 else up, source))
         if len(kept) > 50:
@@ -500,39 +511,74 @@ def test_an_interrupted_wait_for_a_small_copy_leaves_none_behind(
     assert not machine.violations
 
 
-class _Asked:
-    """A backend whose events pass when they are told to."""
+@pytest.fixture
+def dropped(machine: Any, fake: Any) -> Iterator[Callable[[xl.Stream], weakref.ref[Any]]]:
+    """Sends an array on a stream and drops it: a reference tells whether the library keeps it, whose turn has come."""
+    source = np.zeros(1000, np.uint8)
 
-    def __init__(self) -> None:
-        self.done: set[int] = set()
-        self.questions = 0
+    def send(stream: xl.Stream) -> weakref.ref[Any]:
+        with stream:
+            return weakref.ref(xl.to_device(source, stream=stream))
 
-    def kept(self, objects: tuple[Any, ...], event: int) -> tuple[Any, ...]:
-        return objects
-
-    def event_done(self, event: int) -> bool:
-        self.questions += 1
-        return event in self.done
-
-
-def test_releasing_objects_in_flight_costs_the_same_however_many_there_are() -> None:
-    held, backend = in_flight._InFlight(), _Asked()
-    backend.done = set(range(1, 500))  # the first one, 0, takes for ever
-    for number in range(500):
-        held.hold(backend, number, object())  # type: ignore[arg-type]
-    assert backend.questions <= 2 * 500
-    assert len(held._held) <= 3
-    assert 0 in {event for _, event, _ in held._held.values()}
-    held.forget()
-    assert not held._held
+    with xl.pin(source, backend="fake"), forced("pinned"):
+        machine.finish()
+        for _ in range(in_flight_count()):  # what other tests have left is let go
+            send(xl.current_stream(HERE))
+            machine.finish()
+        machine.progresses_on_query = False
+        yield send
+        machine.finish()
 
 
-def test_many_copies_that_are_all_in_flight_are_all_held() -> None:
-    held, backend = in_flight._InFlight(), _Asked()
-    for number in range(300):
-        held.hold(backend, number, object())  # type: ignore[arg-type]
-    assert {event for _, event, _ in held._held.values()} == set(range(300))
-    backend.done = set(range(300))
-    for number in range(300, 500):
-        held.hold(backend, number, object())  # type: ignore[arg-type]
-    assert {event for _, event, _ in held._held.values()} <= set(range(300, 500))
+@contextmanager
+def held_back(fake: Any, stream: xl.Stream) -> Iterator[None]:
+    """Let a stream wait until the end of the block, whatever the fake's machine is asked to do."""
+    event = FakeEvent(stream.device)
+    event.point = FakePoint(FakeQueue(stream.device))
+    fake.event_wait(stream._raw, event)
+    try:
+        yield
+    finally:
+        event.point.is_done = True
+
+
+def test_releasing_objects_in_flight_costs_the_same_however_many_there_are(
+    dropped: Callable[[xl.Stream], weakref.ref[Any]], fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions, event_done = itertools.count(), fake.event_done
+
+    def counted(event: Any) -> bool:
+        next(questions)
+        return event_done(event)
+
+    monkeypatch.setattr(fake, "event_done", counted)
+    stuck, other, before = xl.Stream(HERE), xl.Stream(HERE), in_flight_count()
+
+    def asked_by(count: int) -> int:
+        start = next(questions)
+        for _ in range(count):
+            dropped(other)
+            other.synchronize()
+        return next(questions) - start
+
+    with held_back(fake, stuck):
+        first = dropped(stuck)
+        few = asked_by(200)
+        assert in_flight_count() - before <= 6
+        kept = [dropped(stuck) for _ in range(300)]
+        assert asked_by(200) <= few <= 6 * 200 + 1
+        assert all(each() is not None for each in (first, *kept))
+
+
+def test_many_copies_that_are_all_in_flight_are_all_held(
+    dropped: Callable[[xl.Stream], weakref.ref[Any]], fake: Any
+) -> None:
+    stream, other = xl.Stream(HERE), xl.Stream(HERE)
+    with held_back(fake, other):
+        with held_back(fake, stream):
+            sent = [dropped(stream) for _ in range(300)]
+            assert all(each() is not None for each in sent)
+        stream.synchronize()
+        later = [dropped(other) for _ in range(200)]
+        assert not any(each() is not None for each in sent)
+        assert all(each() is not None for each in later)

@@ -44,10 +44,10 @@ def specials(dtype: Any) -> np.ndarray[Any, Any]:
         result = np.empty(real.size, dtype)
         result.real, result.imag = real.ravel(), imag.ravel()
         return result
-    info = np.finfo(dtype)
+    about = np.finfo(dtype)
     values = [0.0, 0.5, 1.0, 1.5, 2.5, 3.0, 127.5, 255.0, 1e4]
-    values += [float(info.max), float(info.tiny), float(info.smallest_subnormal)]
-    values += [float(info.tiny) * 0.7, float(info.eps), 1 + float(info.eps), float("inf"), 2.0**31, 2.0**63, 0.1]
+    values += [float(about.max), float(about.tiny), float(about.smallest_subnormal)]
+    values += [float(about.tiny) * 0.7, float(about.eps), 1 + float(about.eps), float("inf"), 2.0**31, 2.0**63, 0.1]
     with np.errstate(over="ignore"):
         return np.array([*values, *(-value for value in values), float("nan")]).astype(dtype)
 

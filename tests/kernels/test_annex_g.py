@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,8 +94,8 @@ def c_tables(tmp_path_factory):
         pytest.skip("no g++")
     program = tmp_path_factory.mktemp("c") / "c_complex"
     source = Path(__file__).with_name("c_complex.cpp")
-    subprocess.run([compiler, "-O0", "-o", program, source], check=True)
-    tables = {}
+    subprocess.run([str(compiler), "-O0", "-o", str(program), str(source)], check=True)
+    tables: dict[Any, Any] = {}
     for dtype in EXTREME:
         text = subprocess.run(
             [program, dtype, *map(float.hex, parts_of(dtype))], check=True, capture_output=True, text=True

@@ -42,7 +42,7 @@ def test_every_function(name):
         lambda x, y: np.fmod(x, y),
         lambda x, y: np.floor(x) * y,
         lambda x, y: np.logaddexp(x, y),
-        lambda x, y: trace_math.fma(x, y, x),
+        lambda x, y: trace_math.fma(x, y, x),  # type: ignore[attr-defined]
     ],
 )
 def test_operations(function):

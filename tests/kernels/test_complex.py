@@ -111,7 +111,7 @@ def test_powers(dtype):
 
 
 def test_rounding_takes_each_part():
-    assert elementwise(lambda z: trace_math.round(z))(np.array([1.5 - 2.5j]))[0] == 2 - 2j
+    assert elementwise(lambda z: trace_math.round(z))(np.array([1.5 - 2.5j]))[0] == 2 - 2j  # type: ignore[attr-defined]
 
 
 def test_c_snippets_know_them_too(target):

@@ -114,7 +114,8 @@ def test_a_gradient_asked_for_later():
 @pytest.mark.parametrize("is_private", [True, False])
 def test_torch_tensors_are_told_apart_either_way(is_private, monkeypatch):
     torch = pytest.importorskip("torch")
-    from xferlib.backends.torch import TorchCpu, tensors
+    from xferlib.backends.torch import tensors
+    from xferlib.backends.torch.cpu import TorchCpu
 
     if not is_private:
         monkeypatch.setattr(tensors, "_guards", None)

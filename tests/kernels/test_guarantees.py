@@ -13,6 +13,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 def _tool(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -45,7 +47,9 @@ def test_aliases_lead_somewhere():
 def test_float32_functions_are_correctly_rounded_and_float64_ones_bounded(name):
     assert guarantee(name, "float32").bound_ulp == 0.5
     assert guarantee(name, "float32").is_identical
-    assert 0.5 < guarantee(name, np.float64).bound_ulp <= 3
+    bound = guarantee(name, np.float64).bound_ulp
+    assert bound is not None
+    assert 0.5 < bound <= 3
 
 
 def test_unknown_function_or_dtype():

@@ -1,5 +1,7 @@
 """The same bits from every library that is present: functions, casts, layouts, random programs."""
 
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -217,7 +219,9 @@ class _Fixed:
     """A definition that is one program."""
 
     name, names, first_output = "random", ("x0", "x1"), None
-    positional, keywords, defaults = ["x0", "x1"], [], {}
+    positional: ClassVar[list[Any]] = ["x0", "x1"]
+    keywords: ClassVar[list[Any]] = []
+    defaults: ClassVar[dict[Any, Any]] = {}
 
     def __init__(self, program):
         self.program = program

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, random_bits, same_bits
-from xferlib._runtime import threads as _threads
 from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels.engines.numpy import costs
-from xferlib.testing import configured
+from xferlib.testing import configured, work_shared
 
 SIZES = (16_384, 16_385, 65_536, 65_537, 131_072, 200_003)
 
@@ -24,17 +23,9 @@ def threads(request, monkeypatch):
 
 
 @pytest.fixture
-def jobs(monkeypatch):
-    """The jobs that were given to threads."""
-    started = []
-    run = _threads.workers.run
-
-    def noted(job):
-        started.append(job)
-        run(job)
-
-    monkeypatch.setattr(_threads.workers, "run", noted)
-    with configured(threads=2):
+def jobs():
+    """The work that was given to threads."""
+    with configured(threads=2), work_shared() as started:
         yield started
 
 
@@ -84,6 +75,7 @@ def test_much_work_is_shared(jobs):
     assert len(jobs) == 1
     reduction("T x", "T y", map_expr="exp(x) * sin(x)", reduce_expr="a + b", post_map_expr="y = a")(np.ones(400_000))
     assert len(jobs) == 2
+    assert min(jobs) > 1
 
 
 def test_a_kernel_that_many_threads_call_at_once():

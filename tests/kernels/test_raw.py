@@ -1,6 +1,7 @@
 """Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU."""
 
 import ctypes
+from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -85,7 +86,7 @@ def test_without_a_cpu_function_the_error_says_so():
 
 
 def test_the_cpu_function_gets_converted_numbers():
-    seen = []
+    seen: list[Any] = []
     kernel = raw_module("__global__ void k(double *x, unsigned char n, float f) {}").get_function(
         "k", cpu=lambda *args: seen.extend(args)
     )
@@ -377,7 +378,7 @@ def test_a_stream_of_another_device_is_refused(doubling):
 def test_the_cpu_function_cannot_write_a_const_argument(backend):
     if not xl.available_backends()[backend].is_available:
         pytest.skip("not installed")
-    seen = []
+    seen: list[Any] = []
     look = lambda x, y, n: seen.extend([x.flags.writeable, y.flags.writeable])
     kernel = raw_module(_DOUBLING).get_function("doubling", cpu=look)
     device = "torch:cpu" if backend == "torch" else None

@@ -1,5 +1,7 @@
 """C snippets: numbers and lines as C has them, loops and functions written out in linear time, NaN in min and max."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -109,7 +111,7 @@ def test_deep_text_is_refused_in_a_snippet_and_a_preamble(opened):
 
 # --- numbers
 
-NUMBERS = {
+NUMBERS: dict[str, Any] = {
     "0x1p3": np.float64(8), "0x1p3f": np.float32(8), "0x.8p1F": np.float32(1), "0x1p99999": np.float64(np.inf),
     "1e999": np.float64(np.inf), "1'000.": np.float64(1000), "1'0.5e1": np.float64(105), ".5f": np.float32(0.5),
     "5.": np.float64(5),
@@ -151,7 +153,7 @@ def test_a_continued_line_is_whitespace_everywhere():
     parameters = module.get_function(
         "f", signature=f"const{CONTINUED}float *x,{CONTINUED} int {CONTINUED} n"
     ).parameters
-    assert [(each.name, each.dtype, each.is_pointer) for each in parameters] == [
+    assert [(each.name, each.dtype, each.is_pointer) for each in parameters] == [  # type: ignore[comparison-overlap]
         ("x", np.float32, True),
         ("n", np.int32, False),
     ]

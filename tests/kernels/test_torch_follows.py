@@ -243,7 +243,7 @@ def test_transforms():
 
 
 def test_transforms_of_modules():
-    class Module(torch.nn.Module):
+    class Module(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.weight = torch.nn.Parameter(torch.arange(3.0))

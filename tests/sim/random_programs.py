@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xferlib.sim.detect.detector import Mode
+from xferlib.sim.detect.reports import Race
 from xferlib.sim.machine import schedules
 from xferlib.sim.machine.machine import Machine
 from xferlib.sim.machine.settings import Settings
@@ -161,7 +162,7 @@ def sets_elsewhere(steps: list[Step]) -> bool:
 
 def outcomes(steps: list[Step], most: int) -> set[object] | None:
     """Every trace that a legal schedule gives; None if there are more than ``most`` schedules."""
-    found = set()
+    found: set[object] = set()
     for number, trace in enumerate(
         schedules.explore(lambda schedule: Run(steps, schedule, Mode.OFF).trace, most=most + 1)
     ):
@@ -171,6 +172,6 @@ def outcomes(steps: list[Step], most: int) -> set[object] | None:
     return found
 
 
-def races(steps: list[Step]) -> list[object]:
+def races(steps: list[Step]) -> list[Race]:
     """The detector's reports of one run, in program order."""
     return list(Run(steps, schedules.Eager(), Mode.LOG).machine.detector.races)

@@ -110,7 +110,7 @@ def test_operators_compute_what_numpy_computes(function: Any) -> None:
 
 
 DTYPES = ("float32", "float64", "float16", "int32", "uint8", "bool", "complex64")
-SCALARS = [
+SCALARS: list[Any] = [
     np.float64(2), np.float32(0.1), np.float16(1), np.int8(2), np.int64(300), np.uint8(3), np.bool_(True),
     np.complex64(1 - 2j),
 ]  # fmt: skip

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +12,6 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._runtime.jobs import Computation, Job
-from xferlib._runtime.threads import workers
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.testing import pending_count
 
@@ -376,27 +372,3 @@ def test_a_slow_stream_takes_longer_on_the_clock() -> None:
         return timeline.duration_s
 
     assert duration("slow stream") > 2 * duration("out of pinned memory")
-
-
-@pytest.mark.parametrize("kind", [Job, Computation])
-def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(kind: type[Job]) -> None:
-    hosts = xl.get_backend().machine.hosts  # type: ignore[attr-defined]
-    before, clock = hosts.main.time_s, dict(hosts.main.clock)
-    helped = threading.Event()
-
-    def work(take: Callable[[], int]) -> None:
-        while take() >= 0:
-            if hosts.current() is hosts.main:
-                assert helped.wait(60)
-            else:  # as if the thread had waited for a copy that ended a second later
-                hosts.current().time_s = before + 1.0
-                hosts.current().clock[987654321] = 1
-                helped.set()
-
-    workers.run(kind(2, work, helpers=1))
-    is_ordered = kind is Job
-    assert (hosts.main.time_s == before + 1.0) == is_ordered
-    assert (987654321 in hosts.main.clock) == is_ordered
-    hosts.main.time_s = before
-    hosts.main.clock.clear()
-    hosts.main.clock.update(clock)

@@ -20,7 +20,7 @@ def _step(streams: list[xl.Stream], source: np.ndarray, state: object) -> object
     batch = xl.to_device(source, stream=copies)
     work.wait(copies)
     with work:
-        state += batch  # type: ignore[operator]
+        state += batch
         part = state[2:8] * 2.0  # type: ignore[index]
         part -= 1.0
     copies.wait(work)

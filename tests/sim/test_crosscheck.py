@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_the_detector_misses_no_nondeterministic_program_and_flags_no_other(shar
 def test_the_study_notices_a_detector_that_forgets_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = Detector._reading
 
-    def forgetful(self: Detector, action: object, clock: object) -> object:
+    def forgetful(self: Detector, action: Any, clock: Any) -> Any:
         change = reading(self, action, clock)
         return lambda shadow: (change(shadow)[0], ())
 
@@ -83,7 +84,7 @@ def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: 
 
     order = Machine.order
 
-    def ignorant(self: Machine, stream: object, host: object) -> object:
+    def ignorant(self: Machine, stream: Any, host: Any) -> object:
         before = dict(stream.clock)
         after = order(self, stream, host)
         stream.clock.clear()

@@ -26,7 +26,7 @@ TOUCHES: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 WRITES: list[Callable[[Any], Any]] = [
     lambda a: a.__setitem__(N // 2, 1.0), lambda a: a.fill(1.0), lambda a: np.copyto(a, 1.0),
-    lambda a: memoryview(a).__setitem__(N // 2, 1.0), lambda a: np.add(a, 1, out=a), lambda a: a.sort(),
+    lambda a: memoryview(a).__setitem__(N // 2, 1.0), lambda a: np.add(a, 1, out=a), lambda a: a.sort(),  # type: ignore[call-overload]
 ]  # fmt: skip
 
 

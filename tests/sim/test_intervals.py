@@ -53,5 +53,5 @@ def test_a_state_met_in_several_segments_is_changed_once() -> None:
     found: IntervalMap[object] = IntervalMap(10, None)
     found.update(4, 6, lambda old: "middle")
     calls: list[object] = []
-    found.update(0, 10, lambda old: calls.append(old) or old)
+    found.update(0, 10, lambda old: calls.append(old) or old)  # type: ignore[func-returns-value]
     assert calls == [None, "middle"]

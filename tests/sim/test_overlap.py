@@ -324,7 +324,7 @@ def test_a_map_copies_both_ways_at_once_in_virtual_time() -> None:
 
 def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...]) -> list[float]:
     """The batches of a consumer that retries after every error."""
-    found = []
+    found: list[float] = []
     while True:
         try:
             batch = next(prefetcher)

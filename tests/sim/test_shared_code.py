@@ -11,9 +11,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._core import staging_hooks
-from xferlib._memory import in_flight
-from xferlib._runtime.jobs import Job
+from xferlib.backends.base import deferred
 from xferlib.errors import TransferError
 from xferlib.sim.backend import SimBackend
 
@@ -172,17 +170,23 @@ def test_a_path_that_loses_a_wait_is_found_out(
     assert not is_right
 
 
-def test_transfers_of_other_backends_are_not_put_off() -> None:
-    with xl.use_backend("sim"):
-        device = xl.empty(X.shape, X.dtype)
-        stream = xl.current_stream()._raw
-        job = Job(1, lambda take: pytest.fail("begun") if take() < 0 else None)
-        ends = staging_hooks.Ends(X, xl.get_backend().view(device), stream, is_upload=True)
-        assert staging_hooks.postponed(job, ends, "cuda") is None
-        later = staging_hooks.postponed(job, ends, "sim")
-        assert later is not None
-        assert not job.is_over
-        later.drop()
+def test_transfers_of_other_backends_are_not_put_off(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = {"fake": threading.Event(), "sim": threading.Event()}
+    with xl.use_backend("sim") as simulated:
+        for backend in (fake, simulated):
+
+            def copy(*args: Any, own: Any = backend.copy, name: str = backend.name, **options: Any) -> None:
+                own(*args, **options)
+                copied[name].set()
+
+            monkeypatch.setattr(backend, "copy", copy)
+        here = xl.to_device_async(X)
+        elsewhere = xl.to_device_async(X, device="fake:sim:0")
+        assert copied["fake"].wait(60)
+        assert not copied["sim"].is_set()
+        elsewhere.result()
+        here.result()
+        assert copied["sim"].is_set()
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "lifo"])
@@ -214,31 +218,38 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         thread.start()
         thread.join()
 
-    finish, hold, close = xl.Transfer.finish, in_flight.in_flight.hold, Job._close
+    finish, kept, is_mine = xl.Transfer.finish, SimBackend.kept, deferred.is_mine
     finishing: list[xl.Transfer] = []
+    acted: list[xl.Transfer] = []
 
     def finished(transfer: xl.Transfer, *keep: Any) -> None:
         finishing.append(transfer)
         finish(transfer, *keep)
 
-    def held(*given: Any) -> None:
-        hold(*given)
-        at_once(finishing[0])
-
-    def closed(job: Job) -> None:
-        close(job)
-        if finishing and job is finishing[0]._job:
+    def act_once() -> None:
+        if not acted:
+            acted.append(finishing[0])
             at_once(finishing[0])
+
+    def held(backend: SimBackend, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
+        found = kept(backend, objects, event)
+        act_once()
+        return found
+
+    def left() -> bool:  # asked where a thread leaves a job, among others
+        if finishing and finishing[0]._job is not None and finishing[0]._job.is_over:
+            act_once()
+        return is_mine()
 
     with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
         device = xl.zeros(1 << 16)
         xl.synchronize()
         monkeypatch.setattr(xl.Transfer, "finish", finished)
         if is_upload:
-            monkeypatch.setattr(in_flight.in_flight, "hold", held)
+            monkeypatch.setattr(SimBackend, "kept", held)
         else:
-            monkeypatch.setattr(Job, "_close", closed)
+            monkeypatch.setattr(deferred, "is_mine", left)
         (xl.to_device_async(np.zeros(1 << 16)) if is_upload else xl.to_host_async(device)).result()
         monkeypatch.undo()
-    assert len(finishing) == 1
+    assert len(finishing) == len(acted) == 1
     assert errors == []

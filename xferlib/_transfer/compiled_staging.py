@@ -197,15 +197,17 @@ class OpenTransfer:
 
     Args:
         setup, backend, stream: They carry the copies.
+        nbytes: Of all regions.
         moving: Records it; None if no recorder is open.
     """
 
     def __init__(
-        self, setup: StreamSetup, backend: Backend, stream: RawStream, *, moving: Moving | None = None
+        self, setup: StreamSetup, backend: Backend, stream: RawStream, nbytes: int, *, moving: Moving | None = None
     ) -> None:
         self._setup = setup
         self._backend = backend
         self._stream = stream
+        self._nbytes = nbytes
         self._moving = moving
         self._lock = threading.Lock()
         self._regions: list[Regions] = []
@@ -255,8 +257,7 @@ class OpenTransfer:
         """Begin, with the lock held."""
         struct = self._setup.struct
         self._backend.attach(self._stream.device)
-        nbytes = sum(each.nbytes for each in self._regions)
-        self._setup.ring.provide(1 + nbytes // C_FIRST_BLOCK_NBYTES, self._stream)
+        self._setup.ring.provide(1 + self._nbytes // C_FIRST_BLOCK_NBYTES, self._stream)
         if self._moving is not None:
             struct = type(struct).from_buffer_copy(struct)
             first, last = self._moving.events()

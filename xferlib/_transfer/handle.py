@@ -73,7 +73,7 @@ class Transfer(PendingTransfer):
 
     __slots__ = (
         "_backend", "_complete_s", "_device", "_event", "_is_orphaned", "_job", "_keep", "_later", "_nbytes", "_path",
-        "_result", "_start_s", "_stream", "_while_staged", "is_upload",
+        "_result", "_start_s", "_stream", "is_upload",
     )  # fmt: skip
 
     def __init__(
@@ -89,28 +89,23 @@ class Transfer(PendingTransfer):
         self._job: Job | None = None
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
-        self._while_staged: tuple[Any, ...] = ()
         self._later: staging_hooks.Postponed | None = None
         self._is_orphaned = False
         """No Python thread takes the job by itself: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
         self._complete_s = 0.0
 
-    def start(
-        self, job: Job, device: ArrayInfo | None, *, keep: tuple[Any, ...], while_staged: tuple[Any, ...] = (),
-        is_awaited: bool = False,
-    ) -> None:  # fmt: skip
+    def start(self, job: Job, device: ArrayInfo | None, *, keep: tuple[Any, ...], is_awaited: bool = False) -> None:
         """Begin the copy; ``keep`` lives until it is complete.
 
         Args:
             job: Does it.
             device: The end that is on the device; None of an awaited job that needs no Python thread.
             keep: Must outlive the copy; of an upload the host's array comes first.
-            while_staged: Must live until every copy is enqueued; from then on the order of the stream suffices.
             is_awaited: The caller will settle or cancel it: no Python thread is needed where C threads can do it.
         """
         assert self._stream is not None
-        self._job, self._keep, self._while_staged = job, keep, while_staged
+        self._job, self._keep = job, keep
         try:
             pending.add_pending(self._stream, self)
             if is_awaited and self.try_start():
@@ -152,7 +147,7 @@ class Transfer(PendingTransfer):
             else:
                 self._note_complete()
         finally:
-            self._keep = self._while_staged = ()
+            self._keep = ()
             pending.remove_pending(self._stream, self)
 
     def is_settled(self, wait_s: float) -> bool:

@@ -95,7 +95,7 @@ def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) 
     setup = compiled_staging.setup_of(backend, stream, is_upward=is_upward)
     assert setup is not None
     moving = observe.moving(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
-    return OpenTransfer(setup, backend, stream, moving=moving)
+    return OpenTransfer(setup, backend, stream, nbytes, moving=moving)
 
 
 def upload_job(end: HostEnd, dst: ArrayInfo, stream: RawStream, finish: Callable[[], None]) -> Job:

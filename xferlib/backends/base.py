@@ -21,6 +21,7 @@ from xferlib._core.raw import (
     StagingCalls,
     staging_failure,
 )
+from xferlib._runtime.interrupts import deferred
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ __all__ = [
     "StagingCalls",
     "Streams",
     "c_strides",
+    "deferred",
     "make_device",
     "matching",
     "staging_failure",

@@ -11,7 +11,17 @@ Needs pytest and Hypothesis (``pip install 'xferlib[test]'``); ``import xferlib`
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.conformance import BackendConformance
-from xferlib.testing.settings import configured, cores, forced, fresh_registry, fresh_staging
+from xferlib.testing.settings import (
+    advised,
+    configured,
+    cores,
+    forced,
+    fresh_registry,
+    fresh_staging,
+    results_begun,
+    work_shared,
+)
+from xferlib.testing.stand_ins import recorded
 from xferlib.testing.state import (
     PATHS,
     THRESHOLDS,
@@ -21,6 +31,7 @@ from xferlib.testing.state import (
     backend_named,
     held_nbytes,
     in_flight_count,
+    in_python,
     is_recording,
     lent_chunks,
     native,
@@ -36,6 +47,7 @@ __all__ = [
     "Native",
     "StagingStats",
     "Thresholds",
+    "advised",
     "assert_same_bits",
     "backend_named",
     "configured",
@@ -45,13 +57,17 @@ __all__ = [
     "fresh_staging",
     "held_nbytes",
     "in_flight_count",
+    "in_python",
     "is_recording",
     "lent_chunks",
     "native",
     "native_bits",
     "pending_count",
+    "recorded",
+    "results_begun",
     "scribble",
     "settle_all",
     "staging_stats",
     "strategies",
+    "work_shared",
 ]

@@ -11,8 +11,10 @@ from typing import Any
 
 from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
-from xferlib._memory import staging_ring
-from xferlib._runtime import config, thread_budget
+from xferlib._memory import mmap_advice, staging_ring
+from xferlib._pipeline import chunk_ledger
+from xferlib._runtime import config, thread_budget, threads
+from xferlib._runtime.jobs import Job
 from xferlib._transfer import compiled_staging, partition, plan
 from xferlib._transfer.plan import Path
 
@@ -49,7 +51,7 @@ def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> 
 
 @contextmanager
 def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
-    """Look for installed backends anew, for a block.
+    """Look for installed backends anew, and match the types of arrays anew, for a block.
 
     Args:
         **backends: What makes each backend, by name, instead of those that are installed.
@@ -58,7 +60,7 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
         name: SimpleNamespace(load=lambda made=made: made, module=made.__module__) for name, made in backends.items()
     }
     with replaced(registry, "_plugins", points or None):
-        registry.forget_types(lambda found: found is None)
+        registry.forget_types(lambda _: True)
         yield
 
 
@@ -85,6 +87,53 @@ def cores(count: int) -> Iterator[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
     with replaced(thread_budget, "usable_cores", lambda: count):
         yield
+
+
+@contextmanager
+def results_begun(from_nbytes: int = 0) -> Iterator[None]:
+    """Make `stream_map` begin the download of smaller results, too, while earlier ones are received, for a block.
+
+    Args:
+        from_nbytes: The size from which results are begun early.
+    """
+    with replaced(chunk_ledger, "RESULT_BEGUN_FROM", from_nbytes):
+        yield
+
+
+@contextmanager
+def work_shared() -> Iterator[list[int]]:
+    """Note the work of copies and kernels that is shared with the thread pool, of all threads, for a block.
+
+    Yields:
+        Grows by a number of steps at each piece of work that the thread pool may help with.
+    """
+    noted: list[int] = []
+    own = threads.workers.run
+
+    def run(job: Job) -> None:
+        noted.append(job.steps)
+        own(job)
+
+    with replaced(threads.workers, "run", run):
+        yield noted
+
+
+@contextmanager
+def advised() -> Iterator[list[tuple[str, int, int]]]:
+    """Note the advice that the system gets about pages of memory maps, in all threads, for a block.
+
+    Yields:
+        Grows by an option of madvise(2), an address and a number of bytes at each call.
+    """
+    noted: list[tuple[str, int, int]] = []
+    own = mmap_advice._advise
+
+    def advise(name: str, address: int, nbytes: int) -> None:
+        noted.append((name, address, nbytes))
+        own(name, address, nbytes)
+
+    with replaced(mmap_advice, "_advise", advise):
+        yield noted
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from xferlib import _native
 from xferlib._core import observe, pending, registry, thresholds
@@ -12,6 +13,7 @@ from xferlib._core.backend import Backend
 from xferlib._memory import pinned, staging_ring
 from xferlib._memory.in_flight import in_flight
 from xferlib._native import driver_calls
+from xferlib._runtime import torch_compile
 from xferlib._transfer import plan
 
 PATHS = tuple(path.value for path in plan.Path)
@@ -127,3 +129,12 @@ class Native(NamedTuple):
 def native() -> Native:
     """The parts in C that are compiled and in use."""
     return Native(_native.is_on(), _native.why_absent(), driver_calls.why_absent())
+
+
+def in_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function that one of xferlib's, compiled from C, stands for: to step through it, or to compare.
+
+    Args:
+        function: Such as ``xl.get_array_module``. Any other function is returned as it is.
+    """
+    return torch_compile._in_python.get(function, function)

@@ -1,0 +1,132 @@
+"""Ctrl-C at any code location of the library where CPython looks for it."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import xferlib as xl
+from xferlib.backends.base import deferred
+from xferlib.testing import held_nbytes, lent_chunks, settle_all
+
+ROOT = Path(xl.__file__).parent
+OURS = tuple(
+    f"{ROOT / folder}/"
+    for folder in (
+        "_api",
+        "_core",
+        "_memory",
+        "_native",
+        "_pipeline",
+        "_runtime",
+        "_trace",
+        "_transfer",
+        "backends",
+        "kernels",
+    )
+)
+STRIKES = 8
+"""Of each program, spread over its length."""
+
+
+@contextmanager
+def python_s_handler() -> Iterator[Any]:
+    """Give SIGINT Python's own handler: a shell starts what runs in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Strike:
+    """Lets SIGINT's handler run at the n-th place where CPython would call it: behind a call, and in a new frame.
+
+    In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__`` and in a generator
+    that is closed, and leaves out an ``__exit__`` that is struck as it is entered (bpo-29988): there it strikes at the
+    next place.
+    """
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.passed = 0
+        self.struck = ""
+
+    def run(self, program: Callable[[], Any]) -> Any:
+        sys.setprofile(self._look)
+        try:
+            return program()
+        finally:
+            sys.setprofile(None)
+
+    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+        if event not in ("call", "c_return") or not _is_ours(frame.f_code.co_filename):
+            return
+        self.passed += 1
+        if self.passed > self.at and not self.struck and not _is_ignored(frame, event):
+            self.struck = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({event})"
+            handler = signal.getsignal(signal.SIGINT)
+            assert callable(handler)
+            handler(signal.SIGINT, frame)
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(OURS) and file != type(deferred).__enter__.__code__.co_filename
+
+
+def _is_ignored(frame: FrameType | None, event: str) -> bool:
+    if frame is not None and frame.f_code.co_name == "__exit__" and event == "call":
+        return True
+    while frame is not None:
+        if frame.f_code.co_name in ("__del__", "<genexpr>"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def held() -> list[Any]:
+    """The objects that an operation might keep by mistake."""
+    settle_all()  # transfers without a handle go on by themselves
+    xl.synchronize()
+    return [held_nbytes(), lent_chunks(), xl.current_stream().handle, str(xl.get_device())]
+
+
+def struck_everywhere(program: Callable[[Callable[[Callable[[], Any]], Any]], int | None]) -> None:
+    """Runs a program with a strike here and there.
+
+    Args:
+        program: Calls what it is given with whatever may be struck, and again after each KeyboardInterrupt; it says by
+            an assertion what is wrong, and returns how many batches it has lost.
+    """
+    assert not program(lambda part: part())
+    count, before = Strike(sys.maxsize), held()
+    assert not program(count.run)
+    times = 0
+    for at in range(0, count.passed, max(1, count.passed // STRIKES)):
+        strike = Strike(at)
+        interrupts: list[str] = []
+
+        def run(part: Callable[[], Any], strike: Strike = strike, interrupts: list[str] = interrupts) -> Any:
+            while True:
+                try:
+                    return strike.run(part)
+                except KeyboardInterrupt:
+                    interrupts.append(strike.struck)
+                    assert len(interrupts) == 1
+
+        lost = program(run) or 0
+        assert len(interrupts) == bool(strike.struck), strike.struck
+        assert lost <= len(interrupts), strike.struck
+        times += len(interrupts)
+        if held() != before:
+            gc.collect()  # an error that a job keeps holds the job
+        found = held()
+        assert found[1:] == before[1:], strike.struck
+        assert all(now <= then for now, then in zip(found[0], before[0], strict=True)), strike.struck
+    assert times  # or nothing was tried
