@@ -17,8 +17,9 @@ from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends, many, packing
 
 if TYPE_CHECKING:
-    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
 
 __all__ = ["register", "to_device", "to_host"]
 
@@ -45,8 +46,7 @@ def to_device(
     results = list(leaves)
     packed, alone = packing.chosen(leaves, dtype, place, least=PACKED_UP_FROM)
     wanted = None if dtype is None else check_dtype(dtype, what="dtype")
-    together = many.chosen(leaves, alone, wanted, target, place)
-    if packed or together:
+    if packed or len(alone) > 1:
         target.attach(place)
         current = order if order is not None else target.stream_current(place)
 
@@ -54,15 +54,15 @@ def to_device(
             if packed:
                 packing.send(leaves, results, packed, target, current)
 
-        if together:
-            arrays = many.to_device(list(together.values()), target, place, current, send_small)
-            for number, array in zip(together, arrays, strict=True):
+        if many.is_worth(leaves, alone, target, place):
+            together = many.to_device(leaves, alone, wanted, target, place, current, send_small)
+            for number, array in together.items():
                 results[number] = array
+            alone = [number for number in alone if number not in together]
         else:
             send_small()
     for number in alone:
-        if number not in together:
-            results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
+        results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
     return rebuild(results)
 
 
@@ -82,42 +82,59 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
     refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
     results = list(leaves)
-    groups: dict[tuple[Backend, Any], list[tuple[int, Array, ArrayInfo]]] = {}
-    large: dict[tuple[Backend, Any], list[tuple[int, Array, ArrayInfo]]] = {}
+    small: dict[tuple[Backend, Any], list[_Leaf]] = {}
+    large: dict[tuple[Backend, Any], list[_Leaf]] = {}
     for number, leaf in enumerate(leaves):
         owner = registry.backend_of(leaf)
         if owner is None:
             continue
         info = owner.view(leaf)
-        is_plain = info.nbytes > 0 and info.is_writable and info.is_c_contiguous
-        if is_plain and info.device.kind == "cuda" and info.nbytes <= PACKED_LEAF_MOST:
-            groups.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
-        elif is_plain and info.device.kind != "cpu" and owner.resolved(leaf) is leaf:
-            large.setdefault((owner.at(info.device), info.device), []).append((number, leaf, info))
+        nbytes, device = info.nbytes, info.device
+        is_plain = nbytes > 0 and info.is_writable and info.is_c_contiguous
+        if is_plain and device.kind == "cuda" and nbytes <= PACKED_LEAF_MOST:
+            small.setdefault((owner, device), []).append((number, leaf, info))
+        elif is_plain and device.kind != "cpu" and owner.resolved(leaf) is leaf:
+            large.setdefault((owner, device), []).append((number, leaf, info))
         else:
             results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
-    for (owner, place), members in large.items():
-        infos = [info for _, _, info in members]
-        is_worth = len(infos) > 1 and sum(info.nbytes for info in infos) >= TOGETHER_FROM
-        if not is_worth or not (pinned or many.can_stage(owner, place)):
-            for number, leaf, _ in members:
-                results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
-            continue
-        owner.attach(place)
-        order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
-        if pinned:
-            arrays = many.to_pinned(infos, owner, order)
-        else:
-            arrays = many.to_host(infos, owner, order, [leaf for _, leaf, _ in members])
-        for (number, _, _), array in zip(members, arrays, strict=True):
-            results[number] = array
-    for (owner, place), members in groups.items():
-        if len(members) < PACKED_DOWN_FROM:
-            for number, leaf, _ in members:
-                results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
-            continue
-        order = ends.raw_stream(stream, place) if stream is not None else owner.stream_current(place)
-        arrays = packing.receive([info for _, _, info in members], owner, order, is_pinned=pinned)
-        for (number, _, _), array in zip(members, arrays, strict=True):
-            results[number] = array
+    for owner, place in dict.fromkeys((*large, *small)):
+        key, backend = (owner, place), owner.at(place)
+        _fetch(results, large.get(key, []), small.get(key, []), backend, place, stream, is_pinned=pinned)
     return rebuild(results)
+
+
+_Leaf = tuple[int, Any, "ArrayInfo"]
+"""An array on a device: its number, itself, its location and layout."""
+
+
+def _fetch(
+    results: list[Any], large: list[_Leaf], small: list[_Leaf], backend: Backend, device: Device, stream: Any, *,
+    is_pinned: bool,
+) -> None:  # fmt: skip
+    """Copy the leaves that are on one device to the host."""
+    backend.attach(device)
+    order = ends.raw_stream(stream, device) if stream is not None else backend.stream_current(device)
+
+    def put(members: list[_Leaf], arrays: list[Any]) -> None:
+        for (number, _, _), array in zip(members, arrays, strict=True):
+            results[number] = array
+
+    def fetch_alone(members: list[_Leaf]) -> None:
+        put(members, [transfers.to_host(leaf, stream=stream, pinned=is_pinned) for _, leaf, _ in members])
+
+    def fetch_small() -> None:
+        if len(small) >= PACKED_DOWN_FROM:
+            put(small, packing.receive([info for _, _, info in small], backend, order, is_pinned=is_pinned))
+        else:
+            fetch_alone(small)
+
+    infos = [info for _, _, info in large]
+    is_worth = len(infos) > 1 and sum(info.nbytes for info in infos) >= TOGETHER_FROM
+    if is_worth and not is_pinned and many.can_stage(backend, device):
+        put(large, many.to_host(infos, backend, order, [leaf for _, leaf, _ in large], fetch_small))
+        return
+    if is_worth and is_pinned:
+        put(large, many.to_pinned(infos, backend, order))
+    else:
+        fetch_alone(large)
+    fetch_small()

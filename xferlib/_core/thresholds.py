@@ -50,8 +50,9 @@ PACKED_UP_FROM = 6
 """Small leaves are packed from this number on: on an H200's host to begin a slab takes 70 us, a copy of one leaf 15."""
 PACKED_DOWN_FROM = 12
 """The same to the host: to gather leaves on the device takes 150 us, a copy of one leaf 12."""
-GROUP_NBYTES = 4 << 20
-"""Large leaves are described in groups of this size: the link carries one while Python describes the next."""
+GROUP_NBYTES = 1 << 20
+"""Large leaves are described in groups, the first of this size, each later one twice as large: the link carries one
+while Python describes the next."""
 TOGETHER_FROM = 6 << 20
 """Large leaves are staged together from this sum on: the driver copies four of 900 KiB in the time that one takes."""
 SCATTERED_FROM = 256 << 10

@@ -752,9 +752,9 @@ EXPORT Staging *xf_open(const Setup *setup) {
 }
 
 /* Add regions, which are copied, of at least one byte each; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a Python thread wants; none after `is_last`. Returns 0, and nothing has
-   been added, where there is no memory for them. */
-EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
+   called for them, `more` beside those that a Python thread wants. Returns 0, and nothing has been added, where there is
+   no memory for them. */
+EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int64_t more) {
     const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
     int64_t all = staging->region_count + count;
@@ -772,17 +772,23 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
         staging->total += regions[each].nbytes;
         staging->is_fresh |= regions[each].is_fresh != 0;
     }
-    staging->is_closed = is_last;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
     threads = most(least(threads, 1 + staging->total / setup->helper_nbytes), 1);
     staging->threads = threads;
-    note_last(staging);
-    if (is_complete(staging) && !staging->error) complete(staging);
     __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);
     call_helpers(staging, threads - 1 + more);
     return 1;
+}
+
+/* No region will be added. */
+EXPORT void xf_close_regions(Staging *staging) {
+    pthread_mutex_lock(&staging->lock);
+    staging->is_closed = 1;
+    note_last(staging);
+    if (is_complete(staging) && !staging->error) complete(staging);
+    pthread_mutex_unlock(&staging->lock);
 }
 
 /* `run` in a Python thread, which counts as one of those that work in its direction. */
@@ -844,7 +850,8 @@ EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count,
     int64_t error = NO_MEMORY;
     Staging *staging = *opened = xf_open(setup);
     if (staging == NULL) return NO_MEMORY;
-    if (xf_add(staging, regions, count, 1, 0)) {
+    staging->is_closed = 1; /* before there is a block: nobody else has seen it */
+    if (xf_add(staging, regions, count, 0)) {
         if (xf_run(staging, INT64_MAX)) return STARVED;
         error = xf_end(staging);
         if (error) return error;
@@ -906,7 +913,8 @@ static Filling *begin_filling(
     staging->blocks[0].chunk = &filling->chunk;
     push(&staging->free, &staging->blocks[0]);
     staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
-    if (!xf_add(staging, &region, 1, 1, 0)) {
+    staging->is_closed = 1;
+    if (!xf_add(staging, &region, 1, 0)) {
         xf_end(staging);
         xf_close(staging, 0);
         free(filling);

@@ -87,12 +87,12 @@ class Arriving:
 
     def _begin_together(self, leaves: list[Any], numbers: list[int], device: Device) -> set[int]:
         """Begin the transfers of large leaves that are staged together; returns their numbers."""
-        found = many.chosen(leaves, numbers, None, self._backend, device, may_permute=False)
-        if not found:
+        if not many.is_worth(leaves, numbers, self._backend, device):
             return set()
         begun = lambda transfer: self._transfers.append((transfer, None))
-        self._together = many.begin(list(found.values()), self._backend, device, self._stream, begun)
-        for number, array in zip(found, self._together, strict=True):
+        found = many.begin(leaves, numbers, self._backend, device, self._stream, begun)
+        self._together = list(found.values())
+        for number, array in found.items():
             self._results[number] = array
         return set(found)
 

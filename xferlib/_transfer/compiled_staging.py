@@ -219,16 +219,22 @@ class OpenTransfer:
         self._is_orphaned = False
         """It was begun without a Python thread."""
 
-    def add(self, regions: Regions, *, is_last: bool) -> bool:
+    def add(self, regions: Regions) -> bool:
         """Add arrays; False, and nothing done, where the transfer is over already."""
         with self._lock:
             if self._is_over:
                 return False
             self._regions.append(regions)
-            self._is_closed = is_last
             if self._handle is not None:
                 self._hand_over(regions)
         return True
+
+    def close(self) -> None:
+        """Tell that no region will be added."""
+        with self._lock:
+            self._is_closed = True
+            if self._handle is not None:
+                _native.library().xf_close_regions(self._handle)
 
     def job(self, after: Callable[[], None] | None) -> Job:
         """The job that threads are to help with; ``after`` runs at its end."""
@@ -267,19 +273,20 @@ class OpenTransfer:
         if self._handle is None:
             raise _no_memory()
         try:
-            for number, regions in enumerate(self._regions, 1):
-                self._hand_over(regions, is_last=self._is_closed and number == len(self._regions))
+            for regions in self._regions:
+                self._hand_over(regions)
+            if self._is_closed:
+                library.xf_close_regions(self._handle)
         except BaseException:  # the next thread would take it for begun
             handle, self._handle = self._handle, None
             library.xf_end(handle)
             library.xf_close(handle, 0)
             raise
 
-    def _hand_over(self, regions: Regions, *, is_last: bool | None = None) -> None:
+    def _hand_over(self, regions: Regions) -> None:
         """Give regions to C, with the lock held."""
-        is_last = self._is_closed if is_last is None else is_last
-        table, more = ctypes.byref(regions.table), self._is_orphaned
-        if not _native.library().xf_add(self._handle, table, regions.number, is_last, more):
+        table = ctypes.byref(regions.table)
+        if not _native.library().xf_add(self._handle, table, regions.number, self._is_orphaned):
             raise _no_memory()
 
     def _run_slice(self) -> bool:

@@ -8,8 +8,8 @@ that is on its way: threads of C stage one group while Python allocates and desc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from xferlib._core.array import SUPPORTED, Array, ArrayInfo
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import GROUP_NBYTES, TOGETHER_FROM
 from xferlib._memory import host, pinned
+from xferlib._runtime import config
 from xferlib._transfer import compiled_staging, plan, regions, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
@@ -31,28 +32,34 @@ if TYPE_CHECKING:
     from xferlib._transfer.compiled_staging import OpenTransfer
 
 
+_Member = TypeVar("_Member")
+
+
 def can_stage(backend: Backend, device: Device) -> bool:
     """Whether threads of C stage for a device, and no path is forced."""
     return plan.forced() is None and compiled_staging.calls_of(backend, device) is not None
 
 
-def chosen(
-    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device, *,
-    may_permute: bool = True,
-) -> dict[int, HostEnd]:  # fmt: skip
-    """The leaves that are uploaded as one transfer, by number, if they are worth one.
+def is_worth(leaves: Sequence[Any], numbers: Sequence[int], backend: Backend, device: Device) -> bool:
+    """Whether `to_device` takes less time than one transfer after the other.
 
     Args:
-        leaves, numbers: The leaves, and the numbers of those to choose from.
-        dtype: That arrives; each leaf's own if None.
+        leaves, numbers: The leaves, and the numbers of those to copy.
         backend, device: The target.
-        may_permute: As for `plan.plan`.
     """
     if len(numbers) < 2 or not can_stage(backend, device):
-        return {}
-    ends = {number: _staged_end(leaves[number], dtype, backend, may_permute=may_permute) for number in numbers}
-    found = {number: end for number, end in ends.items() if end is not None}
-    return found if len(found) > 1 and sum(end.nbytes for end in found.values()) >= TOGETHER_FROM else {}
+        return False
+    arrays = (leaves[number] for number in numbers)
+    return sum(array.nbytes for array in arrays if type(array) is np.ndarray) >= TOGETHER_FROM
+
+
+def _staged_ends(
+    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool
+) -> Iterator[tuple[int, HostEnd]]:
+    """The leaves that C threads stage, by number, as they are asked for; the others go another way."""
+    for number in numbers:
+        if (end := _staged_end(leaves[number], dtype, backend, may_permute=may_permute)) is not None:
+            yield number, end
 
 
 def _staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
@@ -96,7 +103,7 @@ class _Tree:
         transfer.start(staging.job(transfer.finish), None, keep=(), is_awaited=True)
         return staging
 
-    def add(self, ends: Sequence[HostEnd], pointers: Sequence[int], keep: Any, *, is_last: bool) -> None:
+    def add(self, ends: Sequence[HostEnd], pointers: Sequence[int], keep: Any) -> None:
         """Copy arrays between the host's ends and addresses on the device; ``keep`` lives until that is enqueued.
 
         New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order.
@@ -104,15 +111,28 @@ class _Tree:
         """
         described = regions.of_many(ends, pointers)
         described = described._replace(keep=(described.keep, keep))
-        while not self._staging.add(described, is_last=is_last):  # a thread that settled it took it for complete
+        while not self._staging.add(described):  # a thread that settled it took it for complete
             self._staging = self._begin()
 
+    def close(self) -> None:
+        """Tell that no array will be added."""
+        self._staging.close()
 
-@observe.user_call(lambda ends, backend, device, stream, meanwhile: (backend, sum(end.nbytes for end in ends)))
+
 def to_device(
-    ends: Sequence[HostEnd], backend: Backend, device: Device, stream: RawStream, meanwhile: Callable[[], Any]
-) -> list[Array]:
-    """Upload arrays to new ones; the sources have been read on return. ``meanwhile`` runs while they are on their way.
+    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device,
+    stream: RawStream, meanwhile: Callable[[], Any],
+) -> dict[int, Array]:  # fmt: skip
+    """Upload leaves to new arrays; the sources have been read on return.
+
+    Args:
+        leaves, numbers: The leaves, and the numbers of those to copy.
+        dtype: That arrives; each leaf's own if None.
+        backend, device, stream: Where they go.
+        meanwhile: Runs while they are on their way.
+
+    Returns:
+        The arrays by number, but for leaves that are better copied alone.
 
     Raises:
         SlowPathError: Strict mode refuses it; nothing has been copied.
@@ -120,7 +140,7 @@ def to_device(
     """
     transfers: list[Transfer] = []
     try:
-        results = _begin(ends, backend, device, stream, transfers.append, "to_device")
+        results = begin(leaves, numbers, backend, device, stream, transfers.append, dtype=dtype, call="to_device")
         meanwhile()
         _settle(transfers)
     except BaseException:
@@ -129,59 +149,67 @@ def to_device(
     return results
 
 
-@observe.user_call(lambda ends, backend, device, stream, begun: (backend, sum(end.nbytes for end in ends)))
+@observe.user_call(
+    lambda leaves, numbers, backend, *_, **__: (backend, sum(leaves[number].nbytes for number in numbers))
+)
 def begin(
-    ends: Sequence[HostEnd], backend: Backend, device: Device, stream: RawStream, begun: Callable[[Transfer], None]
-) -> list[Array]:
-    """Start uploading arrays to new ones.
+    leaves: Sequence[Any], numbers: Sequence[int], backend: Backend, device: Device, stream: RawStream,
+    begun: Callable[[Transfer], None], *, dtype: np.dtype[Any] | None = None, call: str = "prefetch",
+) -> dict[int, Array]:  # fmt: skip
+    """Start uploading leaves to new arrays.
 
     Args:
-        ends, backend, device, stream: What is copied, and to where.
+        leaves, numbers, backend, device, stream, dtype: As for `to_device`.
         begun: Called with each transfer, before it starts; the caller settles or cancels it. It has no result.
+        call: The function that the user called.
+
+    Returns:
+        As `to_device`.
     """
-    return _begin(ends, backend, device, stream, begun, "prefetch")
-
-
-def _begin(
-    ends: Sequence[HostEnd],
-    backend: Backend,
-    device: Device,
-    stream: RawStream,
-    begun: Callable[[Transfer], None],
-    call: str,
-) -> list[Array]:
-    for end in ends:
-        plan.refuse_slow(plan.STAGED, end, call)
-    results: list[Array] = []
-    tree = _Tree(sum(end.nbytes for end in ends), backend, stream, begun, is_upload=True)
-    for group in _groups([end.nbytes for end in ends]):
-        some = ends[group.start : group.stop]
-        arrays = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in some]
-        tree.add(some, backend.operands(arrays), arrays, is_last=group.stop == len(ends))
-        results += arrays
+    ends = _staged_ends(leaves, numbers, dtype, backend, may_permute=call == "to_device")
+    arrays = [leaf for leaf in map(leaves.__getitem__, numbers) if type(leaf) is np.ndarray]
+    nbytes = sum(leaf.nbytes if dtype is None else leaf.size * dtype.itemsize for leaf in arrays)
+    if observe.active is not None or config.get().strict:  # which ask for all of them before the first is copied
+        known = list(ends)
+        nbytes = sum(end.nbytes for _, end in known)
+        for _, end in known:
+            plan.refuse_slow(plan.STAGED, end, call)
+        ends = iter(known)
+    results: dict[int, Array] = {}
+    tree = _Tree(nbytes, backend, stream, begun, is_upload=True)
+    for group in _groups(ends, lambda member: member[1].nbytes):
+        some = [end for _, end in group]
+        made = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in some]
+        tree.add(some, backend.operands(made), made)
+        results.update(zip((number for number, _ in group), made, strict=True))
+    tree.close()
     return results
 
 
-@observe.user_call(lambda infos, backend, stream, keep: (backend, sum(info.nbytes for info in infos)))
-def to_host(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, keep: Sequence[Array]) -> list[HostArray]:
+@observe.user_call(lambda infos, backend, stream, keep, meanwhile: (backend, sum(info.nbytes for info in infos)))
+def to_host(
+    infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, keep: Sequence[Array],
+    meanwhile: Callable[[], Any],
+) -> list[HostArray]:  # fmt: skip
     """Download arrays in C order, after the work on ``stream``; complete on return.
 
     Args:
         infos: Of arrays on one device.
         backend, stream: Of that device.
         keep: The arrays, which outlive the copies.
+        meanwhile: Runs while they are on their way.
     """
     results: list[HostArray] = []
     transfers: list[Transfer] = []
     try:
         tree = _Tree(sum(info.nbytes for info in infos), backend, stream, transfers.append, is_upload=False)
-        for group in _groups([info.nbytes for info in infos]):
-            some = infos[group.start : group.stop]
-            arrays = [host.host_cache.empty(info.shape, info.dtype) for info in some]
+        for group in _groups(zip(infos, keep, strict=True), lambda member: member[0].nbytes):
+            arrays = [host.host_cache.empty(info.shape, info.dtype) for info, _ in group]
             ends = [HostEnd(array, array.dtype, backend) for array in arrays]
-            kept = (arrays, keep[group.start : group.stop])
-            tree.add(ends, [info.pointer for info in some], kept, is_last=group.stop == len(infos))
+            tree.add(ends, [info.pointer for info, _ in group], (arrays, group))
             results += arrays
+        tree.close()
+        meanwhile()
         _settle(transfers)
     except BaseException:
         _abort(transfers)
@@ -212,16 +240,18 @@ def to_pinned(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream) -
     return results
 
 
-def _groups(sizes: list[int]) -> Iterator[range]:
-    """Numbers of arrays that are copied together: the first group is small, so that the link starts early."""
-    start, nbytes, most = 0, 0, GROUP_NBYTES // 8
-    for number, size in enumerate(sizes):
-        nbytes += size
+def _groups(members: Iterable[_Member], nbytes_of: Callable[[_Member], int]) -> Iterator[list[_Member]]:
+    """Members that are described together: the first group is small, so that the link starts early."""
+    group: list[_Member] = []
+    nbytes, most = 0, GROUP_NBYTES
+    for member in members:
+        group.append(member)
+        nbytes += nbytes_of(member)
         if nbytes >= most:
-            yield range(start, number + 1)
-            start, nbytes, most = number + 1, 0, GROUP_NBYTES
-    if start < len(sizes):
-        yield range(start, len(sizes))
+            yield group
+            group, nbytes, most = [], 0, 2 * most
+    if group:
+        yield group
 
 
 def _settle(transfers: list[Transfer]) -> None:

@@ -83,7 +83,8 @@ def _job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], Non
     described = regions.of_one(end, pointer) if compiled_staging.calls_of(backend, stream.device) is not None else None
     if described is not None:
         staging = begin(backend, stream, described.nbytes, is_upward=is_upward)
-        staging.add(described, is_last=True)
+        staging.add(described)
+        staging.close()
         return staging.job(finish)
     if is_upward:
         return _slab_upload(end, pointer, stream, finish)

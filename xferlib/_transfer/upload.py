@@ -258,7 +258,8 @@ def _scattered(
         return None
     transfer = Transfer(slab, backend, stream, nbytes=info.nbytes, path=Path.STAGED.value, is_upload=True)
     staging = staged.begin(backend, stream, info.nbytes, is_upward=True)
-    staging.add(regions, is_last=True)
+    staging.add(regions)
+    staging.close()
     transfer.start(staging.job(transfer.finish), info, keep=(regions,), is_awaited=True)
     return transfer
 
