@@ -45,15 +45,25 @@ def device_to_host(
         src, info = narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     end = HostEnd(dst, info.dtype, backend)
-    found = plan.plan(end, may_permute=False)
+    found = plan.plan(end, may_permute=out is not None)
     if out is not None:
         plan.refuse_slow(found, end, "to_host")
+    if found.path is Path.PERMUTED:
+        end, info = _permuted(end, info, found)
+        found = plan.plan(end, may_permute=False)
     flat, temporary = in_c_order(src, info, backend, order)
     _EXECUTORS[found.path](flat, end, order, found)
     del temporary
     if out is not None:
         staging_hooks.touched(out, backend.pinned_domain, is_write=True)
     return dst
+
+
+def _permuted(end: HostEnd, info: ArrayInfo, found: Plan) -> tuple[HostEnd, ArrayInfo]:
+    """The same elements in the order of the host's memory: the device puts them in that order, which is dense."""
+    shape, strides = (tuple(each[axis] for axis in found.order) for each in (info.shape, info.strides))
+    ordered = HostEnd(end.array.transpose(found.order), end.dtype, end.backend)
+    return ordered, info._replace(shape=shape, strides=strides)
 
 
 # --- one executor a path
@@ -98,9 +108,12 @@ def device_to_host_async(
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     end = HostEnd(dst, info.dtype, backend)
-    found = plan.plan(end, may_permute=False, is_blocking=False)
+    found = plan.plan(end, may_permute=out is not None, is_blocking=False)
     if out is not None:
         plan.refuse_slow(found, end, "to_host_async")
+    if found.path is Path.PERMUTED:
+        end, info = _permuted(end, info, found)
+        found = plan.plan(end, may_permute=False, is_blocking=False)
     flat, temporary = in_c_order(src, info, backend, order)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path is Path.SMALL or found.path is Path.STAGED:
