@@ -751,7 +751,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     return staging;
 }
 
-/* Add regions, which are copied, of at least one byte each; what they point to must outlive the transfer. Helpers are
+/* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
    called for them, `more` beside those that a Python thread wants. Returns 0, and nothing has been added, where there is
    no memory for them. */
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int64_t more) {
@@ -768,6 +768,7 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int64_
         staging->regions = wider, staging->region_room = room;
     }
     for (int64_t each = 0; each < count; each++) {
+        if (regions[each].nbytes <= 0) continue; /* nothing to copy: a block has a byte at least */
         staging->regions[staging->region_count++] = regions[each];
         staging->total += regions[each].nbytes;
         staging->is_fresh |= regions[each].is_fresh != 0;

@@ -103,6 +103,8 @@ def _fills(x: HostArray, out: Array) -> bool:
         owner.note_write(out, "out")
     if fast.send_whole(x, out, pointer, DRIVER_MOST_UP):
         return True
+    if not x.nbytes:
+        return False
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)
