@@ -134,7 +134,7 @@ def _fetch(
         put(large, many.to_host(infos, backend, order, [leaf for _, leaf, _ in large], fetch_small))
         return
     if is_worth and is_pinned:
-        put(large, many.to_pinned(infos, backend, order))
-    else:
-        fetch_alone(large)
+        put(large, many.to_pinned(infos, backend, order, fetch_small))
+        return
+    fetch_alone(large)
     fetch_small()

@@ -7,9 +7,10 @@ Plain bytes in C order take the first way that fits:
 | 1 MiB | a blocking copy on an idle stream is the driver's own |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
+| 1 MiB, not plain | gathered by one thread into its slab, for one copy |
 | any | several threads of C, through the ring; one thread, through its slab, where C cannot |
 
-Any other layout, and conversions, take the last two.
+Any other layout, and conversions, take the last three.
 
 ``_MOST`` is the largest size that takes a way, ``_FROM`` the smallest. Sizes are in bytes. Where a size has no figure
 there is no measurement on record. ``C_`` is for threads of `staging.c`, ``HOST_`` for copies between host arrays.
@@ -34,9 +35,12 @@ DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
 """From here on the driver is asked whether memory that is not of the pool is pinned."""
-PERMUTED_FROM = 256 << 10
-"""From here on a dense array in another axis order is sent as it lies, and put in C order on the device, which takes
-25 us to begin; one core transposes 1 MiB of float64 in 200 us. The same of a download to such an array."""
+GATHERED_MOST = 1 << 20
+"""Up to here one thread gathers an array that is not in C order into its slab, for one copy: on an H200's host 30 us
+for 350 KiB, where to begin a staged transfer takes as long again."""
+PERMUTED_FROM = 1 << 20
+"""From here on a dense array in another axis order is sent as it lies, and put in C order on the device; and likewise
+on the way back to such an array."""
 CAST_ON_DEVICE_FROM = 1 << 20
 """From here on a conversion is a kernel on the device, if that lets the narrower values cross the link."""
 PARALLEL_HOST_FROM = 8 << 20
@@ -53,8 +57,8 @@ PACKED_DOWN_FROM = 12
 GROUP_NBYTES = 1 << 20
 """Large leaves are described in groups, the first of this size, each later one twice as large: the link carries one
 while Python describes the next."""
-TOGETHER_FROM = 6 << 20
-"""Large leaves are staged together from this sum on: the driver copies four of 900 KiB in the time that one takes."""
+TOGETHER_FROM = 2 << 20
+"""Large leaves are staged together from this sum on: two transfers of less take as long as to begin one."""
 SCATTERED_FROM = 256 << 10
 """From here on threads of C collect packed leaves: less is copied by one thread in the time that it takes to begin."""
 

@@ -59,12 +59,23 @@ def array_over(
     return bytes_over(pointer, nbytes, owner).view(dtype).reshape(shape)
 
 
+class _Block:
+    """Mapped pages, and the first address in them that a huge page may begin at."""
+
+    __slots__ = ("pages", "pointer", "size")
+
+    def __init__(self, pages: mmap.mmap) -> None:
+        self.pages = pages
+        self.size = len(pages)
+        self.pointer = -(-np.frombuffer(pages, dtype=np.uint8).ctypes.data // HUGE) * HUGE
+
+
 class _Lease:
     """A block while an array uses it; gives it back when the last view of the array dies."""
 
     __slots__ = ("block", "cache", "is_fresh", "pid")
 
-    def __init__(self, block: mmap.mmap, cache: HostCache, *, is_fresh: bool) -> None:
+    def __init__(self, block: _Block, cache: HostCache, *, is_fresh: bool) -> None:
         self.block = block
         self.cache = cache
         self.is_fresh = is_fresh
@@ -91,7 +102,7 @@ class HostCache:
     def __init__(self) -> None:
         # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
         self._lock = threading.RLock()
-        self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()
+        self._free: OrderedDict[int, list[_Block]] = OrderedDict()
         self._is_loop: OrderedDict[int, bool] = OrderedDict()
         """Sizes of blocks that were released: whether one was asked for after that."""
         self.nbytes_free = 0
@@ -111,10 +122,9 @@ class HostCache:
                 f"{nbytes} bytes of host memory for the result cannot be mapped ({error}); "
                 "free arrays, or move less at a time"
             ) from error
-        pointer = np.frombuffer(block, dtype=np.uint8).ctypes.data
-        return array_over(-(-pointer // HUGE) * HUGE, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
+        return array_over(block.pointer, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
 
-    def _take(self, nbytes: int) -> tuple[mmap.mmap, bool]:
+    def _take(self, nbytes: int) -> tuple[_Block, bool]:
         """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""
         size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
         with self._lock:
@@ -129,11 +139,11 @@ class HostCache:
                 return block, False
         fresh = _map(size)
         _advise(fresh, "MADV_HUGEPAGE")
-        return fresh, True
+        return _Block(fresh), True
 
-    def give_back(self, block: mmap.mmap) -> None:
+    def give_back(self, block: _Block) -> None:
         """Keep a block for the next array of its size, or unmap it."""
-        size = len(block)
+        size = block.size
         limit = config.get().host_cache
         with self._lock:
             is_loop = self._is_loop.setdefault(size, False)
@@ -143,7 +153,7 @@ class HostCache:
             if not is_loop or size > limit:
                 return  # the last reference dies with the caller's: unmapped
             if self.nbytes_free >= _UNMARKED_NBYTES:
-                _advise(block, "MADV_FREE")
+                _advise(block.pages, "MADV_FREE")
             self._free.setdefault(size, []).append(block)
             self._free.move_to_end(size)
             self.nbytes_free += size

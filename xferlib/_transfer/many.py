@@ -217,24 +217,30 @@ def to_host(
     return results
 
 
-@observe.user_call(lambda infos, backend, stream: (backend, sum(info.nbytes for info in infos)))
-def to_pinned(infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream) -> list[HostArray]:
+@observe.user_call(lambda infos, backend, stream, meanwhile: (backend, sum(info.nbytes for info in infos)))
+def to_pinned(
+    infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, meanwhile: Callable[[], Any]
+) -> list[HostArray]:
     """Download arrays in C order into the pinned pool, after the work on ``stream``; complete on return.
 
-    The pool may give ordinary memory, if it is set up to do so when it is full: that is staged.
+    The pool may give ordinary memory, if it is set up to do so when it is full: that is staged. ``meanwhile`` runs
+    while the copies are on their way.
 
     Raises:
-        PinnedMemoryError: The pool has no room; nothing has been copied.
+        PinnedMemoryError: The pool has no room.
     """
     pool = pinned.pools.of(backend)
-    results = [pool.empty(info.shape, info.dtype) for info in infos]
+    results: list[HostArray] = []
     try:
-        for info, array in zip(infos, results, strict=True):
+        for info in infos:
+            array = pool.empty(info.shape, info.dtype)
+            results.append(array)
             end = HostEnd(array, info.dtype, backend)
             if pool.find(end.pointer) is not None:
                 observe.copy(Kind.D2H, end.pointer, info.pointer, info.nbytes, backend, stream)
             else:
                 staged.download(info, end, stream, plan.STAGED)
+        meanwhile()
     finally:
         staged.await_copy(backend, stream)  # the memory of what has been enqueued must outlive its copies
     return results

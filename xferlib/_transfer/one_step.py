@@ -17,7 +17,7 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, PERMUTED_FROM, SMALL_NBYTES
+from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, GATHERED_MOST, SMALL_NBYTES
 from xferlib._memory import host, pinned, slab
 from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
@@ -64,25 +64,25 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
     if x.flags.c_contiguous:
         if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
             return out
-    elif x.nbytes <= SMALL_NBYTES:
+    elif x.nbytes <= GATHERED_MOST:
         _gather_and_send(x, backend.operands((out,))[0], backend, stream)
         return out
     end = HostEnd(x, x.dtype, backend)
-    if _may_stage(end) and staged.stage_in_one_call(end, backend.operands((out,))[0], stream, is_upward=True):
-        return out
     into = backend.view(out)
-    if not _sends(end, into, stream):
+    if not _sends(end, into, stream) and not _stages(end, into, stream):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
 
 
-def _may_stage(end: HostEnd) -> bool:
-    """Whether an upload has no better way than to be staged: see `plan.plan`."""
-    return end.pinned is None if end.is_plain else end.nbytes < PERMUTED_FROM
+def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
+    """Upload plain bytes that have no better way: see `plan.plan`. False, a no-op, in every other case."""
+    if end.nbytes <= SMALL_NBYTES or not end.is_plain or end.pinned is not None:
+        return False
+    return staged.stage_in_one_call(end, into.pointer, stream, is_upward=True)
 
 
 def _gather_and_send(x: HostArray, pointer: int, backend: Backend, stream: RawStream) -> None:
-    """Send a small array of any layout to an address on the device, by way of the thread's slab."""
+    """Send an array of any layout, up to `GATHERED_MOST`, to an address on the device, by way of the thread's slab."""
     memory, source = slab.slab_of(backend, x.nbytes).take(x.nbytes, stream)
     compiled_copies.gather(x, x.dtype, memory, source)
     backend.copy(pointer, source, x.nbytes, stream=stream)
@@ -109,14 +109,14 @@ def _fills(x: HostArray, out: Array) -> bool:
     backend = owner.at(into.device)
     backend.attach(into.device)
     end, stream = HostEnd(x, into.dtype, backend), backend.stream_current(into.device)
-    if stream.handle or not _may_stage(end):  # a stream of its own: the array's memory may be another's
-        return _sends(end, into, stream)
-    return staged.stage_in_one_call(end, pointer, stream, is_upward=True)
+    if _sends(end, into, stream):
+        return True
+    return not stream.handle and _stages(end, into, stream)  # else the array's memory may be another stream's
 
 
 def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
     into = owner.view(out)
-    if into.dtype != x.dtype or into.shape != x.shape or x.dtype not in SUPPORTED or not 0 < x.nbytes < PERMUTED_FROM:
+    if into.dtype != x.dtype or into.shape != x.shape or x.dtype not in SUPPORTED or not 0 < x.nbytes <= GATHERED_MOST:
         return False
     backend = owner.at(into.device)
     if not into.is_writable or not into.is_c_contiguous or into.device.kind == "cpu":
@@ -127,8 +127,6 @@ def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    if x.nbytes > SMALL_NBYTES:
-        return staged.stage_in_one_call(HostEnd(x, x.dtype, backend), into.pointer, stream, is_upward=True)
     _gather_and_send(x, into.pointer, backend, stream)
     return True
 
