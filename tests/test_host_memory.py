@@ -138,7 +138,7 @@ def test_memory_that_is_kept_is_counted_wherever_ctrl_c_comes(monkeypatch: pytes
             found = [run(lambda size=size: cache.empty((size << 18,), np.dtype(np.float32))) for _ in range(2)]
             assert found[0].nbytes == size << 20
             del found
-        kept = [len(block) for blocks in cache._free.values() for block in blocks]
+        kept = [block.size for blocks in cache._free.values() for block in blocks]
         assert sum(kept) == cache.nbytes_free <= 9 << 20
         assert len(kept) > 1
 

@@ -105,8 +105,8 @@ class HostCache:
         self._free: OrderedDict[int, list[_Block]] = OrderedDict()
         self._is_loop: OrderedDict[int, bool] = OrderedDict()
         """Sizes of blocks that were released: whether one was asked for after that."""
-        self.nbytes_free = 0
-        """Bytes of the blocks that are kept."""
+        self._counted = 0
+        """`nbytes_free`, but for what Ctrl-C may have kept from being counted."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """An uninitialised array; over recycled pages where a block of that size is free."""
@@ -133,7 +133,7 @@ class HostCache:
             blocks = self._free.get(size)
             if blocks:
                 block = blocks.pop()
-                self.nbytes_free -= size
+                self._counted -= size
                 if not blocks:
                     del self._free[size]
                 return block, False
@@ -152,23 +152,34 @@ class HostCache:
                 self._is_loop.popitem(last=False)
             if not is_loop or size > limit:
                 return  # the last reference dies with the caller's: unmapped
-            if self.nbytes_free >= _UNMARKED_NBYTES:
+            if self._counted >= _UNMARKED_NBYTES:
                 _advise(block.pages, "MADV_FREE")
             self._free.setdefault(size, []).append(block)
             self._free.move_to_end(size)
-            self.nbytes_free += size
-            while self.nbytes_free > limit:
-                oldest, blocks = next(iter(self._free.items()))
-                if blocks:
-                    del blocks[-1]
-                    self.nbytes_free -= oldest
-                else:
-                    del self._free[oldest]
+            self._counted += size
+            if self._counted > limit:
+                self._shrink(limit)
+
+    def _shrink(self, limit: int) -> None:
+        """Unmap the blocks that were not used for longest, with the lock held."""
+        self._counted = self.nbytes_free
+        while self._counted > limit:
+            oldest, blocks = next(iter(self._free.items()))
+            if blocks:
+                del blocks[-1]
+                self._counted -= oldest
+            else:
+                del self._free[oldest]
+
+    @property
+    def nbytes_free(self) -> int:
+        """Bytes of the blocks that are kept."""
+        return sum(size * len(blocks) for size, blocks in self._free.items())
 
     def trim(self) -> int:
         """Unmap every kept block; returns the bytes given up."""
         with self._lock:
-            nbytes, self.nbytes_free = self.nbytes_free, 0
+            nbytes, self._counted = self.nbytes_free, 0
             self._free.clear()
             self._is_loop.clear()
             return nbytes

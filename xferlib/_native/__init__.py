@@ -128,7 +128,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_ring_lent", number, pointer, number),
         ("xf_ring_free", number, pointer),
         ("xf_open", pointer, pointer),
-        ("xf_add", size, pointer, pointer, number, number),
+        ("xf_add", size, pointer, pointer, number, size, number),
         ("xf_close_regions", None, pointer),
         ("xf_run", size, pointer, number),
         ("xf_end", number, pointer),

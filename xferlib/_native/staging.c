@@ -138,6 +138,7 @@ struct Staging {
     int is_ending; /* no thread may take another piece */
     int is_counted; /* among those at work */
     int is_fresh;
+    int is_ended; /* a recording's event behind the last block is enqueued */
     Mark *marks;
     int64_t mark_count, mark_room;
     int64_t spin_ns;
@@ -308,8 +309,10 @@ static int send(Staging *staging, Block *block) {
     pthread_mutex_lock(&staging->marking);
     int result = staging->sent++ ? 0 : setup->record(setup->before_first, setup->stream);
     if (result == 0) result = enqueue(setup, block);
-    if (result == 0 && staging->sent == __atomic_load_n(&staging->all, __ATOMIC_RELAXED))
+    if (result == 0 && staging->sent == __atomic_load_n(&staging->all, __ATOMIC_RELAXED)) {
         result = setup->record(setup->after_last, setup->stream);
+        staging->is_ended = 1;
+    }
     pthread_mutex_unlock(&staging->marking);
     return result;
 }
@@ -751,10 +754,17 @@ EXPORT Staging *xf_open(const Setup *setup) {
     return staging;
 }
 
+/* No region will be added, with the lock held. */
+static void close_regions(Staging *staging) {
+    staging->is_closed = 1;
+    note_last(staging);
+    if (is_complete(staging) && !staging->error) complete(staging);
+}
+
 /* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a Python thread wants. Returns 0, and nothing has been added, where there is
-   no memory for them. */
-EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int64_t more) {
+   called for them, `more` beside those that a Python thread wants; none are added after `is_last`. Returns 0, and nothing
+   has been added, where there is no memory for them. */
+EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
     const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
     int64_t all = staging->region_count + count;
@@ -773,6 +783,7 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int64_
         staging->total += regions[each].nbytes;
         staging->is_fresh |= regions[each].is_fresh != 0;
     }
+    if (is_last) close_regions(staging);
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
     threads = most(least(threads, 1 + staging->total / setup->helper_nbytes), 1);
     staging->threads = threads;
@@ -786,9 +797,7 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int64_
 /* No region will be added. */
 EXPORT void xf_close_regions(Staging *staging) {
     pthread_mutex_lock(&staging->lock);
-    staging->is_closed = 1;
-    note_last(staging);
-    if (is_complete(staging) && !staging->error) complete(staging);
+    close_regions(staging);
     pthread_mutex_unlock(&staging->lock);
 }
 
@@ -829,7 +838,7 @@ EXPORT int64_t xf_end(Staging *staging) {
     pthread_mutex_unlock(&pool.lock);
     __atomic_store_n(&last_ns, now_ns(), __ATOMIC_RELAXED);
     pthread_mutex_lock(&staging->lock);
-    if (setup->is_marked && staging->sent && staging->sent != staging->all && !staging->error) /* it was ended early */
+    if (setup->is_marked && staging->sent && !staging->is_ended && !staging->error) /* it was ended or closed late */
         staging->error = setup->record(setup->after_last, setup->stream);
     int64_t error = staging->error;
     pthread_mutex_unlock(&staging->lock);
@@ -851,8 +860,7 @@ EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count,
     int64_t error = NO_MEMORY;
     Staging *staging = *opened = xf_open(setup);
     if (staging == NULL) return NO_MEMORY;
-    staging->is_closed = 1; /* before there is a block: nobody else has seen it */
-    if (xf_add(staging, regions, count, 0)) {
+    if (xf_add(staging, regions, count, 1, 0)) {
         if (xf_run(staging, INT64_MAX)) return STARVED;
         error = xf_end(staging);
         if (error) return error;
@@ -914,8 +922,7 @@ static Filling *begin_filling(
     staging->blocks[0].chunk = &filling->chunk;
     push(&staging->free, &staging->blocks[0]);
     staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
-    staging->is_closed = 1;
-    if (!xf_add(staging, &region, 1, 0)) {
+    if (!xf_add(staging, &region, 1, 1, 0)) {
         xf_end(staging);
         xf_close(staging, 0);
         free(filling);

@@ -273,20 +273,18 @@ class OpenTransfer:
         if self._handle is None:
             raise _no_memory()
         try:
-            for regions in self._regions:
-                self._hand_over(regions)
-            if self._is_closed:
-                library.xf_close_regions(self._handle)
+            for number, regions in enumerate(self._regions, 1):
+                self._hand_over(regions, is_last=self._is_closed and number == len(self._regions))
         except BaseException:  # the next thread would take it for begun
             handle, self._handle = self._handle, None
             library.xf_end(handle)
             library.xf_close(handle, 0)
             raise
 
-    def _hand_over(self, regions: Regions) -> None:
+    def _hand_over(self, regions: Regions, *, is_last: bool = False) -> None:
         """Give regions to C, with the lock held."""
-        table = ctypes.byref(regions.table)
-        if not _native.library().xf_add(self._handle, table, regions.number, self._is_orphaned):
+        table, more = ctypes.byref(regions.table), self._is_orphaned
+        if not _native.library().xf_add(self._handle, table, regions.number, is_last, more):
             raise _no_memory()
 
     def _run_slice(self) -> bool:
