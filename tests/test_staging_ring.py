@@ -1,4 +1,4 @@
-"""The ring of staging chunks: when it grows, and when a chunk is used again."""
+"""The rings of staging chunks, and the slabs of threads: when they grow, and when their memory is used again."""
 
 from __future__ import annotations
 
@@ -11,19 +11,13 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._memory import slab, staging_ring
+from xferlib._memory import slab
 from xferlib._runtime.handoff import Handed, OwnThread
-from xferlib.errors import DeviceLostError, TransferError
-from xferlib.testing import THRESHOLDS, assert_same_bits, forced, fresh_staging, native, staging_stats
+from xferlib.errors import DeviceLostError, PinnedMemoryError, TransferError
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, fresh_staging, lent_chunks, native, staging_stats
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
-
-
-@pytest.fixture
-def ring(fake: Any, monkeypatch: pytest.MonkeyPatch) -> staging_ring.Ring:
-    ring = staging_ring.Ring(fake)
-    monkeypatch.setitem(staging_ring.rings.made, fake.pinned_domain, ring)
-    return ring
+compiled = pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
 
 
 def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
@@ -36,13 +30,6 @@ def _send(nbytes: int) -> tuple[np.ndarray[Any, Any], Any]:
         xl.configure(threads=before.threads)
 
 
-def test_one_thread_fills_a_new_chunk_while_the_last_one_is_sent(ring: staging_ring.Ring) -> None:
-    source, sent = _send(1 << 20)
-    assert ring.nbytes > THRESHOLDS.chunk_nbytes
-    assert ring.nbytes <= THRESHOLDS.ring_chunks * THRESHOLDS.chunk_nbytes
-    assert_same_bits(xl.to_host(sent), source)
-
-
 @pytest.mark.parametrize("chunks", [1, 2, 3])
 @pytest.mark.usefixtures("fake")
 def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(chunks: int) -> None:
@@ -52,75 +39,79 @@ def test_a_full_ring_fills_no_chunk_before_its_copy_is_done(chunks: int) -> None
         assert_same_bits(xl.to_host(sent), source)
 
 
-def test_a_chunk_whose_copy_is_done_is_used_again(ring: staging_ring.Ring, fake: Any) -> None:
-    stream = fake.stream_current(xl.get_device("fake"))
-    target = xl.empty(16, np.uint8, device="fake")
-    first = ring.acquire()
-    first.copy(fake.view(target).pointer, first.pointer, 16, fake, stream)
-    fake.stream_synchronize(stream)
-    ring.release(first)
-    assert ring.acquire() is first
-    assert ring.nbytes == THRESHOLDS.chunk_nbytes
+@compiled
+@pytest.mark.usefixtures("fake")
+def test_a_ring_grows_with_what_is_sent_and_no_further_than_a_transfer_needs() -> None:
+    with fresh_staging():
+        seen = []
+        for nbytes in (100 << 10, 1 << 20, 30 << 20, 60 << 20, 1 << 20):
+            with forced("staged"):
+                source = np.random.default_rng(0).integers(0, 256, nbytes, dtype=np.uint8)
+                assert_same_bits(xl.to_host(xl.to_device(source, backend="fake")), source)
+            seen.append(staging_stats("fake").nbytes // THRESHOLDS.chunk_nbytes)
+        assert seen == sorted(seen)
+        assert seen[0] < seen[-1] == THRESHOLDS.transfer_chunks
 
 
-class _Watched:
-    """A queue that says when a thread waits for it."""
-
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
-        self.is_waited_for = threading.Event()
-
-    def get(self, **options: Any) -> Any:
-        self.is_waited_for.set()
-        return self._queue.get(**options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
-
-
-def test_a_transfer_that_waited_gets_all_chunks_that_come_free(
-    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of them would have to be filled and sent in turn, for as long as the transfer lasts."""
-    monkeypatch.setattr(staging_ring, "RING_CHUNKS", 4)
-    watched: Any = _Watched(ring._free)
-    monkeypatch.setattr(ring, "_free", watched)
-    stream = fake.stream_current(fake.device_current())
-    lent = ring.borrow(4, stream, is_upward=True)
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(ring.borrow(4, stream, is_upward=True)))
-    thread.start()
-    assert watched.is_waited_for.wait(30)
-    ring.give_back(lent, is_upward=True)
-    thread.join(30)
-    assert {each.pointer for each in found} == {each.pointer for each in lent}
-    assert len(found) == 4
-
-
-def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(
-    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = fake.stream_current(fake.device_current())
-    chunks = [ring.acquire(), ring.acquire()]
+@compiled
+def test_chunks_that_a_lost_device_may_still_use_are_used_no_more(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
 
     def lost(stream: Any) -> None:
         raise DeviceLostError("it is gone")
 
-    monkeypatch.setattr(fake, "stream_synchronize", lost)
-    with pytest.raises(DeviceLostError):
-        ring.abandon(chunks, stream)
-    monkeypatch.undo()
-    others = [ring.acquire() for _ in range(THRESHOLDS.ring_chunks)]
-    assert not {each.pointer for each in chunks} & {each.pointer for each in others}
-    for each in others:
-        ring.release(each)
+    with fresh_staging(), forced("staged", chunk_nbytes=1000):
+        d = xl.to_device(x, device="fake:sim:0")
+        before = staging_stats("fake").nbytes
+        with monkeypatch.context() as patch:
+            patch.setattr(fake, "stream_synchronize", lost)
+            fake.machine.failing = OSError("the link is down")
+            with pytest.raises(DeviceLostError):
+                xl.to_device(x, out=d)
+            fake.machine.failing = None
+        assert staging_stats("fake").nbytes < before
+        assert staging_stats("fake")[1:] == (0, 0)
+        assert_same_bits(xl.to_host(xl.to_device(x, device="fake:sim:0")), x)
+
+
+@compiled
+def test_a_device_that_refuses_more_pinned_memory_goes_on_with_the_chunks_there_are(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
+
+    def refuse(nbytes: int) -> Any:
+        raise PinnedMemoryError("no more")
+
+    with fresh_staging(), forced("staged", chunk_nbytes=1000):
+        with monkeypatch.context() as patch:
+            patch.setattr(fake, "pinned_alloc", refuse)
+            with pytest.raises(PinnedMemoryError, match="no more"):
+                xl.to_device(x, device="fake:sim:0")
+        xl.to_device(x[:2000], device="fake:sim:0")
+        held = staging_stats("fake").nbytes
+        monkeypatch.setattr(fake, "pinned_alloc", refuse)
+        assert_same_bits(xl.to_host(xl.to_device(x, device="fake:sim:0")), x)
+        assert staging_stats("fake").nbytes == held
+
+
+@compiled
+@pytest.mark.usefixtures("fake")
+def test_each_device_has_a_ring_of_its_own() -> None:
+    x = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
+    with fresh_staging(), forced("staged", chunk_nbytes=1000):
+        nbytes = []
+        for device in ("fake:sim:0", "fake:sim:1"):
+            assert_same_bits(xl.to_host(xl.to_device(x, device=device)), x)
+            nbytes.append(staging_stats("fake").nbytes)
+    assert nbytes[1] == 2 * nbytes[0]
 
 
 def _batches() -> list[np.ndarray[Any, Any]]:
     return [np.full(5 << 20, number, np.uint8) for number in range(6)]
 
 
-@pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
+@compiled
 @pytest.mark.parametrize("chunks", [1, 2, 8])
 @pytest.mark.parametrize("path", ["staged", None])
 @pytest.mark.usefixtures("fake")
@@ -140,34 +131,35 @@ def test_a_thread_that_waits_for_chunks_ends_an_orphaned_job(chunks: int, path: 
         assert staging_stats("fake")[1:] == (0, 0)
 
 
-@pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
-def test_batches_that_are_not_taken_give_their_chunks_back(ring: staging_ring.Ring, fake: Any) -> None:
-    for is_dropped in (True, False):
-        ahead = xl.prefetch(_batches(), device="fake:sim:0")
-        next(ahead)
-        assert staging_stats("fake").orphaned
-        if is_dropped:
-            del ahead
-        else:
-            ahead.close()
-        assert ring.quota.lent == {True: 0, False: 0}
-        assert not ring.quota.orphans
+@compiled
+@pytest.mark.usefixtures("fake")
+def test_batches_that_are_not_taken_give_their_chunks_back() -> None:
+    with fresh_staging():
+        for is_dropped in (True, False):
+            ahead = xl.prefetch(_batches(), device="fake:sim:0")
+            next(ahead)
+            if is_dropped:
+                del ahead
+            else:
+                ahead.close()
+            assert lent_chunks() == 0
 
 
-@pytest.mark.skipif(bool(native().why_no_staging), reason=f"staging in C: {native().why_no_staging}")
+@compiled
 def test_a_transfer_that_cannot_start_ahead_raises_when_its_batch_is_taken(
-    ring: staging_ring.Ring, fake: Any, monkeypatch: pytest.MonkeyPatch
+    fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(*args: Any, **options: Any) -> Any:
+    def lost(nbytes: int) -> Any:
         raise DeviceLostError("gone")
 
-    monkeypatch.setattr(ring, "borrow", lost)
-    ahead = xl.prefetch(_batches(), device="fake:sim:0")
-    with pytest.raises(TransferError, match="gone"):
-        next(ahead)
-    monkeypatch.undo()
-    assert (xl.to_host(next(ahead)) == 0).all()
-    ahead.close()
+    with fresh_staging():
+        monkeypatch.setattr(fake, "pinned_alloc", lost)
+        ahead = xl.prefetch(_batches(), device="fake:sim:0")
+        with pytest.raises((TransferError, DeviceLostError), match="gone"):
+            next(ahead)
+        monkeypatch.undo()
+        assert (xl.to_host(next(ahead)) == 0).all()
+        ahead.close()
 
 
 class Own(OwnThread):
@@ -234,15 +226,3 @@ class Waited:
         for left in self.table.values():
             if isinstance(left, list):
                 left.clear()
-
-
-def test_staging_memory_is_given_back_while_another_thread_adds_and_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    slabs: dict[Any, Any] = {}
-    rings: dict[Any, Any] = {}
-    slabs["one", 0] = [Waited(slabs, ("two", 0), []), Waited(slabs, ("three", 0), [])]
-    rings["one"] = Waited(rings, "two", Waited(rings, "two", None))
-    monkeypatch.setattr(slab, "_idle_slabs", slabs)
-    monkeypatch.setattr(staging_ring.rings, "made", rings)
-    assert slab.trim() + staging_ring.trim() == 2
-    assert list(slabs) == [("one", 0), ("three", 0)]
-    assert list(rings) == ["one", "two"]

@@ -59,7 +59,7 @@ def array_over(
     return bytes_over(pointer, nbytes, owner).view(dtype).reshape(shape)
 
 
-class _Block:
+class _Pages:
     """Mapped pages, and the first address in them that a huge page may begin at."""
 
     __slots__ = ("pages", "pointer", "size")
@@ -75,7 +75,7 @@ class _Lease:
 
     __slots__ = ("block", "cache", "is_fresh", "pid")
 
-    def __init__(self, block: _Block, cache: HostCache, *, is_fresh: bool) -> None:
+    def __init__(self, block: _Pages, cache: HostCache, *, is_fresh: bool) -> None:
         self.block = block
         self.cache = cache
         self.is_fresh = is_fresh
@@ -102,7 +102,7 @@ class HostCache:
     def __init__(self) -> None:
         # Reentrant: garbage collection may run a lease's __del__ in the thread that holds the lock.
         self._lock = threading.RLock()
-        self._free: OrderedDict[int, list[_Block]] = OrderedDict()
+        self._free: OrderedDict[int, list[_Pages]] = OrderedDict()
         self._is_loop: OrderedDict[int, bool] = OrderedDict()
         """Sizes of blocks that were released: whether one was asked for after that."""
         self._counted = 0
@@ -124,7 +124,7 @@ class HostCache:
             ) from error
         return array_over(block.pointer, shape, dtype, nbytes, _Lease(block, self, is_fresh=is_fresh))
 
-    def _take(self, nbytes: int) -> tuple[_Block, bool]:
+    def _take(self, nbytes: int) -> tuple[_Pages, bool]:
         """Pages for ``nbytes``, and whether they are fresh: the first write to each faults it in."""
         size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE + HUGE
         with self._lock:
@@ -139,9 +139,9 @@ class HostCache:
                 return block, False
         fresh = _map(size)
         _advise(fresh, "MADV_HUGEPAGE")
-        return _Block(fresh), True
+        return _Pages(fresh), True
 
-    def give_back(self, block: _Block) -> None:
+    def give_back(self, block: _Pages) -> None:
         """Keep a block for the next array of its size, or unmap it."""
         size = block.size
         limit = config.get().host_cache
