@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summary
+from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, Summary, summary
 
 _WORST = 20
 _COLOURS = {True: "#0b6e4f", False: "#d1495b"}
@@ -27,13 +27,13 @@ def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, 
     kinds = list(dict.fromkeys(case.kind for case in cases))
     for kind in kinds:
         for regime in REGIMES:
-            chosen = _measured(cases, kind)
-            if chosen:
-                found = summary(chosen, regime)
-                print(
-                    f"{kind:10}{regime:8}{found.count:6}{found.worst:8.2f}{found.percentile_5:8.2f}"
-                    f"{found.percentile_25:8.2f}{found.median:8.2f}{found.behind * 100:10.1f} %"
-                )
+            if chosen := _measured(cases, kind):
+                _row(f"{kind:10}{regime:8}", summary(chosen, regime))
+    for kind in kinds:
+        for regime in REGIMES:
+            if chosen := [case for case in _measured(cases, kind) if case.has_choice(regime)]:
+                found = summary(chosen, regime, is_ordinary=True)
+                _row(f"{kind:10}{regime:8}", found, "  (new results in ordinary memory only)")
     for kind in kinds:
         for regime, meaning in REGIMES.items():
             worst = sorted(_measured(cases, kind), key=lambda case: case.ratio(regime))[:_WORST]
@@ -44,6 +44,13 @@ def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, 
     for case in cases:
         if case.problem:
             print(f"\nWRONG: {case.problem}\n  --case {case.name}: {case.text}")
+
+
+def _row(name: str, found: Summary, note: str = "") -> None:
+    print(
+        f"{name}{found.count:6}{found.worst:8.2f}{found.percentile_5:8.2f}"
+        f"{found.percentile_25:8.2f}{found.median:8.2f}{found.behind * 100:10.1f} %{note}"
+    )
 
 
 def _measured(cases: list[CaseFigures], kind: str) -> list[CaseFigures]:

@@ -19,6 +19,10 @@ Way = Callable[[], Any]
 Ways = dict[str, Way]
 
 
+PINNED = frozenset({"to_host(pinned=True)", "tree.to_host(pinned=True)", "non_blocking"})
+"""Ways to the host whose new results are in pinned memory."""
+
+
 class LibraryWays(Protocol):
     """A library that makes transfers. A missing way is left out."""
 
@@ -33,7 +37,7 @@ class LibraryWays(Protocol):
 
 
 class XferlibWays:
-    """xferlib, making or reading the arrays of one backend; one way, the obvious one."""
+    """xferlib, making or reading the arrays of one backend; new results in ordinary and in pinned memory."""
 
     def __init__(self, backend: str) -> None:
         self.name = f"xferlib ({backend})"
@@ -54,7 +58,10 @@ class XferlibWays:
         held = xl.to_device(source, device=self._place)
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         if out is None:
-            return {"to_host": lambda: xl.to_host(held, **options)}
+            return {
+                "to_host": lambda: xl.to_host(held, **options),
+                "to_host(pinned=True)": lambda: xl.to_host(held, pinned=True, **options),
+            }
         return {"to_host(out=)": lambda: xl.to_host(held, out=out, **options)}
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
@@ -62,7 +69,10 @@ class XferlibWays:
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = xl.tree.to_device(sources, device=self._place)
-        return {"tree.to_host": lambda: xl.tree.to_host(held)}
+        return {
+            "tree.to_host": lambda: xl.tree.to_host(held),
+            "tree.to_host(pinned=True)": lambda: xl.tree.to_host(held, pinned=True),
+        }
 
 
 class CupyWays:
