@@ -90,7 +90,7 @@ class Driver:
         driver.finish(count)
 
     def order(self, stream: int, event: int, flags: int) -> None:
-        """What was enqueued before the event comes first."""
+        """Complete first, as a stream that waits for the event would."""
         self.wait(event)
         self.log.append(("order", event))
 

@@ -234,30 +234,26 @@ def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) ->
 
 
 def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
-    if xl.get_device().kind == "cpu":
-        pytest.skip("results of a CPU are there already")
-    begun: list[xl.Transfer] = []
+    begun: list[int] = []
     changed = threading.Condition()
-    make, receive = xl.Transfer.__init__, xl.Transfer.result
+    begin = chunk_ledger.Results.begin
 
-    def noted(transfer: xl.Transfer, *args: Any, is_upload: bool, **options: Any) -> None:
-        make(transfer, *args, is_upload=is_upload, **options)
-        if not is_upload:
+    def noted(self: chunk_ledger.Results, number: int, value: Any, stream: Any) -> Callable[[], Any]:
+        receive = begin(self, number, value, stream)
+        with changed:
+            begun.append(number)
+            changed.notify_all()
+
+        def receive_late() -> Any:
             with changed:
-                begun.append(transfer)
-                changed.notify_all()
+                assert changed.wait_for(lambda: number == 3 or number + 1 in begun, 60)
+            return receive()
 
-    def receive_late(transfer: xl.Transfer, timeout: float | None = None) -> Any:
-        if not transfer.is_upload:
-            with changed:
-                number = begun.index(transfer)
-                assert changed.wait_for(lambda: number == 3 or len(begun) > number + 1, 60)
-        return receive(transfer, timeout)
+        return receive_late
 
-    monkeypatch.setattr(xl.Transfer, "__init__", noted)
-    monkeypatch.setattr(xl.Transfer, "result", receive_late)
+    monkeypatch.setattr(chunk_ledger.Results, "begin", noted)
     assert_same_bits(xl.stream_map(same, rows(28), chunk_rows=7), rows(28))
-    assert len(begun) == 4
+    assert sorted(begun) == [0, 1, 2, 3]
 
 
 # --- reduction

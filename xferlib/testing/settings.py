@@ -80,6 +80,7 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
         for module, name in limits if chunks is not None else ():
             stack.enter_context(replaced(module, name, chunks))
         yield
+        staging_ring.trim()  # waits for what is in flight
 
 
 @contextmanager
