@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.errors import LayoutError, SlowPathError, UnsupportedArrayError
+from xferlib.errors import LayoutError, SlowPathError, UnsupportedArrayError, UnsupportedDTypeError
 from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, native, strategies
 from xferlib.testing.strategies import bits_of
 
@@ -242,3 +243,50 @@ def test_an_array_that_its_library_does_not_let_be_written_is_not(monkeypatch: p
         xl.to_device(np.ones(3), out=out)
     monkeypatch.undo()
     assert_same_bits(xl.to_host(out), np.zeros(3))
+
+
+_DTYPES = ("bool", "int8", "uint16", "int64", "float16", "float32", "float64", "complex64")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    shape=st.lists(st.integers(1, 9), min_size=1, max_size=3), given_=st.sampled_from(_DTYPES),
+    wanted=st.sampled_from(_DTYPES), is_swapped=st.booleans(), layout=st.sampled_from(["plain", "reversed", "turned", "rows"]),
+    into=st.booleans(),
+)  # fmt: skip
+def test_small_arrays_of_any_layout_arrive_converted_and_come_back(
+    fake: Any, shape: list[int], given_: str, wanted: str, is_swapped: bool, layout: str, into: bool
+) -> None:
+    if given_ == "complex64" and wanted != "complex64":
+        wanted = given_
+    x = np.random.default_rng(shape).integers(0, 100, math.prod(shape)).astype(given_).reshape(shape)
+    x = x.astype(x.dtype.newbyteorder()) if is_swapped else x
+    view = {"plain": lambda a: a, "reversed": lambda a: a[::-1], "turned": lambda a: a.T, "rows": lambda a: a[::2]}[
+        layout
+    ]
+    source = view(x)
+    expected = np.array(source).astype(wanted)
+    out = xl.zeros(source.shape, wanted, device=HERE) if into else None
+    d = xl.to_device(source, device=None if into else HERE, dtype=wanted, out=out)
+    assert d is out or not into
+    assert_same_bits(xl.to_host(d), expected)
+    target = view(np.zeros(shape, given_))
+    if given_ == "complex64" or wanted != "complex64":
+        back = xl.to_host(d, dtype=given_, out=target)
+        assert back is target
+        assert_same_bits(np.array(target), expected.astype(given_))
+        assert_same_bits(xl.to_host(d, dtype=given_), expected.astype(given_))
+
+
+def test_what_the_short_cut_cannot_do_is_refused_as_ever(fake: Any) -> None:
+    x = np.arange(6, dtype=np.complex64)
+    for dtype in ("float32", "int128", object, 3):
+        with pytest.raises(UnsupportedDTypeError):
+            xl.to_device(x, device=HERE, dtype=dtype)
+    d = xl.to_device(x, device=HERE)
+    with pytest.raises(UnsupportedDTypeError):
+        xl.to_host(d, dtype="float32")
+    readonly = np.zeros((3, 2), np.complex64).T
+    readonly.flags.writeable = False
+    with pytest.raises(LayoutError, match="read-only"):
+        xl.to_host(xl.to_device(x.reshape(2, 3), device=HERE), out=readonly)

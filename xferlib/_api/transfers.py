@@ -52,8 +52,8 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
-    if backend is dtype is stream is None and copy is True:  # as most calls are
-        done = one_step.to_device(x, device, out)
+    if backend is stream is None and copy is True:  # as most calls are
+        done = one_step.to_device(x, device, out, dtype)
         if done is not None:
             return done
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
@@ -114,7 +114,7 @@ def to_host(
         if dtype is stream is out is None and (done := one_step.to_pinned(d)) is not None:
             return done
         return copies.to_pinned(d, dtype, stream, out)
-    if dtype is None and stream is None and (done := one_step.to_host(d, out)) is not None:
+    if stream is None and (done := one_step.to_host(d, out, dtype)) is not None:
         return done
     return copies.to_host(d, dtype, stream, out)
 

@@ -52,8 +52,10 @@ PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size travel together."""
 PACKED_UP_FROM = 4
 """Small leaves are packed from this number on: on an H200's host to begin a slab takes 70 us, a copy of one leaf 15."""
-PACKED_DOWN_FROM = 12
-"""The same to the host: to gather leaves on the device takes 150 us, a copy of one leaf 12."""
+PACKED_DOWN_FROM = 3
+"""The same to the host."""
+GATHERED_LEAVES_MOST = 48
+"""More leaves are gathered on the device before they are copied: that takes 150 us, to enqueue a copy 3."""
 GROUP_NBYTES = 1 << 20
 """Large leaves are described in groups, the first of this size, each later one twice as large: the link carries one
 while Python describes the next."""

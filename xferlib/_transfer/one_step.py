@@ -3,8 +3,9 @@
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
 driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
-that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array that is
-not in C order is gathered into the thread's slab, and sent from there; a download to the pinned pool is one copy.
+that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array of
+another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched as it is and put
+in its places; a download to the pinned pool is one copy.
 """
 
 from __future__ import annotations
@@ -30,19 +31,34 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 
-def to_device(x: Any, device: Any, out: Array | None) -> Array | None:
+def to_device(x: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
     """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
     if type(x) is not np.ndarray or not plan.may_skip():
         return None
-    if out is None:
-        return _to_new(x, device)
-    return out if device is None and _fills(x, out) else None
-
-
-def _to_new(x: HostArray, device: Any) -> Array | None:
-    """Copy an array to a new one on a device, the current one if None; on the usual way where the driver declines."""
-    if x.dtype not in SUPPORTED:
+    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else _arriving(x.dtype, dtype)
+    if wanted is None:
         return None
+    if out is None:
+        return _to_new(x, device, wanted)
+    return out if device is None and _fills(x, out, wanted) else None
+
+
+def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
+    """The dtype that arrives, native; None where that must be looked at, or refused, the long way."""
+    native = given if given.isnative else given.newbyteorder("=")
+    if dtype is None or native not in SUPPORTED:
+        return native if native in SUPPORTED else None
+    if not isinstance(dtype, (str, type, np.dtype)):
+        return None
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        return None
+    return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
+
+
+def _to_new(x: HostArray, device: Any, wanted: np.dtype[Any]) -> Array | None:
+    """Copy an array to a new one on a device, the current one if None; on the usual way where the driver declines."""
     backend: Backend | None = None
     if device is None:
         owner = defaults.default_backend()
@@ -52,7 +68,10 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
         backend = devices.backend_of(device)
     if backend is None:
         return None
+    is_same = x.dtype == wanted
     if device.kind == "cpu":
+        if not is_same:
+            return None
         filled = backend.empty(x.shape, x.dtype, device=device, stream=backend.stream_current(device))
         host_copy.copy_on_host(backend.host_view(filled), x)
         return filled
@@ -60,14 +79,14 @@ def _to_new(x: HostArray, device: Any) -> Array | None:
         return None
     backend.attach(device)
     stream = backend.stream_current(device)
-    out = backend.empty(x.shape, x.dtype, device=device, stream=stream)
-    if x.flags.c_contiguous:
+    out = backend.empty(x.shape, wanted, device=device, stream=stream)
+    if is_same and x.flags.c_contiguous:
         if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
             return out
-    elif x.nbytes <= GATHERED_MOST:
-        _gather_and_send(x, backend.operands((out,))[0], backend, stream)
+    elif x.size * wanted.itemsize <= GATHERED_MOST:
+        _gather_and_send(x, wanted, backend.operands((out,))[0], backend, stream)
         return out
-    end = HostEnd(x, x.dtype, backend)
+    end = HostEnd(x, wanted, backend)
     into = backend.view(out)
     if not _sends(end, into, stream) and not _stages(end, into, stream):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
@@ -81,22 +100,24 @@ def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
     return staged.stage_in_one_call(end, into.pointer, stream, is_upward=True)
 
 
-def _gather_and_send(x: HostArray, pointer: int, backend: Backend, stream: RawStream) -> None:
+def _gather_and_send(x: HostArray, dtype: np.dtype[Any], pointer: int, backend: Backend, stream: RawStream) -> None:
     """Send an array of any layout, up to `GATHERED_MOST`, to an address on the device, by way of the thread's slab."""
-    memory, source = slab.slab_of(backend, x.nbytes).take(x.nbytes, stream)
-    compiled_copies.gather(x, x.dtype, memory, source)
-    backend.copy(pointer, source, x.nbytes, stream=stream)
+    nbytes = x.size * dtype.itemsize
+    memory, source = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    compiled_copies.gather(x, dtype, memory, source)
+    backend.copy(pointer, source, nbytes, stream=stream)
 
 
-def _fills(x: HostArray, out: Array) -> bool:
+def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     """Fill the caller's array; False, a no-op, in every case but this module's."""
     owner = registry.backend_of(out)
     if owner is None:
         return False
+    is_same = x.dtype == wanted
     if (fast := owner.fast) is None:
-        return not owner.capabilities.streams and _fills_on_host(x, out, owner)
-    if not x.flags.c_contiguous:
-        return _fills_from_gathered(x, out, owner)
+        return is_same and not owner.capabilities.streams and _fills_on_host(x, out, owner)
+    if not is_same or not x.flags.c_contiguous:
+        return _fills_from_gathered(x, out, wanted, owner)
     if not (pointer := fast.twin(out, x)):
         return False
     if owner.follows_writes:
@@ -114,9 +135,9 @@ def _fills(x: HostArray, out: Array) -> bool:
     return not stream.handle and _stages(end, into, stream)  # else the array's memory may be another stream's
 
 
-def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
+def _fills_from_gathered(x: HostArray, out: Array, wanted: np.dtype[Any], owner: Backend) -> bool:
     into = owner.view(out)
-    if into.dtype != x.dtype or into.shape != x.shape or x.dtype not in SUPPORTED or not 0 < x.nbytes <= GATHERED_MOST:
+    if into.dtype != wanted or into.shape != x.shape or not 0 < x.size * wanted.itemsize <= GATHERED_MOST:
         return False
     backend = owner.at(into.device)
     if not into.is_writable or not into.is_c_contiguous or into.device.kind == "cpu":
@@ -127,7 +148,7 @@ def _fills_from_gathered(x: HostArray, out: Array, owner: Backend) -> bool:
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    _gather_and_send(x, into.pointer, backend, stream)
+    _gather_and_send(x, wanted, into.pointer, backend, stream)
     return True
 
 
@@ -168,20 +189,27 @@ def _is_drivers(end: HostEnd) -> bool:
     return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None
 
 
-def to_host(d: Any, out: Any) -> HostArray | None:
+def to_host(d: Any, out: Any, dtype: Any = None) -> HostArray | None:
     """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
     owner = registry.backend_of(d)
     if owner is None or not plan.may_skip():
         return None
     if (fast := owner.fast) is None:
+        if dtype is not None:
+            return None
         memory = _memory_of(d, owner) if not owner.capabilities.streams else None
         return host_copy.copied(memory, out) if memory is not None else None
     most = DRIVER_MOST_DOWN
     if out is not None:
-        if type(out) is not np.ndarray or not (pointer := fast.twin(d, out)):
+        if type(out) is not np.ndarray:
             return None
+        pointer = fast.twin(d, out) if dtype is None else 0
+        if not pointer:
+            return _fetch_and_spread(d, owner, out, dtype)
         if fast.fetch_whole(out, d, pointer, most):
             return out
+    elif dtype is not None:
+        return _fetch_and_spread(d, owner, None, dtype)
     info = owner.view(d)
     nbytes = info.nbytes
     if info.device.kind == "cpu" or not nbytes:
@@ -204,6 +232,24 @@ def to_host(d: Any, out: Any) -> HostArray | None:
     if not fast.takes_pageable(stream, idle=False):
         return None
     return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
+
+
+def _fetch_and_spread(d: Any, owner: Backend, out: HostArray | None, dtype: Any) -> HostArray | None:
+    """Copy a small array as it is, and put it in its places on the host, converted."""
+    info = owner.view(d)
+    if info.device.kind == "cpu" or not 0 < info.nbytes <= GATHERED_MOST or not info.is_c_contiguous:
+        return None
+    wanted = _arriving(info.dtype, dtype)
+    if wanted is None or (out is not None and (out.dtype, out.shape) != (wanted, info.shape)):
+        return None
+    if out is not None and not out.flags.writeable:
+        return None
+    fetched = to_host(d, None)
+    if fetched is None or (out is None and wanted == info.dtype):
+        return fetched
+    target: HostArray = out if out is not None else np.empty(info.shape, wanted)
+    compiled_copies.scatter(target, info.dtype, fetched, fetched.ctypes.data)
+    return target
 
 
 def to_pinned(d: Any) -> HostArray | None:

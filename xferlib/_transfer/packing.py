@@ -10,10 +10,12 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import array as _array
-from xferlib._core import convert, registry
+from xferlib._core import convert, observe, registry
 from xferlib._core.array import Array, ArrayInfo
-from xferlib._core.thresholds import PACKED_LEAF_MOST
-from xferlib._memory import pinned
+from xferlib._core.observe import Kind
+from xferlib._core.thresholds import GATHERED_LEAVES_MOST, MEDIUM_NBYTES, PACKED_LEAF_MOST
+from xferlib._memory import in_flight, pinned
+from xferlib._memory.slab import slab_of
 from xferlib._transfer import download, regions, relayout, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
@@ -249,21 +251,40 @@ def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream, *, is_p
         by_kind.setdefault((info.shape, info.dtype), []).append(number)
     groups, nbytes = _layout_of([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
     backend.attach(stream.device)
-    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
     pieces = [
         (infos[member].pointer, group.offset + index * infos[member].nbytes, infos[member].nbytes)
         for group in groups
         for index, member in enumerate(group.members)
     ]
-    _gather(backend.view(slab), pieces, backend, stream)
-    out = pinned.pools.of(backend).empty((nbytes,), _BYTE) if is_pinned else None
-    host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream, out=out)
+    if len(pieces) <= GATHERED_LEAVES_MOST and nbytes <= MEDIUM_NBYTES and not is_pinned:
+        host = _fetched(pieces, nbytes, backend, stream)
+    else:
+        slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+        _gather(backend.view(slab), pieces, backend, stream)
+        out = pinned.pools.of(backend).empty((nbytes,), _BYTE) if is_pinned else None
+        host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream, out=out)
     results: list[Any] = [None] * len(infos)
     for group in groups:
         block = _block(host, group)
         for index, member in enumerate(group.members):
             results[member] = block[index, ...]
     return results
+
+
+def _fetched(pieces: list[tuple[int, int, int]], nbytes: int, backend: Backend, stream: RawStream) -> HostArray:
+    """Copy ``(pointer, offset, nbytes)`` pieces one by one into the thread's slab, and all of it from there."""
+    own = slab_of(backend, nbytes)
+    memory, start = own.take(nbytes, stream)
+    try:
+        for pointer, offset, size in pieces:
+            observe.copy(Kind.D2H, start + offset, pointer, size, backend, stream)
+        backend.stream_synchronize(stream)
+    except BaseException:  # the slab's bytes may be taken again, so even an interrupted copy must be waited for
+        in_flight.abandon(backend, stream)
+        raise
+    host = memory.copy()
+    own.emptied()
+    return host
 
 
 def _gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend, stream: RawStream) -> None:
