@@ -86,19 +86,19 @@ def test_transfers_of_every_layout_are_staged_in_c(fresh: None) -> None:
 
 
 @compiled
-def test_chunks_come_back_after_success_and_after_failure(fresh: None) -> None:
+def test_chunks_come_back_after_success_and_after_failure(fresh: None, fake: Any) -> None:
     x = bits_of(100_000, np.uint8, seed=2)
     with _staged():
         d = xl.to_device(x, device=HERE)
         held = staging_stats("fake").nbytes
         assert held > 0
-        backend_named("fake").machine.failing = OSError("the link is down")
+        fake.machine.failing = OSError("the link is down")
         with pytest.raises(OSError, match="the link is down"):
             xl.to_device(x, out=d)
         with pytest.raises(OSError, match="the link is down"):
             xl.to_host(d)
         assert staging_stats("fake")[1:] == (0, 0)
-        backend_named("fake").machine.failing = None
+        fake.machine.failing = None
         assert_same_bits(xl.to_host(xl.to_device(x, device=HERE)), x)
         assert staging_stats("fake") == (held, 0, 0)
 

@@ -245,13 +245,16 @@ def test_an_array_that_its_library_does_not_let_be_written_is_not(monkeypatch: p
     assert_same_bits(xl.to_host(out), np.zeros(3))
 
 
+_LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "plain": lambda a: a, "reversed": lambda a: a[::-1], "turned": lambda a: a.T, "rows": lambda a: a[::2]
+}  # fmt: skip
 _DTYPES = ("bool", "int8", "uint16", "int64", "float16", "float32", "float64", "complex64")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=3), given_=st.sampled_from(_DTYPES),
-    wanted=st.sampled_from(_DTYPES), is_swapped=st.booleans(), layout=st.sampled_from(["plain", "reversed", "turned", "rows"]),
+    wanted=st.sampled_from(_DTYPES), is_swapped=st.booleans(), layout=st.sampled_from(sorted(_LAYOUTS)),
     into=st.booleans(),
 )  # fmt: skip
 def test_small_arrays_of_any_layout_arrive_converted_and_come_back(
@@ -261,9 +264,7 @@ def test_small_arrays_of_any_layout_arrive_converted_and_come_back(
         wanted = given_
     x = np.random.default_rng(shape).integers(0, 100, math.prod(shape)).astype(given_).reshape(shape)
     x = x.astype(x.dtype.newbyteorder()) if is_swapped else x
-    view = {"plain": lambda a: a, "reversed": lambda a: a[::-1], "turned": lambda a: a.T, "rows": lambda a: a[::2]}[
-        layout
-    ]
+    view = _LAYOUTS[layout]
     source = view(x)
     expected = np.array(source).astype(wanted)
     out = xl.zeros(source.shape, wanted, device=HERE) if into else None

@@ -308,7 +308,7 @@ def test_no_more_chunks_are_held_than_a_transfer_may_have() -> None:
         held.append(ring.lent)
         copy(*args)
 
-    driver.copy = noted  # type: ignore[method-assign]
+    driver.copy = noted  # type: ignore[method-assign, assignment]
     driver.bind()
     host, device = bits_of(2000, np.uint8, seed=1), np.zeros(2000, np.uint8)
     for up in (True, False):
@@ -324,7 +324,7 @@ def test_a_chunk_that_a_copy_still_reads_is_waited_for_or_ordered() -> None:
         driver, ring = Driver(), Ring(1)
         assert not transfer(setup_of(driver, ring, up=True, first_block=CHUNK), [region(host, device)])
         driver.log.clear()
-        changed = {} if order else {"order": None}
+        changed: dict[str, Any] = {} if order else {"order": None}
         assert not transfer(setup_of(driver, ring, up=False, first_block=CHUNK, **changed), [region(back, device)])
         assert ("order", 1) in driver.log or not order
         assert_same_bits(back, host)
@@ -485,7 +485,7 @@ def test_a_helper_that_cannot_enter_fails_the_transfer_and_touches_nothing() -> 
         assert driver.has_entered.wait(60)  # the one that conducts goes on when a helper has come
         copy(*args)
 
-    driver.copy = late  # type: ignore[method-assign]
+    driver.copy = late  # type: ignore[method-assign, assignment]
     driver.bind()
     setup = setup_of(driver, Ring(2), up=True, helpers=4, most_piece=1)
     assert transfer(setup, [region(host, device)], slice_=1) == 78
