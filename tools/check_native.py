@@ -1,4 +1,5 @@
-"""Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases.
+"""Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases, and over
+transfers of several threads.
 
     python tools/check_native.py [--cases 5000] [--warnings]
 
@@ -69,6 +70,28 @@ def sanitized(compiler: str, cases: int) -> int:
     return int(done.returncode != 0)
 
 
+def stressed(compiler: str) -> int:
+    """Run transfers from several threads under the thread sanitizer, then the other two; 1 if one finds a fault."""
+    aslr_off = ["setarch", "-R"] if shutil.which("setarch") else []  # some kernels map what the sanitizer wants itself
+    sources = [
+        str(ROOT / "tools" / "staging_stress.c"),
+        *(str(NATIVE / name) for name in LIBRARY if name != "staging.c"),
+    ]
+    for kind in ("thread", "address,undefined"):
+        with tempfile.TemporaryDirectory() as folder:
+            program = str(Path(folder, "stress"))
+            done = run(compiler, *COMMON, "-O1", "-g", f"-fsanitize={kind}", "-o", program, *sources)
+            if done.returncode:
+                print(f"no {kind} sanitizer beside this compiler: not run")
+                continue
+            done = run(*aslr_off, program)
+        if done.returncode:
+            print(f"{kind}: {done.stdout}{done.stderr}")
+            return 1
+        print(f"transfers of several threads: nothing found by the sanitizer of {kind}")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=5000)
@@ -80,7 +103,7 @@ def main() -> int:
         return 0
     failed = warnings(compiler)
     if not given.warnings:
-        failed += sanitized(compiler, given.cases)
+        failed += sanitized(compiler, given.cases) + stressed(compiler)
     return min(failed, 1)
 
 

@@ -1,0 +1,96 @@
+/* Transfers from several threads at once, over few chunks, in both directions, some ended early: a program for the
+   sanitizers, which see the whole of staging.c, ring.c and strided.c here, without Python. tools/check_native.py runs it. */
+
+#include "../xferlib/_native/staging.c"
+
+#include <stdio.h>
+
+Ring *xf_ring_new(void);
+int64_t xf_ring_add(Ring *ring, char *memory, void *event);
+int64_t xf_ring_lent(Ring *ring, int64_t way);
+int64_t xf_ring_free(Ring *ring);
+
+#define THREADS 4
+#define ROUNDS 300
+#define NBYTES 20000
+#define CHUNK_NBYTES 1024
+
+/* One device: copies are made when an event behind them is waited for, or at once; either is a driver's right. */
+static int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
+    (void)stream;
+    memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, nbytes);
+    return 0;
+}
+
+static int note_event(void *event, void *stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+
+static int await_event(void *event) {
+    (void)event;
+    return 0;
+}
+
+static Ring *ring;
+
+static Setup setup_of(int is_upward, int helpers) {
+    return (Setup){
+        .ring = ring, .copy = copy, .record = note_event, .wait = await_event, .is_upward = is_upward, .most_chunks = 3,
+        .shared_chunks = 2, .way_chunks = 8, .first_block = 100, .largest_block = CHUNK_NBYTES, .block_parts = 4,
+        .least_piece = 16, .most_piece = 200, .helper_nbytes = 1000, .streamed_most = 5000, .spin_ns = 20000,
+        .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = 6, .is_marked = 0,
+    };
+}
+
+static int number_below(uint64_t *seed, int limit) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((*seed >> 33) % (uint64_t)limit);
+}
+
+static void *work(void *number) {
+    uint64_t seed = (uint64_t)(uintptr_t)number;
+    char *host = malloc(NBYTES), *device = malloc(NBYTES), *expected = malloc(NBYTES);
+    if (host == NULL || device == NULL || expected == NULL) abort();
+    for (int round = 0; round < ROUNDS; round++) {
+        int is_upward = number_below(&seed, 2), is_ended = !number_below(&seed, 8);
+        for (int i = 0; i < NBYTES; i++) host[i] = (char)number_below(&seed, 256), device[i] = (char)number_below(&seed, 256);
+        memcpy(expected, is_upward ? host : device, NBYTES);
+        Setup setup = setup_of(is_upward, number_below(&seed, 4));
+        Staging *staging = xf_open(&setup);
+        int64_t start = 0;
+        while (start < NBYTES) {
+            int64_t nbytes = 1 + number_below(&seed, 6000);
+            if (nbytes > NBYTES - start) nbytes = NBYTES - start;
+            Region region = {.host = host + start, .device = (uint64_t)(uintptr_t)(device + start), .nbytes = nbytes, .unit = 1};
+            start += nbytes;
+            if (!xf_add(staging, &region, 1, start == NBYTES, 0)) abort();
+            if (number_below(&seed, 2)) xf_run(staging, 3);
+        }
+        if (is_ended) xf_run(staging, 5);
+        else while (xf_run(staging, 16));
+        if (xf_end(staging)) abort();
+        xf_close(staging, 0);
+        if (!is_ended && (memcmp(host, expected, NBYTES) || memcmp(device, expected, NBYTES))) {
+            puts("the bytes differ");
+            exit(1);
+        }
+    }
+    free(host), free(device), free(expected);
+    return NULL;
+}
+
+int main(void) {
+    pthread_t threads[THREADS];
+    static char memory[5][CHUNK_NBYTES];
+    ring = xf_ring_new();
+    for (intptr_t each = 0; each < 5; each++) xf_ring_add(ring, memory[each], (void *)(each + 1));
+    for (uintptr_t each = 0; each < THREADS; each++)
+        if (pthread_create(&threads[each], NULL, work, (void *)(each + 1))) abort();
+    for (int each = 0; each < THREADS; each++) pthread_join(threads[each], NULL);
+    if (xf_ring_lent(ring, 0) || xf_ring_lent(ring, 1) || xf_ring_free(ring) != 5) {
+        puts("chunks are missing");
+        return 1;
+    }
+    return 0; /* the helpers live on, asleep */
+}
