@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
-from xferlib._cli.bench.sweep import cases, command, networks
+from xferlib._cli.bench.sweep import cases, command, networks, timing
 from xferlib.testing import assert_same_bits
 
 
@@ -71,3 +73,71 @@ def test_wrong_bits_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     status = main(["bench", "sweep", "--seconds", "0.5", "--seed", "11", "--largest", "8KiB", "--kind", "transfer"])
     assert status == 1
     assert "WRONG: the bits differ" in capsys.readouterr().out
+
+
+class FakeClock:
+    """A clock that ways and other work move; nothing else takes time."""
+
+    def __init__(self) -> None:
+        self.now_s, self.worked_s = 0.0, [0.0]
+        self.calls: list[str] = []
+        self.changes = 0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def way(self, name: str, *seconds: float) -> Callable[[], None]:
+        taken = itertools.cycle(seconds)
+
+        def run() -> None:
+            self.calls.append(name)
+            self.now_s += next(taken)
+
+        return run
+
+    def work(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.worked_s.append(seconds)
+
+    def change(self) -> None:
+        self.changes += 1
+
+    @property
+    def timing(self) -> timing.Timing:
+        return timing.Timing(self.change, self.work, np.random.default_rng(1), self)
+
+
+OWN, PEER, SLOW = (timing.Key(library, "way") for library in ("xferlib (cupy)", "cupy", "torch"))
+
+
+def test_both_regimes_give_medians_and_change_the_data_before_each_call() -> None:
+    clock = FakeClock()
+    runs = {OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.002, 0.002, 0.0021)}
+    assert clock.timing.hot(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
+    assert clock.timing.cold(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
+    assert clock.changes == len(clock.calls)
+
+
+def test_a_cold_call_follows_other_work_and_ways_take_turns() -> None:
+    clock = FakeClock()
+    clock.timing.cold({OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.001)})
+    assert clock.worked_s[1:4] == [0.02, 0.005, 0.005]
+    assert len(clock.calls) == 6
+    assert [sorted(clock.calls[at : at + 2]) for at in (0, 2, 4)] == [["own", "peer"]] * 3
+
+
+def test_ways_are_repeated_until_their_medians_are_steady() -> None:
+    steady, noisy = FakeClock(), FakeClock()
+    steady.timing.cold({OWN: steady.way("own", 0.001)})
+    noisy.timing.cold({OWN: noisy.way("own", 0.001, 0.004, 0.002)})
+    assert (len(steady.calls), len(noisy.calls)) == (3, 5)
+    assert timing.is_steady([1.0, 1.02, 1.04], 0.05)
+    assert not timing.is_steady([1.0, 1.2, 1.4], 0.05)
+    assert not timing.is_steady([1.0, 1.0], 0.05)
+
+
+def test_large_arrays_and_hopeless_ways_are_called_seldom() -> None:
+    clock = FakeClock()
+    runs = {OWN: clock.way("own", 0.3), PEER: clock.way("peer", 0.4), SLOW: clock.way("slow", 2.0)}
+    assert clock.timing.hot(runs) == pytest.approx({OWN: 0.3, PEER: 0.4, SLOW: 2.0})
+    assert [clock.calls.count(name) for name in ("own", "peer", "slow")] == [4, 4, 3]

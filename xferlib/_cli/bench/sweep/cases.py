@@ -17,6 +17,7 @@ WIDENED = {"uint8": "float32", "float16": "float32", "float32": "float64", "int1
 NARROWED = {"float64": "float32", "float32": "float16", "int64": "float32", "int32": "float32"}
 LAYOUTS = ("contiguous", "contiguous", "transposed", "permuted", "every second row", "cropped", "reversed", "swapped")
 _LEAST, _MOST = 4 << 10, 256 << 20
+_PERIOD = 65_537
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +92,8 @@ def laid_out(
 
 
 def _numbers(count: int, dtype: np.dtype[Any], chance: np.random.Generator) -> HostArray:
-    """Small numbers, which every dtype holds; drawn once for each megabyte."""
-    some = chance.integers(0, 2 if dtype.kind == "b" else 120, min(count, 1 << 20)).astype(dtype.newbyteorder("="))
+    """Small numbers, which every dtype holds; their period is prime, so that no two blocks are the same."""
+    some = chance.integers(0, 2 if dtype.kind == "b" else 120, min(count, _PERIOD)).astype(dtype.newbyteorder("="))
     return np.resize(some, count).astype(dtype, copy=False)
 
 

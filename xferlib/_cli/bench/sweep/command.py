@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import statistics
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +18,7 @@ import xferlib as xl
 from xferlib._cli.bench import show as _show
 from xferlib._cli.bench.sweep import cases, show, ways
 from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures
+from xferlib._cli.bench.sweep.timing import Key, OtherWork, Timing
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.demo.report import require_matplotlib
 from xferlib._core.convert import copy_into
@@ -25,24 +26,10 @@ from xferlib.errors import ArgumentError, XferError, shown
 
 Case = cases.TransferCase | cases.TreeCase
 _KINDS: dict[str, Callable[..., Case]] = {"transfer": cases.transfer_case, "tree": cases.tree_case}
-_PAUSE_S = 0.02
-_LOOP_S = 0.03
-_COLD_ROUNDS = 3
+_COLD_PEERS, _NEAR = 3, 2
 
 
-class _OtherWork:
-    """The work of a program between two transfers: takes 20 ms, and leaves other data in the caches."""
-
-    def __init__(self) -> None:
-        self._memory = np.ones(8 << 20, np.float32)
-
-    def __call__(self) -> None:
-        until_s = time.perf_counter() + _PAUSE_S
-        while time.perf_counter() < until_s:
-            np.add(self._memory, 1, out=self._memory)
-
-
-def measured(case: Case, libraries: list[ways.LibraryWays], other_work: Callable[[], None]) -> CaseFigures:
+def measured(case: Case, libraries: list[ways.LibraryWays], other_work: Callable[[float], None]) -> CaseFigures:
     """Check xferlib's bits, then time every way in both regimes; each call has other data."""
     found = CaseFigures(
         name=case.name, kind=case.name.partition(":")[0], text=str(case), nbytes=case.nbytes, is_upload=case.is_upload
@@ -60,12 +47,11 @@ def measured(case: Case, libraries: list[ways.LibraryWays], other_work: Callable
     except (XferError, MemoryError, RuntimeError) as error:
         found.problem = f"{type(error).__name__}: {error}"
         return found
-    every = {(library, name): way for library, each in made.items() for name, way in each.items()}
-    change = _changer(source)
-    found.seconds["hot"] = _grouped({key: _loop(way, change) for key, way in every.items()})
-    chosen = _worth_repeating(found.seconds["hot"])
-    cold = _cold({key: way for key, way in every.items() if key in chosen}, change, other_work)
-    found.seconds["cold"] = _grouped(cold)
+    every = {Key(library, name): way for library, each in made.items() for name, way in each.items()}
+    timing = Timing(_changer(source), other_work, np.random.default_rng(zlib.crc32(case.name.encode())))
+    hot = timing.hot(every)
+    cold = timing.cold({key: every[key] for key in _in_contention(hot, subject)})
+    found.seconds.update(hot=_grouped(hot), cold=_grouped(cold))
     return found
 
 
@@ -104,45 +90,18 @@ def _changer(source: Any) -> Callable[[], None]:
     return change
 
 
-def _timed(way: ways.Way, change: Callable[[], None]) -> float:
-    change()
-    begun_s = time.perf_counter()
-    kept = way()
-    elapsed_s = time.perf_counter() - begun_s
-    del kept
-    return elapsed_s
-
-
-def _loop(way: ways.Way, change: Callable[[], None]) -> float:
-    """Median seconds in a loop, whose first calls do not count."""
-    _timed(way, change)
-    once_s = max(_timed(way, change), 1e-7)
-    count = min(max(int(_LOOP_S / once_s), 3), 60)
-    return statistics.median(_timed(way, change) for _ in range(count))
-
-
-def _cold(
-    every: dict[tuple[str, str], ways.Way], change: Callable[[], None], other_work: Callable[[], None]
-) -> dict[tuple[str, str], float]:
-    """Median seconds of calls that follow other work; the libraries take turns."""
-    samples: dict[tuple[str, str], list[float]] = {key: [] for key in every}
-    for _ in range(_COLD_ROUNDS):
-        for key, way in every.items():
-            other_work()
-            samples[key].append(_timed(way, change))
-    return {key: statistics.median(each) for key, each in samples.items()}
-
-
-def _grouped(seconds: dict[tuple[str, str], float]) -> dict[str, dict[str, float]]:
+def _grouped(seconds: dict[Key, float]) -> dict[str, dict[str, float]]:
     grouped: dict[str, dict[str, float]] = {}
     for (library, way), each in seconds.items():
         grouped.setdefault(library, {})[way] = each
     return grouped
 
 
-def _worth_repeating(hot: dict[str, dict[str, float]]) -> set[tuple[str, str]]:
-    """Of each library the two fastest ways: the others take no less time after a pause."""
-    return {(library, way) for library, each in hot.items() for way in sorted(each, key=each.__getitem__)[:2]}
+def _in_contention(hot: dict[Key, float], subject: str) -> set[Key]:
+    """The subject's ways, and of the others the three fastest that are near the fastest: no pause brings more back."""
+    peers = sorted((key for key in hot if key.library != subject), key=hot.__getitem__)
+    near = {key for key in peers[:_COLD_PEERS] if hot[key] <= _NEAR * hot[peers[0]]}
+    return near | {key for key in hot if key.library == subject}
 
 
 def drawn(kinds: list[str], seed: int, backends: tuple[str, ...], most: int | None) -> Iterator[Case]:
@@ -187,7 +146,7 @@ def main(argv: list[str] | None = None) -> int:
     most = config.parse_nbytes(options.largest) if options.largest else None if is_gpu else 32 << 20
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
     own = {backend: ways.XferlibWays(backend) for backend in backends}
-    other_work = _OtherWork()
+    other_work = OtherWork()
     if options.case is not None:
         case = named(options.case, backends, most)
         show.one_case(measured(case, [own[case.library], *peers], other_work))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-REGIMES = {"hot": "the same call in a loop", "cold": "each call after 20 ms of other work"}
+REGIMES = {"hot": "the same call in a loop", "cold": "each call after at least 5 ms of other work"}
 _BEHIND = 1 / 1.1
 
 
