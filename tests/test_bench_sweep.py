@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
-from xferlib._cli.bench.sweep import cases, command, networks, timing
+from xferlib._cli.bench.sweep import cases, command, figures, networks, show, timing, ways
 from xferlib.testing import assert_same_bits
 
 
@@ -141,3 +143,58 @@ def test_large_arrays_and_hopeless_ways_are_called_seldom() -> None:
     runs = {OWN: clock.way("own", 0.3), PEER: clock.way("peer", 0.4), SLOW: clock.way("slow", 2.0)}
     assert clock.timing.hot(runs) == pytest.approx({OWN: 0.3, PEER: 0.4, SLOW: 2.0})
     assert [clock.calls.count(name) for name in ("own", "peer", "slow")] == [4, 4, 3]
+
+
+def test_ordinary_results_are_compared_with_ordinary_results() -> None:
+    seconds = {"xferlib (cupy)": {"to_host": 4.0, "to_host(pinned=True)": 1.0}, "cupy": {"get": 6.0}}
+    seconds["torch"] = {"cpu": 5.0, "non_blocking": 2.0}
+    pinned = {"xferlib (cupy)": ["to_host(pinned=True)"], "torch": ["non_blocking"]}
+    case = figures.CaseFigures(
+        name="transfer:1:2", kind="transfer", text="", nbytes=1, is_upload=False,
+        seconds={"hot": seconds, "cold": seconds}, pinned=pinned,
+    )  # fmt: skip
+    assert case.ratio("hot") == 2.0
+    assert case.best("hot") == ("torch, non_blocking", 2.0)
+    assert case.ratio("hot", is_ordinary=True) == 1.25
+    assert case.best("hot", is_ordinary=True) == ("torch, cpu", 5.0)
+    upload = replace(
+        case, seconds={regime: {"xferlib (cupy)": {"": 2.0}, "cupy": {"": 1.0}} for regime in case.seconds}
+    )
+    upload.pinned = {}
+    found = {(each.regime, each.is_ordinary): each for each in figures.summaries([case, upload])}
+    assert [found["hot", False].count, found["hot", True].count] == [2, 1]
+    assert found["cold", False].behind == 0.5
+    assert found["cold", True].median == 1.25
+
+
+def test_the_table_has_a_row_of_ordinary_results(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = {"xferlib (cupy)": {"to_host": 2.0, "pinned": 1.0}, "torch": {"cpu": 4.0, "non_blocking": 1.0}}
+    case = figures.CaseFigures(
+        name="transfer:1:2", kind="transfer", text="1 KiB", nbytes=1, is_upload=False,
+        seconds={"hot": seconds, "cold": seconds}, pinned={"xferlib (cupy)": ["pinned"], "torch": ["non_blocking"]},
+    )  # fmt: skip
+    show.tables([case], {}, {})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["transfer", "hot", "1", "1.00", "1.00", "1.00", "1.00", "0.0", "%"] in rows
+    assert ["ordinary", "results", "only", "hot", "1", "2.00", "2.00", "2.00", "2.00", "0.0", "%"] in rows
+    show.one_case(case)
+    assert "torch, non_blocking (pinned result): 1000.00 ms" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_every_way_to_copy_gives_the_same_numbers(number: int) -> None:
+    case = cases.transfer_case(5, number, ("numpy",), 1 << 16)
+    expected = np.empty(case.shape, case.wanted)
+    for library in (ways.XferlibWays("numpy"), ways.NumpyWays(), *peers_of_torch()):
+        source, out = command.memory(case)
+        np.copyto(expected, source, casting="unsafe")
+        for name, way in ways.made(library, case, source, out).items():
+            result = way.run()
+            if result is not None:
+                assert np.array_equal(np.asarray(result), expected), (library.name, name)
+            elif out is not None:
+                assert np.array_equal(out, expected), (library.name, name)
+
+
+def peers_of_torch() -> list[ways.LibraryWays]:
+    return [ways.TorchWays("cpu")] if importlib.util.find_spec("torch") else []

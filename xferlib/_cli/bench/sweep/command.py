@@ -17,7 +17,7 @@ import numpy as np
 import xferlib as xl
 from xferlib._cli.bench import show as _show
 from xferlib._cli.bench.sweep import cases, show, ways
-from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures
+from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
 from xferlib._cli.bench.sweep.timing import Key, OtherWork, Timing
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.demo.report import require_matplotlib
@@ -34,28 +34,32 @@ def measured(case: Case, libraries: list[ways.LibraryWays], other_work: Callable
     found = CaseFigures(
         name=case.name, kind=case.name.partition(":")[0], text=str(case), nbytes=case.nbytes, is_upload=case.is_upload
     )
-    source, out = _memory(case)
+    source, out = memory(case)
     try:
         made = {library.name: ways.made(library, case, source, out) for library in libraries}
         subject = libraries[0].name
         if not made[subject]:
             found.problem = "xferlib refuses it"
             return found
-        result = next(iter(made[subject].values()))()
-        found.problem = _differs(case, source, out, result)
-        del result
+        for way in made[subject].values():
+            found.problem = found.problem or _differs(case, source, out, way.run())
     except (XferError, MemoryError, RuntimeError) as error:
         found.problem = f"{type(error).__name__}: {error}"
         return found
-    every = {Key(library, name): way for library, each in made.items() for name, way in each.items()}
+    every = {Key(library, name): way.run for library, each in made.items() for name, way in each.items()}
+    pinned = {key for key in every if made[key.library][key.way].is_pinned}
+    for key in sorted(pinned):
+        found.pinned.setdefault(key.library, []).append(key.way)
     timing = Timing(_changer(source), other_work, np.random.default_rng(zlib.crc32(case.name.encode())))
-    hot = timing.hot(every)
-    cold = timing.cold({key: every[key] for key in _in_contention(hot, subject)})
+    hot = timing.hot(every, pinned)
+    chosen = _in_contention({key: hot[key] for key in hot if key not in pinned}, subject)
+    chosen |= _in_contention({key: hot[key] for key in pinned}, subject)
+    cold = timing.cold({key: run for key, run in every.items() if key in chosen})
     found.seconds.update(hot=_grouped(hot), cold=_grouped(cold))
     return found
 
 
-def _memory(case: Case) -> tuple[Any, Any]:
+def memory(case: Case) -> tuple[Any, Any]:
     """The source, and of a download into an existing array its target."""
     if isinstance(case, cases.TreeCase):
         return case.host_arrays(), None
@@ -162,7 +166,10 @@ def main(argv: list[str] | None = None) -> int:
     here = {**machine(backends[0]), "seed": seed}
     show.tables(found, here, absent)
     if options.json is not None:
-        figures = {"machine": here, "absent": absent, "regimes": REGIMES, "cases": [asdict(each) for each in found]}
+        figures = {
+            "machine": here, "absent": absent, "regimes": REGIMES,
+            "summaries": [asdict(each) for each in summaries(found)], "cases": [asdict(each) for each in found],
+        }  # fmt: skip
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     if options.plot is not None:
         show.plot(found, here, options.plot)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summary
+from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
 
 _WORST = 20
+_ORDINARY = "  ordinary results only"
 _COLOURS = {True: "#0b6e4f", False: "#d1495b"}
 
 
@@ -23,17 +24,15 @@ def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, 
     for name, reason in absent.items():
         print(f"{name}: absent ({reason})")
     print("\nThe best peer's time over xferlib's; below 1 xferlib is slower.")
-    print(f"{'kind':10}{'regime':8}{'cases':>6}{'worst':>8}{'5 %':>8}{'25 %':>8}{'median':>8}  behind by over 10 %")
+    width = len(_ORDINARY) + 2
+    heads = f"{'cases':>6}{'worst':>8}{'5 %':>8}{'25 %':>8}{'median':>8}"
+    print(f"{'kind':{width}}{'regime':8}{heads}  behind by over 10 %")
+    for each in summaries(cases):
+        print(
+            f"{_ORDINARY if each.is_ordinary else each.kind:{width}}{each.regime:8}{each.count:6}{each.worst:8.2f}"
+            f"{each.percentile_5:8.2f}{each.percentile_25:8.2f}{each.median:8.2f}{each.behind * 100:10.1f} %"
+        )
     kinds = list(dict.fromkeys(case.kind for case in cases))
-    for kind in kinds:
-        for regime in REGIMES:
-            chosen = _measured(cases, kind)
-            if chosen:
-                found = summary(chosen, regime)
-                print(
-                    f"{kind:10}{regime:8}{found.count:6}{found.worst:8.2f}{found.percentile_5:8.2f}"
-                    f"{found.percentile_25:8.2f}{found.median:8.2f}{found.behind * 100:10.1f} %"
-                )
     for kind in kinds:
         for regime, meaning in REGIMES.items():
             worst = sorted(_measured(cases, kind), key=lambda case: case.ratio(regime))[:_WORST]
@@ -47,7 +46,7 @@ def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, 
 
 
 def _measured(cases: list[CaseFigures], kind: str) -> list[CaseFigures]:
-    return [case for case in cases if case.kind == kind and case.seconds and len(case.seconds["cold"]) > 1]
+    return [case for case in cases if case.kind == kind and case.has_peers]
 
 
 def _line(case: CaseFigures, regime: str) -> str:
@@ -66,7 +65,9 @@ def one_case(case: CaseFigures) -> None:
     for regime, libraries in case.seconds.items():
         for library, ways in libraries.items():
             for way, seconds in ways.items():
-                print(f"  {regime:5} {library}, {way}: {time_text(seconds)}, {case.nbytes / seconds / 1e9:.2f} GB/s")
+                memory = " (pinned result)" if way in case.pinned.get(library, ()) else ""
+                speed = f"{case.nbytes / seconds / 1e9:.2f} GB/s"
+                print(f"  {regime:5} {library}, {way}{memory}: {time_text(seconds)}, {speed}")
 
 
 def plot(cases: list[CaseFigures], machine: dict[str, Any], path: Path) -> None:

@@ -12,7 +12,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +73,8 @@ class Timing:
     ) -> None:
         self._change, self._other_work, self._chance, self._clock = change, other_work, chance, clock
 
-    def hot(self, runs: Mapping[Key, Run]) -> dict[Key, float]:
-        """Median seconds of each way in a loop of its own calls."""
+    def hot(self, runs: Mapping[Key, Run], apart: Collection[Key] = ()) -> dict[Key, float]:
+        """Median seconds of each way in a loop of its own calls; those ``apart`` compete among themselves."""
         samples: dict[Key, list[float]] = {key: [] for key in runs}
         once_s: dict[Key, float] = {}
         for key in self._shuffled(runs):
@@ -82,8 +82,11 @@ class Timing:
             once_s[key] = self._seconds(runs[key])
             if once_s[key] >= _LONG_S:
                 samples[key].append(once_s[key])
-        slowest_s = _HOPELESS * min(once_s.values())
-        chosen = [key for key in runs if once_s[key] <= slowest_s]
+        chosen = [
+            key
+            for key in runs
+            if once_s[key] <= _HOPELESS * min(once_s[other] for other in runs if (other in apart) == (key in apart))
+        ]
         least, most = _HOT_ROUNDS
         for number in range(least if sum(once_s[key] for key in chosen) > _DEAR_S else most):
             for key in self._shuffled(chosen if number else runs):

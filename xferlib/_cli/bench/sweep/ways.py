@@ -7,16 +7,35 @@ cannot take directly, such as a negative stride, is made contiguous first, withi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 import xferlib as xl
 from xferlib._cli.bench.sweep.cases import HostArray, TransferCase, TreeCase
+from xferlib._cli.bench.sweep.timing import Run
 
-Way = Callable[[], Any]
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One complete transfer, from the call to the arrival of the data."""
+
+    run: Run
+    is_pinned: bool = False
+    """The result is a new array in page-locked memory."""
+
+
+Runs = dict[str, Run]
 Ways = dict[str, Way]
+
+
+def _ordinary(runs: Runs) -> Ways:
+    return {name: Way(run) for name, run in runs.items()}
+
+
+def _pinned(runs: Runs) -> Ways:
+    return {name: Way(run, is_pinned=True) for name, run in runs.items()}
 
 
 class LibraryWays(Protocol):
@@ -33,11 +52,12 @@ class LibraryWays(Protocol):
 
 
 class XferlibWays:
-    """xferlib, making or reading the arrays of one backend; one way, the obvious one."""
+    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results."""
 
     def __init__(self, backend: str) -> None:
         self.name = f"xferlib ({backend})"
         self._place = xl.get_device(backend)
+        self._pins = self._place.kind == "cuda"
 
     def _done(self, result: Any) -> Any:
         self._place.synchronize()
@@ -46,34 +66,41 @@ class XferlibWays:
     def up(self, case: TransferCase, source: HostArray) -> Ways:
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         if case.is_new:
-            return {"to_device": lambda: self._done(xl.to_device(source, device=self._place, **options))}
+            return _ordinary({"to_device": lambda: self._done(xl.to_device(source, device=self._place, **options))})
         target = xl.empty(case.shape, case.wanted, device=self._place)
-        return {"to_device(out=)": lambda: self._done(xl.to_device(source, out=target, **options))}
+        return _ordinary({"to_device(out=)": lambda: self._done(xl.to_device(source, out=target, **options))})
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
         held = xl.to_device(source, device=self._place)
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
-        if out is None:
-            return {"to_host": lambda: xl.to_host(held, **options)}
-        return {"to_host(out=)": lambda: xl.to_host(held, out=out, **options)}
+        if out is not None:
+            return _ordinary({"to_host(out=)": lambda: xl.to_host(held, out=out, **options)})
+        ways = _ordinary({"to_host": lambda: xl.to_host(held, **options)})
+        if self._pins:
+            ways |= _pinned({"to_host(pinned=True)": lambda: xl.to_host(held, pinned=True, **options)})
+        return ways
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return {"tree.to_device": lambda: self._done(xl.tree.to_device(sources, device=self._place))}
+        return _ordinary({"tree.to_device": lambda: self._done(xl.tree.to_device(sources, device=self._place))})
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = xl.tree.to_device(sources, device=self._place)
-        return {"tree.to_host": lambda: xl.tree.to_host(held)}
+        ways = _ordinary({"tree.to_host": lambda: xl.tree.to_host(held)})
+        if self._pins:
+            ways |= _pinned({"tree.to_host(pinned=True)": lambda: xl.tree.to_host(held, pinned=True)})
+        return ways
 
 
 class CupyWays:
-    """CuPy: ``asarray``, ``set`` and ``get``."""
+    """CuPy: ``asarray``, ``set`` and ``get``, the last into a new array of its pinned pool too."""
 
     name = "cupy"
 
     def __init__(self) -> None:
         import cupy
+        import cupyx
 
-        self._cupy = cupy
+        self._cupy, self._new_pinned = cupy, cupyx.empty_pinned
 
     def _done(self, result: Any) -> Any:
         self._cupy.cuda.Device().synchronize()
@@ -81,48 +108,56 @@ class CupyWays:
 
     def up(self, case: TransferCase, source: HostArray) -> Ways:
         cp, wanted = self._cupy, case.wanted
-        arrays: Ways = {"asarray": lambda: cp.asarray(_native(source))}
+        arrays: Runs = {"asarray": lambda: cp.asarray(_native(source))}
         if case.given != wanted:
             arrays = {
                 "asarray, then astype": lambda: cp.asarray(_native(source)).astype(wanted),
                 "astype, then asarray": lambda: cp.asarray(source.astype(wanted)),
             }
         if case.is_new:
-            return {name: functools.partial(self._made, make) for name, make in arrays.items()}
+            return _ordinary({name: functools.partial(self._made, make) for name, make in arrays.items()})
         target = cp.empty(case.shape, wanted)
-        return {
-            "set": lambda: self._done(target.set(np.ascontiguousarray(source, wanted))),
-            **{f"{name}, assigned": functools.partial(self._assign, target, make) for name, make in arrays.items()},
-        }
+        assigned = {f"{name}, assigned": functools.partial(self._assign, target, make) for name, make in arrays.items()}
+        return _ordinary({"set": lambda: self._done(target.set(np.ascontiguousarray(source, wanted))), **assigned})
 
-    def _made(self, make: Way) -> Any:
+    def _made(self, make: Run) -> Any:
         return self._done(make())
 
-    def _assign(self, target: Any, make: Way) -> None:
+    def _assign(self, target: Any, make: Run) -> None:
         target[...] = make()
         self._done(target)
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
         held = self._cupy.asarray(np.ascontiguousarray(source))
         wanted = case.wanted
-        gets: Ways = {"get": held.get}
+        gets: Runs = {"get": held.get}
         if case.given != wanted:
             gets = {
                 "astype, then get": lambda: held.astype(wanted).get(),
                 "get, then astype": lambda: held.get().astype(wanted),
             }
         if out is None:
-            return gets
+            return _ordinary(gets) | _pinned({"get(out=empty_pinned())": lambda: self._pinned_each([held], wanted)[0]})
         if case.given == wanted and out.flags.c_contiguous and out.dtype.isnative:
-            return {"get(out=)": lambda: held.get(out=out)}
-        return {f"{name}, assigned": functools.partial(_fill, out, get) for name, get in gets.items()}
+            return _ordinary({"get(out=)": lambda: held.get(out=out)})
+        return _ordinary({f"{name}, assigned": functools.partial(_fill, out, get) for name, get in gets.items()})
+
+    def _pinned_each(self, held: list[Any], dtype: str) -> Any:
+        """New pinned arrays, all of them requested before the first is waited for."""
+        results = [
+            each.astype(dtype, copy=False).get(out=self._new_pinned(each.shape, dtype), blocking=False) for each in held
+        ]
+        return self._done(results)
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return {"asarray of each": lambda: self._done([self._cupy.asarray(each) for each in sources])}
+        return _ordinary({"asarray of each": lambda: self._done([self._cupy.asarray(each) for each in sources])})
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._cupy.asarray(each) for each in sources]
-        return {"get of each": lambda: [each.get() for each in held]}
+        dtype = str(held[0].dtype)
+        return _ordinary({"get of each": lambda: [each.get() for each in held]}) | _pinned(
+            {"get(out=empty_pinned()) of each": lambda: self._pinned_each(held, dtype)}
+        )
 
 
 class TorchWays:
@@ -152,56 +187,57 @@ class TorchWays:
         is_same = case.given == case.wanted
         if not case.is_new:
             target = self._torch.empty(case.shape, dtype=wanted, device=device)
-            ways: Ways = {"copy_": lambda: self._done(target.copy_(self._tensor(source), non_blocking=True))}
+            runs: Runs = {"copy_": lambda: self._done(target.copy_(self._tensor(source), non_blocking=True))}
             if self._pins and not case.is_pinned:
-                ways["pin_memory, then copy_"] = lambda: self._done(
+                runs["pin_memory, then copy_"] = lambda: self._done(
                     target.copy_(self._tensor(source).contiguous().pin_memory(), non_blocking=True)
                 )
-            return ways
+            return _ordinary(runs)
         flat = self._torch.contiguous_format
 
         def to() -> Any:
             there = self._tensor(source).to(device, non_blocking=True, copy=True, memory_format=flat)
             return self._done(there.to(wanted))
 
-        ways = {"to": to}
+        runs = {"to": to}
         if not is_same:
-            ways["dtype first"] = lambda: self._done(self._tensor(source).to(wanted).to(device, non_blocking=True))
+            runs["dtype first"] = lambda: self._done(self._tensor(source).to(wanted).to(device, non_blocking=True))
         if self._pins and not case.is_pinned:
-            ways["pin_memory, then to"] = lambda: self._done(
+            runs["pin_memory, then to"] = lambda: self._done(
                 self._tensor(source).to(wanted).contiguous().pin_memory().to(device, non_blocking=True)
             )
-        return ways
+        return _ordinary(runs)
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
         held = self._tensor(source).contiguous().to(self._device, copy=True)
         wanted = getattr(self._torch, case.wanted)
         if out is None:
-            ways: Ways = {"cpu": lambda: held.to(wanted).to("cpu", copy=not self._pins)}
-            if self._pins:
-                ways["non_blocking"] = lambda: self._done(held.to(wanted).to("cpu", non_blocking=True))
+            runs: Runs = {"cpu": lambda: held.to(wanted).to("cpu", copy=not self._pins)}
             if case.given != case.wanted:
-                ways["dtype last"] = lambda: held.cpu().to(wanted)
-            return ways
+                runs["dtype last"] = lambda: held.cpu().to(wanted)
+            if not self._pins:
+                return _ordinary(runs)
+            late = {"non_blocking": lambda: self._done(held.to(wanted).to("cpu", non_blocking=True))}
+            return _ordinary(runs) | _pinned(late)
         if out.dtype.isnative and all(stride >= 0 for stride in out.strides):
             target = self._torch.from_numpy(out)
-            return {"copy_": lambda: self._done(target.copy_(held))}
-        return {"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())}
+            return _ordinary({"copy_": lambda: self._done(target.copy_(held))})
+        return _ordinary({"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())})
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
         tensors = [self._tensor(each) for each in sources]
-        ways: Ways = {"to of each": lambda: self._done([each.to(self._device, copy=True) for each in tensors])}
+        runs: Runs = {"to of each": lambda: self._done([each.to(self._device, copy=True) for each in tensors])}
         if self._pins:
-            ways["pin_memory, then to"] = lambda: self._done(
+            runs["pin_memory, then to"] = lambda: self._done(
                 [each.pin_memory().to(self._device, non_blocking=True) for each in tensors]
             )
-        return ways
+        return _ordinary(runs)
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._tensor(each).to(self._device, copy=True) for each in sources]
-        ways: Ways = {"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]}
+        ways = _ordinary({"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]})
         if self._pins:
-            ways["non_blocking"] = lambda: self._done([each.to("cpu", non_blocking=True) for each in held])
+            ways |= _pinned({"non_blocking": lambda: self._done([each.to("cpu", non_blocking=True) for each in held])})
         return ways
 
 
@@ -212,23 +248,23 @@ class NumpyWays:
 
     def up(self, case: TransferCase, source: HostArray) -> Ways:
         if case.is_new:
-            return {"array": lambda: np.array(source, case.wanted, order="C")}
+            return _ordinary({"array": lambda: np.array(source, case.wanted, order="C")})
         target = np.empty(case.shape, case.wanted)
-        return {"copyto": lambda: np.copyto(target, source, casting="unsafe")}
+        return _ordinary({"copyto": lambda: np.copyto(target, source, casting="unsafe")})
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
         held = np.ascontiguousarray(source)
         if out is None:
-            return {"array": lambda: np.array(held, case.wanted, order="C")}
-        return {"copyto": lambda: np.copyto(out, held, casting="unsafe")}
+            return _ordinary({"array": lambda: np.array(held, case.wanted, order="C")})
+        return _ordinary({"copyto": lambda: np.copyto(out, held, casting="unsafe")})
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return {"copy of each": lambda: [each.copy() for each in sources]}
+        return _ordinary({"copy of each": lambda: [each.copy() for each in sources]})
 
     tree_down = tree_up
 
 
-def _fill(out: HostArray, get: Way) -> None:
+def _fill(out: HostArray, get: Run) -> None:
     np.copyto(out, get())
 
 
