@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import functools
 import itertools
 import json
 import math
@@ -16,8 +16,14 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
-from xferlib._cli.bench.sweep import cases, command, figures, networks, show, timing, ways
+from xferlib._cli.bench.sweep import command, figures, kinds, show, timing, trial
+from xferlib._cli.bench.sweep.transfer import array_cases, networks, trials, ways
 from xferlib.testing import assert_same_bits
+
+
+@functools.cache
+def here() -> trial.Peers:
+    return command.present(compiles=False)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +37,9 @@ def test_networks_have_their_published_sizes(network: str, tensors: int, numbers
 
 @pytest.mark.parametrize("number", range(60))
 def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(number: int) -> None:
-    case = cases.transfer_case(3, number, ("numpy", "torch"), 1 << 20)
-    assert case == cases.transfer_case(3, number, ("numpy", "torch"), 1 << 20)
-    assert case == command.named(case.name, ("numpy", "torch"), 1 << 20)
+    case = array_cases.drawn(3, number, ("numpy", "torch"), 1 << 20)
+    assert case == array_cases.drawn(3, number, ("numpy", "torch"), 1 << 20)
+    assert case == kinds.named(case.name, ("numpy", "torch"), 1 << 20)
     array = case.host_array()
     assert array.shape == case.shape
     assert array.dtype == np.dtype(case.given).newbyteorder("S" if case.layout == "swapped" else "=")
@@ -52,7 +58,11 @@ def test_a_sweep_checks_and_times_every_case(tmp_path: Path, capsys: pytest.Capt
     assert "behind by over 10 %" in out
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert found["machine"]["seed"] == 11
-    assert {each["kind"] for each in found["cases"]} == {"transfer", "tree"}
+    assert found["absent"].keys() == {"libraries", "cases"}
+    assert {(each["kind"], each["regime"]) for each in found["summaries"]} == set(
+        itertools.product(kinds.KINDS, ("hot", "cold"))
+    )
+    assert {each["kind"] for each in found["cases"]} == set(kinds.KINDS)
     for each in found["cases"]:
         assert each["problem"] == ""
         for regime in ("hot", "cold"):
@@ -114,7 +124,7 @@ OWN, PEER, SLOW = (timing.Key(library, "way") for library in ("xferlib (cupy)", 
 
 def test_both_regimes_give_medians_and_change_the_data_before_each_call() -> None:
     clock = FakeClock()
-    runs = {OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.002, 0.002, 0.0021)}
+    runs = {OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.0019, 0.002, 0.002, 0.002, 0.0021)}
     assert clock.timing.hot(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
     assert clock.timing.cold(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
     assert clock.changes == len(clock.calls)
@@ -142,7 +152,7 @@ def test_large_arrays_and_hopeless_ways_are_called_seldom() -> None:
     clock = FakeClock()
     runs = {OWN: clock.way("own", 0.3), PEER: clock.way("peer", 0.4), SLOW: clock.way("slow", 2.0)}
     assert clock.timing.hot(runs) == pytest.approx({OWN: 0.3, PEER: 0.4, SLOW: 2.0})
-    assert [clock.calls.count(name) for name in ("own", "peer", "slow")] == [4, 4, 3]
+    assert [clock.calls.count(name) for name in ("own", "peer", "slow")] == [3, 3, 2]
 
 
 def test_ordinary_results_are_compared_with_ordinary_results() -> None:
@@ -150,7 +160,7 @@ def test_ordinary_results_are_compared_with_ordinary_results() -> None:
     seconds["torch"] = {"cpu": 5.0, "non_blocking": 2.0}
     pinned = {"xferlib (cupy)": ["to_host(pinned=True)"], "torch": ["non_blocking"]}
     case = figures.CaseFigures(
-        name="transfer:1:2", kind="transfer", text="", nbytes=1, is_upload=False,
+        name="transfer:1:2", kind="transfer", text="", nbytes=1, group="",
         seconds={"hot": seconds, "cold": seconds}, pinned=pinned,
     )  # fmt: skip
     assert case.ratio("hot") == 2.0
@@ -170,7 +180,7 @@ def test_ordinary_results_are_compared_with_ordinary_results() -> None:
 def test_the_table_has_a_row_of_ordinary_results(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = {"xferlib (cupy)": {"to_host": 2.0, "pinned": 1.0}, "torch": {"cpu": 4.0, "non_blocking": 1.0}}
     case = figures.CaseFigures(
-        name="transfer:1:2", kind="transfer", text="1 KiB", nbytes=1, is_upload=False,
+        name="transfer:1:2", kind="transfer", text="1 KiB", nbytes=1, group="",
         seconds={"hot": seconds, "cold": seconds}, pinned={"xferlib (cupy)": ["pinned"], "torch": ["non_blocking"]},
     )  # fmt: skip
     show.tables([case], {}, {})
@@ -183,12 +193,14 @@ def test_the_table_has_a_row_of_ordinary_results(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("number", range(40))
 def test_every_way_to_copy_gives_the_same_numbers(number: int) -> None:
-    case = cases.transfer_case(5, number, ("numpy",), 1 << 16)
+    case = array_cases.drawn(5, number, ("numpy",), 1 << 16)
+    source, out = trials.memory(case)
     expected = np.empty(case.shape, case.wanted)
-    for library in (ways.XferlibWays("numpy"), ways.NumpyWays(), *peers_of_torch()):
-        source, out = command.memory(case)
-        np.copyto(expected, source, casting="unsafe")
-        for name, way in ways.made(library, case, source, out).items():
+    np.copyto(expected, source, casting="unsafe")
+    for library in (ways.XferlibWays("numpy"), *map(ways.of, here().libraries.values())):
+        made = library.up(case, source) if case.is_upload else library.down(case, source, out)
+        assert made
+        for name, way in made.items():
             result = way.run()
             if result is not None:
                 assert np.array_equal(np.asarray(result), expected), (library.name, name)
@@ -196,5 +208,25 @@ def test_every_way_to_copy_gives_the_same_numbers(number: int) -> None:
                 assert np.array_equal(out, expected), (library.name, name)
 
 
-def peers_of_torch() -> list[ways.LibraryWays]:
-    return [ways.TorchWays("cpu")] if importlib.util.find_spec("torch") else []
+def test_kinds_share_the_seconds_evenly_and_number_their_cases() -> None:
+    clock = FakeClock()
+    taken: list[tuple[str, int]] = []
+    for kind, number in kinds.turns(["transfer", "tree"], 12.0, clock):
+        taken.append((kind, number))
+        clock.now_s += 4.0 if kind == "tree" else 1.0
+    assert [number for kind, number in taken if kind == "transfer"] == list(range(6))
+    assert [number for kind, number in taken if kind == "tree"] == [0, 1]
+
+
+def test_a_peer_that_fails_is_left_out_with_its_reason() -> None:
+    def fail() -> None:
+        raise NotImplementedError("no such dtype\nand more")
+
+    made = trial.Trial(subject="xferlib (cupy)", problem=lambda _: "")
+    made.add("xferlib (cupy)", lambda: trial.ordinary({"to_device": lambda: 1}))
+    made.add("cupy", fail)  # type: ignore[arg-type]
+    made.add("torch", lambda: trial.ordinary({"to": lambda: 2, "other": fail}))
+    made.try_peers()
+    reason = "NotImplementedError: no such dtype"
+    assert made.absent == {"cupy": reason, "torch, other": reason}
+    assert {name: list(each) for name, each in made.ways.items()} == {"xferlib (cupy)": ["to_device"], "torch": ["to"]}

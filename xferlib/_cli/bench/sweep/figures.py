@@ -20,18 +20,24 @@ class CaseFigures:
     kind: str
     text: str
     nbytes: int
-    is_upload: bool
+    group: str
+    """The colour in the picture."""
     seconds: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     """By regime, library and way."""
     pinned: dict[str, list[str]] = field(default_factory=dict)
     """By library, the ways that return page-locked memory; the others return ordinary memory, or no new array."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """Libraries and ways that are left out, with the reason."""
     problem: str = ""
     """The error, or how the bits differ; empty where they are right."""
 
-    @property
-    def has_peers(self) -> bool:
-        """Whether xferlib and a peer were timed."""
-        return len(self.seconds.get("cold", ())) > 1
+    def has_peers(self, *, is_ordinary: bool = False) -> bool:
+        """Whether xferlib and a peer were timed; with ordinary results, if wanted."""
+        return bool(self.seconds) and all(
+            self._timed(regime, is_own=is_own, is_ordinary=is_ordinary)
+            for regime in self.seconds
+            for is_own in (True, False)
+        )
 
     def best(self, regime: str, *, is_ordinary: bool = False) -> tuple[str, float]:
         """The fastest way of a peer, named, and its seconds; among ordinary results only if wanted."""
@@ -76,8 +82,9 @@ class Summary:
 def summaries(cases: list[CaseFigures]) -> Iterator[Summary]:
     """Sum up each kind and regime, with the best way of each side, and with ordinary results only."""
     for kind in dict.fromkeys(case.kind for case in cases):
-        every = [case for case in cases if case.kind == kind and case.has_peers]
-        for is_ordinary, chosen in ((False, every), (True, [case for case in every if case.pinned])):
+        every = [case for case in cases if case.kind == kind and case.has_peers()]
+        ordinary = [case for case in every if case.pinned and case.has_peers(is_ordinary=True)]
+        for is_ordinary, chosen in ((False, every), (True, ordinary)):
             for regime in REGIMES if chosen else ():
                 ratios = np.array([case.ratio(regime, is_ordinary=is_ordinary) for case in chosen])
                 low, quarter, middle = (float(each) for each in np.percentile(ratios, (5, 25, 50)))

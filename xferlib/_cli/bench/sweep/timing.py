@@ -1,9 +1,10 @@
 """The time of competing ways: in a loop, and each call after other work.
 
-A case costs, beside its data: in the loop, two calls of each way and then two to five rounds, in each of which every
-way has 4 ms or one call; after other work, three to five rounds of 20 ms and 5 ms for each way. Both end as soon as
-every median is steady, so that a case of small arrays and four ways takes 0.2 s. Where a round of calls takes more than
-0.2 s, the least number of rounds is all; a way four times slower than the fastest is called in the first round only.
+A case costs, beside its data: in the loop, one call of each way to check it, one to try it, then two to five rounds, in
+each of which every way has 4 ms or one call; after other work, three to five rounds of 20 ms and 5 ms for each way.
+Both end as soon as every median is steady, so that a case of small arrays and four ways takes 0.2 s. Where a round of
+calls takes more than 0.2 s, the least number of rounds is all; a way four times slower than the fastest is called in
+the first round only. Kernels are compiled besides, which no time includes.
 """
 
 from __future__ import annotations
@@ -74,11 +75,15 @@ class Timing:
         self._change, self._other_work, self._chance, self._clock = change, other_work, chance, clock
 
     def hot(self, runs: Mapping[Key, Run], apart: Collection[Key] = ()) -> dict[Key, float]:
-        """Median seconds of each way in a loop of its own calls; those ``apart`` compete among themselves."""
+        """Median seconds of each way in a loop of its own calls.
+
+        Args:
+            runs: Each has been called once, so that it has its memory and what it compiles.
+            apart: Those that compete among themselves.
+        """
         samples: dict[Key, list[float]] = {key: [] for key in runs}
         once_s: dict[Key, float] = {}
         for key in self._shuffled(runs):
-            self._seconds(runs[key])  # makes its memory, and may compile
             once_s[key] = self._seconds(runs[key])
             if once_s[key] >= _LONG_S:
                 samples[key].append(once_s[key])

@@ -7,35 +7,16 @@ cannot take directly, such as a negative stride, is made contiguous first, withi
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench.sweep.cases import HostArray, TransferCase, TreeCase
+from xferlib._cli.bench import libraries
+from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.sweep.timing import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One complete transfer, from the call to the arrival of the data."""
-
-    run: Run
-    is_pinned: bool = False
-    """The result is a new array in page-locked memory."""
-
-
-Runs = dict[str, Run]
-Ways = dict[str, Way]
-
-
-def _ordinary(runs: Runs) -> Ways:
-    return {name: Way(run) for name, run in runs.items()}
-
-
-def _pinned(runs: Runs) -> Ways:
-    return {name: Way(run, is_pinned=True) for name, run in runs.items()}
+from xferlib._cli.bench.sweep.transfer.array_cases import ArrayCase
+from xferlib._cli.bench.sweep.trial import Runs, Ways, ordinary, pinned
 
 
 class LibraryWays(Protocol):
@@ -43,51 +24,46 @@ class LibraryWays(Protocol):
 
     name: str
 
-    def up(self, case: TransferCase, source: HostArray) -> Ways: ...
-    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
+    def up(self, case: ArrayCase, source: HostArray) -> Ways: ...
+    def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         """Ways to the host, of a device array with the elements of ``source``; into ``out`` if given."""
 
     def tree_up(self, sources: list[HostArray]) -> Ways: ...
     def tree_down(self, sources: list[HostArray]) -> Ways: ...
 
 
-class XferlibWays:
+class XferlibWays(libraries.XferlibDevice):
     """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results."""
 
     def __init__(self, backend: str) -> None:
-        self.name = f"xferlib ({backend})"
-        self._place = xl.get_device(backend)
-        self._pins = self._place.kind == "cuda"
+        super().__init__(backend)
+        self._pins = self.place.kind == "cuda"
 
-    def _done(self, result: Any) -> Any:
-        self._place.synchronize()
-        return result
-
-    def up(self, case: TransferCase, source: HostArray) -> Ways:
+    def up(self, case: ArrayCase, source: HostArray) -> Ways:
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         if case.is_new:
-            return _ordinary({"to_device": lambda: self._done(xl.to_device(source, device=self._place, **options))})
-        target = xl.empty(case.shape, case.wanted, device=self._place)
-        return _ordinary({"to_device(out=)": lambda: self._done(xl.to_device(source, out=target, **options))})
+            return ordinary({"to_device": lambda: self.done(xl.to_device(source, device=self.place, **options))})
+        target = xl.empty(case.shape, case.wanted, device=self.place)
+        return ordinary({"to_device(out=)": lambda: self.done(xl.to_device(source, out=target, **options))})
 
-    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
-        held = xl.to_device(source, device=self._place)
+    def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
+        held = xl.to_device(source, device=self.place)
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         if out is not None:
-            return _ordinary({"to_host(out=)": lambda: xl.to_host(held, out=out, **options)})
-        ways = _ordinary({"to_host": lambda: xl.to_host(held, **options)})
+            return ordinary({"to_host(out=)": lambda: xl.to_host(held, out=out, **options)})
+        ways = ordinary({"to_host": lambda: xl.to_host(held, **options)})
         if self._pins:
-            ways |= _pinned({"to_host(pinned=True)": lambda: xl.to_host(held, pinned=True, **options)})
+            ways |= pinned({"to_host(pinned=True)": lambda: xl.to_host(held, pinned=True, **options)})
         return ways
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return _ordinary({"tree.to_device": lambda: self._done(xl.tree.to_device(sources, device=self._place))})
+        return ordinary({"tree.to_device": lambda: self.done(xl.tree.to_device(sources, device=self.place))})
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
-        held = xl.tree.to_device(sources, device=self._place)
-        ways = _ordinary({"tree.to_host": lambda: xl.tree.to_host(held)})
+        held = xl.tree.to_device(sources, device=self.place)
+        ways = ordinary({"tree.to_host": lambda: xl.tree.to_host(held)})
         if self._pins:
-            ways |= _pinned({"tree.to_host(pinned=True)": lambda: xl.tree.to_host(held, pinned=True)})
+            ways |= pinned({"tree.to_host(pinned=True)": lambda: xl.tree.to_host(held, pinned=True)})
         return ways
 
 
@@ -96,17 +72,12 @@ class CupyWays:
 
     name = "cupy"
 
-    def __init__(self) -> None:
-        import cupy
+    def __init__(self, library: libraries.CupyLibrary) -> None:
         import cupyx
 
-        self._cupy, self._new_pinned = cupy, cupyx.empty_pinned
+        self._cupy, self._done, self._new_pinned = library.module, library.done, cupyx.empty_pinned
 
-    def _done(self, result: Any) -> Any:
-        self._cupy.cuda.Device().synchronize()
-        return result
-
-    def up(self, case: TransferCase, source: HostArray) -> Ways:
+    def up(self, case: ArrayCase, source: HostArray) -> Ways:
         cp, wanted = self._cupy, case.wanted
         arrays: Runs = {"asarray": lambda: cp.asarray(_native(source))}
         if case.given != wanted:
@@ -115,10 +86,10 @@ class CupyWays:
                 "astype, then asarray": lambda: cp.asarray(source.astype(wanted)),
             }
         if case.is_new:
-            return _ordinary({name: functools.partial(self._made, make) for name, make in arrays.items()})
+            return ordinary({name: functools.partial(self._made, make) for name, make in arrays.items()})
         target = cp.empty(case.shape, wanted)
         assigned = {f"{name}, assigned": functools.partial(self._assign, target, make) for name, make in arrays.items()}
-        return _ordinary({"set": lambda: self._done(target.set(np.ascontiguousarray(source, wanted))), **assigned})
+        return ordinary({"set": lambda: self._done(target.set(np.ascontiguousarray(source, wanted))), **assigned})
 
     def _made(self, make: Run) -> Any:
         return self._done(make())
@@ -127,7 +98,7 @@ class CupyWays:
         target[...] = make()
         self._done(target)
 
-    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
+    def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = self._cupy.asarray(np.ascontiguousarray(source))
         wanted = case.wanted
         gets: Runs = {"get": held.get}
@@ -137,10 +108,10 @@ class CupyWays:
                 "get, then astype": lambda: held.get().astype(wanted),
             }
         if out is None:
-            return _ordinary(gets) | _pinned({"get(out=empty_pinned())": lambda: self._pinned_each([held], wanted)[0]})
+            return ordinary(gets) | pinned({"get(out=emptypinned())": lambda: self._pinned_each([held], wanted)[0]})
         if case.given == wanted and out.flags.c_contiguous and out.dtype.isnative:
-            return _ordinary({"get(out=)": lambda: held.get(out=out)})
-        return _ordinary({f"{name}, assigned": functools.partial(_fill, out, get) for name, get in gets.items()})
+            return ordinary({"get(out=)": lambda: held.get(out=out)})
+        return ordinary({f"{name}, assigned": functools.partial(_fill, out, get) for name, get in gets.items()})
 
     def _pinned_each(self, held: list[Any], dtype: str) -> Any:
         """New pinned arrays, all of them requested before the first is waited for."""
@@ -150,13 +121,13 @@ class CupyWays:
         return self._done(results)
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return _ordinary({"asarray of each": lambda: self._done([self._cupy.asarray(each) for each in sources])})
+        return ordinary({"asarray of each": lambda: self._done([self._cupy.asarray(each) for each in sources])})
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._cupy.asarray(each) for each in sources]
         dtype = str(held[0].dtype)
-        return _ordinary({"get of each": lambda: [each.get() for each in held]}) | _pinned(
-            {"get(out=empty_pinned()) of each": lambda: self._pinned_each(held, dtype)}
+        return ordinary({"get of each": lambda: [each.get() for each in held]}) | pinned(
+            {"get(out=emptypinned()) of each": lambda: self._pinned_each(held, dtype)}
         )
 
 
@@ -165,24 +136,16 @@ class TorchWays:
 
     name = "torch"
 
-    def __init__(self, device: str = "cuda") -> None:
-        import torch
-
-        self._torch = torch
-        self._device = device
-        self._pins = device != "cpu"
-
-    def _done(self, result: Any) -> Any:
-        if self._pins:
-            self._torch.cuda.synchronize()
-        return result
+    def __init__(self, library: libraries.TorchLibrary) -> None:
+        self._torch, self._done, self._device = library.module, library.done, library.device
+        self._pins = library.device != "cpu"
 
     def _tensor(self, array: HostArray) -> Any:
         if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
             array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
         return self._torch.from_numpy(array)
 
-    def up(self, case: TransferCase, source: HostArray) -> Ways:
+    def up(self, case: ArrayCase, source: HostArray) -> Ways:
         wanted, device = getattr(self._torch, case.wanted), self._device
         is_same = case.given == case.wanted
         if not case.is_new:
@@ -192,7 +155,7 @@ class TorchWays:
                 runs["pin_memory, then copy_"] = lambda: self._done(
                     target.copy_(self._tensor(source).contiguous().pin_memory(), non_blocking=True)
                 )
-            return _ordinary(runs)
+            return ordinary(runs)
         flat = self._torch.contiguous_format
 
         def to() -> Any:
@@ -206,9 +169,9 @@ class TorchWays:
             runs["pin_memory, then to"] = lambda: self._done(
                 self._tensor(source).to(wanted).contiguous().pin_memory().to(device, non_blocking=True)
             )
-        return _ordinary(runs)
+        return ordinary(runs)
 
-    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
+    def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = self._tensor(source).contiguous().to(self._device, copy=True)
         wanted = getattr(self._torch, case.wanted)
         if out is None:
@@ -216,13 +179,13 @@ class TorchWays:
             if case.given != case.wanted:
                 runs["dtype last"] = lambda: held.cpu().to(wanted)
             if not self._pins:
-                return _ordinary(runs)
+                return ordinary(runs)
             late = {"non_blocking": lambda: self._done(held.to(wanted).to("cpu", non_blocking=True))}
-            return _ordinary(runs) | _pinned(late)
+            return ordinary(runs) | pinned(late)
         if out.dtype.isnative and all(stride >= 0 for stride in out.strides):
             target = self._torch.from_numpy(out)
-            return _ordinary({"copy_": lambda: self._done(target.copy_(held))})
-        return _ordinary({"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())})
+            return ordinary({"copy_": lambda: self._done(target.copy_(held))})
+        return ordinary({"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())})
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
         tensors = [self._tensor(each) for each in sources]
@@ -231,13 +194,13 @@ class TorchWays:
             runs["pin_memory, then to"] = lambda: self._done(
                 [each.pin_memory().to(self._device, non_blocking=True) for each in tensors]
             )
-        return _ordinary(runs)
+        return ordinary(runs)
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._tensor(each).to(self._device, copy=True) for each in sources]
-        ways = _ordinary({"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]})
+        ways = ordinary({"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]})
         if self._pins:
-            ways |= _pinned({"non_blocking": lambda: self._done([each.to("cpu", non_blocking=True) for each in held])})
+            ways |= pinned({"non_blocking": lambda: self._done([each.to("cpu", non_blocking=True) for each in held])})
         return ways
 
 
@@ -246,20 +209,20 @@ class NumpyWays:
 
     name = "numpy"
 
-    def up(self, case: TransferCase, source: HostArray) -> Ways:
+    def up(self, case: ArrayCase, source: HostArray) -> Ways:
         if case.is_new:
-            return _ordinary({"array": lambda: np.array(source, case.wanted, order="C")})
+            return ordinary({"array": lambda: np.array(source, case.wanted, order="C")})
         target = np.empty(case.shape, case.wanted)
-        return _ordinary({"copyto": lambda: np.copyto(target, source, casting="unsafe")})
+        return ordinary({"copyto": lambda: np.copyto(target, source, casting="unsafe")})
 
-    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Ways:
+    def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = np.ascontiguousarray(source)
         if out is None:
-            return _ordinary({"array": lambda: np.array(held, case.wanted, order="C")})
-        return _ordinary({"copyto": lambda: np.copyto(out, held, casting="unsafe")})
+            return ordinary({"array": lambda: np.array(held, case.wanted, order="C")})
+        return ordinary({"copyto": lambda: np.copyto(out, held, casting="unsafe")})
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return _ordinary({"copy of each": lambda: [each.copy() for each in sources]})
+        return ordinary({"copy of each": lambda: [each.copy() for each in sources]})
 
     tree_down = tree_up
 
@@ -272,28 +235,10 @@ def _native(array: HostArray) -> HostArray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def present() -> tuple[list[LibraryWays], tuple[str, ...], dict[str, str]]:
-    """The peers here, the backends whose arrays xferlib can make, and why others are absent."""
-    peers: list[LibraryWays] = []
-    absent: dict[str, str] = {}
-    states = xl.available_backends()
-    for name, make in (("cupy", CupyWays), ("torch", TorchWays)):
-        if any(":cuda:" in device for device in states[name].devices):
-            peers.append(make())
-        else:
-            absent[name] = states[name].reason or "no CUDA device"
-    if peers:
-        return peers, tuple(peer.name for peer in peers), absent
-    if states["torch"].is_available:
-        return [NumpyWays(), TorchWays("cpu")], ("numpy", "torch"), absent
-    return [NumpyWays()], ("numpy",), absent
-
-
-def made(library: LibraryWays, case: TransferCase | TreeCase, source: Any, out: HostArray | None) -> Ways:
-    """The ways of a library; none where it refuses the case."""
-    try:
-        if isinstance(case, TreeCase):
-            return library.tree_up(source) if case.is_upload else library.tree_down(source)
-        return library.up(case, source) if case.is_upload else library.down(case, source, out)
-    except (TypeError, ValueError, RuntimeError, xl.errors.XferError):
-        return {}
+def of(library: libraries.Library) -> LibraryWays:
+    """The ways of one of the peers."""
+    if isinstance(library, libraries.CupyLibrary):
+        return CupyWays(library)
+    if isinstance(library, libraries.TorchLibrary):
+        return TorchWays(library)
+    return NumpyWays()
