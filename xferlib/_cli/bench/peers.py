@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 
 import xferlib as xl
+from xferlib._cli.bench import libraries
+from xferlib._cli.bench.libraries import HostArray
 from xferlib._memory import host
 
 _MOST_RESULTS = 6
 
 Run = Callable[[], Any]
-HostArray = np.ndarray[Any, Any]
 
 
 class Peer(Protocol):
@@ -32,41 +33,33 @@ class Peer(Protocol):
     def down_into(self, source: HostArray, out: HostArray) -> Run | None: ...
 
 
-class Xferlib:
+class Xferlib(libraries.XferlibDevice):
     """xferlib on one backend."""
 
-    def __init__(self, backend: str) -> None:
-        self.name = f"xferlib ({backend})"
-        self._place = xl.get_device(backend)
-
-    def _done(self, result: Any) -> Any:
-        self._place.synchronize()
-        return result
-
     def up_new(self, source: HostArray) -> Run:
-        return lambda: self._done(xl.to_device(source, device=self._place))
+        return lambda: self.done(xl.to_device(source, device=self.place))
 
     def up_into(self, source: HostArray) -> Run:
-        target = xl.empty(source.shape, source.dtype, device=self._place)
-        return lambda: self._done(xl.to_device(source, out=target))
+        target = xl.empty(source.shape, source.dtype, device=self.place)
+        return lambda: self.done(xl.to_device(source, out=target))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: self._done(xl.to_device(source, device=self._place, dtype=dtype))
+        return lambda: self.done(xl.to_device(source, device=self.place, dtype=dtype))
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: self._done(xl.tree.to_device(sources, device=self._place))
+        return lambda: self.done(xl.tree.to_device(sources, device=self.place))
 
     def down_new(self, source: HostArray) -> Run:
-        held = xl.to_device(source, device=self._place)
+        held = xl.to_device(source, device=self.place)
         return lambda: xl.to_host(held)
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held = xl.to_device(source, device=self._place)
+        held = xl.to_device(source, device=self.place)
         return lambda: xl.to_host(held, out=out)
 
     def down_unrecycled(self, source: HostArray) -> Run:
         """`down_new` whose results are kept, so that none is in recycled memory."""
-        held = xl.to_device(source, device=self._place)
+        held = xl.to_device(source, device=self.place)
         results: list[HostArray] = []
 
         def run() -> None:
@@ -78,137 +71,100 @@ class Xferlib:
         return run
 
     def both_ways(self, source: HostArray, out: HostArray) -> Run:
-        held, target = xl.to_device(source, device=self._place), xl.empty_like(xl.to_device(source, device=self._place))
+        held, target = xl.to_device(source, device=self.place), xl.empty_like(xl.to_device(source, device=self.place))
 
         def run() -> None:
             up, down = xl.to_device_async(source, out=target), xl.to_host_async(held, out=out)
             up.result()
             down.result()
-            self._place.synchronize()
+            self.place.synchronize()
 
         return run
 
 
-class Cupy:
+class Cupy(libraries.CupyLibrary):
     """CuPy: ``asarray``, ``set`` and ``get``."""
 
-    name = "cupy"
-
-    def __init__(self) -> None:
-        import cupy
-
-        self._cupy = cupy
-
-    def _done(self, result: Any) -> Any:
-        self._cupy.cuda.Device().synchronize()
-        return result
-
     def up_new(self, source: HostArray) -> Run:
-        return lambda: self._done(self._cupy.asarray(source))
+        return lambda: self.done(self.module.asarray(source))
 
     def up_into(self, source: HostArray) -> Run:
-        target = self._cupy.empty(source.shape, source.dtype)
-        return lambda: self._done(target.set(source))
+        target = self.module.empty(source.shape, source.dtype)
+        return lambda: self.done(target.set(source))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: self._done(self._cupy.asarray(source).astype(dtype))
+        return lambda: self.done(self.module.asarray(source).astype(dtype))
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: self._done([self._cupy.asarray(each) for each in sources])
+        return lambda: self.done([self.module.asarray(each) for each in sources])
 
     def down_new(self, source: HostArray) -> Run:
-        held = self._cupy.asarray(source)
+        held = self.module.asarray(source)
         return lambda: held.get()  # noqa: PLW0108 - typed, which the library is not
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held = self._cupy.asarray(source)
+        held = self.module.asarray(source)
         return lambda: held.get(out=out)
 
 
-class Torch:
+class Torch(libraries.TorchLibrary):
     """PyTorch: ``from_numpy`` with ``cuda``, ``copy_`` and ``cpu``."""
 
-    name = "torch"
-
-    def __init__(self) -> None:
-        import torch
-
-        self._torch = torch
-
-    def _done(self, result: Any) -> Any:
-        self._torch.cuda.synchronize()
-        return result
-
     def up_new(self, source: HostArray) -> Run:
-        tensor = self._torch.from_numpy(source)
-        return lambda: self._done(tensor.cuda(non_blocking=True))
+        tensor = self.module.from_numpy(source)
+        return lambda: self.done(tensor.cuda(non_blocking=True))
 
     def up_into(self, source: HostArray) -> Run:
-        tensor = self._torch.from_numpy(source)
-        target = self._torch.empty_like(tensor, device="cuda")
-        return lambda: self._done(target.copy_(tensor, non_blocking=True))
+        tensor = self.module.from_numpy(source)
+        target = self.module.empty_like(tensor, device="cuda")
+        return lambda: self.done(target.copy_(tensor, non_blocking=True))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        tensor, wanted = self._torch.from_numpy(source), getattr(self._torch, dtype)
-        return lambda: self._done(tensor.to(wanted).cuda())
+        tensor, wanted = self.module.from_numpy(source), getattr(self.module, dtype)
+        return lambda: self.done(tensor.to(wanted).cuda())
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        tensors = [self._torch.from_numpy(each) for each in sources]
-        return lambda: self._done([tensor.to("cuda") for tensor in tensors])
+        tensors = [self.module.from_numpy(each) for each in sources]
+        return lambda: self.done([tensor.to("cuda") for tensor in tensors])
 
     def down_new(self, source: HostArray) -> Run:
-        held = self._torch.from_numpy(source).cuda()
+        held = self.module.from_numpy(source).cuda()
         return lambda: held.cpu()  # noqa: PLW0108 - typed, which the library is not
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held, target = self._torch.from_numpy(source).cuda(), self._torch.from_numpy(out)
-        return lambda: self._done(target.copy_(held))
+        held, target = self.module.from_numpy(source).cuda(), self.module.from_numpy(out)
+        return lambda: self.done(target.copy_(held))
 
 
-class Pycuda:
+class Pycuda(libraries.PycudaLibrary):
     """PyCUDA: ``to_gpu``, ``set`` and ``get``; contiguous arrays only."""
-
-    name = "pycuda"
-
-    def __init__(self) -> None:
-        xl.get_device("pycuda")  # in the primary context, as the others
-        import pycuda.driver
-        import pycuda.gpuarray
-
-        self._gpuarray, self._driver = pycuda.gpuarray, pycuda.driver
 
     def up_new(self, source: HostArray) -> Run | None:
         if not source.flags.c_contiguous:
             return None
-        return lambda: self._done(self._gpuarray.to_gpu(source))
-
-    def _done(self, result: Any) -> Any:
-        self._driver.Context.synchronize()
-        return result
+        return lambda: self.done(self.module.to_gpu(source))
 
     def up_into(self, source: HostArray) -> Run:
-        target = self._gpuarray.empty(source.shape, source.dtype)
-        return lambda: self._done(target.set(source))
+        target = self.module.empty(source.shape, source.dtype)
+        return lambda: self.done(target.set(source))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: self._done(self._gpuarray.to_gpu(source.astype(dtype)))
+        return lambda: self.done(self.module.to_gpu(source.astype(dtype)))
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: self._done([self._gpuarray.to_gpu(each) for each in sources])
+        return lambda: self.done([self.module.to_gpu(each) for each in sources])
 
     def down_new(self, source: HostArray) -> Run:
-        held = self._gpuarray.to_gpu(source)
+        held = self.module.to_gpu(source)
         return lambda: held.get()  # noqa: PLW0108 - typed, which the library is not
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held = self._gpuarray.to_gpu(source)
+        held = self.module.to_gpu(source)
         return lambda: held.get(out)
 
 
-class Numpy:
+class Numpy(libraries.NumpyLibrary):
     """A plain copy in host memory: what a machine without a GPU is measured against."""
-
-    name = "numpy"
 
     def up_new(self, source: HostArray) -> Run:
         return lambda: np.array(source, order="C")
@@ -232,13 +188,6 @@ class Numpy:
 
 def present() -> tuple[list[Peer], dict[str, str]]:
     """The libraries that can be measured here, and for the others the reason."""
-    peers: list[Peer] = []
-    absent: dict[str, str] = {}
-    states = xl.available_backends()
-    for name, make in (("cupy", Cupy), ("torch", Torch), ("pycuda", Pycuda)):
-        state = states[name]
-        if any(":cuda:" in device for device in state.devices):
-            peers.append(make())
-        else:
-            absent[name] = state.reason or "no CUDA device"
-    return (peers or [Numpy()]), absent
+    makers: dict[str, Callable[[], Peer]] = {"cupy": Cupy, "torch": Torch, "pycuda": Pycuda}
+    found, absent = libraries.with_cuda(tuple(makers))
+    return [makers[name]() for name in found] or [Numpy()], absent

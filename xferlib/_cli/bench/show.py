@@ -30,12 +30,45 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
         sys.stderr.write("\r\x1b[K")
 
 
-def transfer_table(results: list[TransferResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
-    """Print GB/s of every case and library, microseconds where that says more, and the ratio to the best peer."""
-    libraries = list(dict.fromkeys(name for result in results for name in result.seconds))
+def heading(machine: dict[str, Any], absent: dict[str, str]) -> None:
+    """Print what was measured, and which libraries are missing."""
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     for name, reason in absent.items():
         print(f"{name}: absent ({reason})")
+
+
+@contextmanager
+def picture(path: Path, title: str, panels: tuple[int, int], panel_height: float, **options: Any) -> Iterator[Any]:
+    """Give rows of axes to draw on, and write them to a file.
+
+    Args:
+        path: To write.
+        title: Over all panels.
+        panels: Rows and columns.
+        panel_height: In inches.
+        options: For ``subplots``.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows, columns = panels
+    figure, axes = plt.subplots(rows, columns, figsize=(11, panel_height * rows), squeeze=False, **options)
+    try:
+        yield axes
+        axes[0][0].legend(fontsize=8)
+        figure.suptitle(title, fontsize=12)
+        figure.tight_layout()
+        figure.savefig(path, dpi=130)
+    finally:
+        plt.close(figure)
+
+
+def transfer_table(results: list[TransferResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
+    """Print GB/s of every case and library, microseconds where that says more, and the ratio to the best peer."""
+    libraries = list(dict.fromkeys(name for result in results for name in result.seconds))
+    heading(machine, absent)
     header = ["case", "size", *libraries, "xferlib / best peer", "first transfer"]
     rows = [_row(result, libraries) for result in results]
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
@@ -68,42 +101,31 @@ def _row(result: TransferResult, libraries: list[str]) -> list[str]:
 
 def transfer_plot(results: list[TransferResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s against size, one panel a kind of transfer, log axes, the link as a line."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     cases = list(dict.fromkeys(result.case for result in results))
     curves = [case for case in cases if sum(result.case == case for result in results) > 2]
     pinned = [result for result in results if "pinned" in result.case]
     link = max((result.gb_per_s(name) for result in pinned for name in result.seconds), default=None)
-    columns = 2
-    lines = -(-len(curves) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(11, 3.4 * lines), sharex=True, sharey=True, squeeze=False)
-    for axis, case in zip(axes.flat, curves, strict=False):
-        members = [result for result in results if result.case == case]
-        for name in dict.fromkeys(name for result in members for name in result.seconds):
-            points = [(result.nbytes, result.gb_per_s(name)) for result in members if name in result.seconds]
-            is_subject = name.startswith("xferlib")
-            axis.plot(
-                *zip(*points, strict=True), label=name, color=_COLOURS.get(name.split(" ")[0]),
-                marker="o", markersize=3,
-                linewidth=2.2 if is_subject else 1.2, zorder=3 if is_subject else 2,
-            )  # fmt: skip
-        if link is not None:
-            axis.axhline(link, color="#222222", linewidth=0.8, linestyle="--")
-            axis.annotate(f"link {link:.1f} GB/s", (members[0].nbytes, link), fontsize=8, va="bottom")
-        axis.set(xscale="log", yscale="log", title=case)
-        axis.set_xscale("log", base=2)
-        axis.grid(visible=True, which="major", linewidth=0.3)
-    ticks = [1 << power for power in range(10, 31, 4)]
-    for axis in axes[-1]:
-        axis.set_xticks(ticks, [size_text(tick) for tick in ticks])
-        axis.set_xlabel("bytes")
-    for row in axes:
-        row[0].set_ylabel("GB/s")
-    axes[0][0].legend(fontsize=8)
-    figure.suptitle(f"{machine['device']}, {machine['cores']} cores: transfers", fontsize=12)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    title = f"{machine['device']}, {machine['cores']} cores: transfers"
+    with picture(path, title, (-(-len(curves) // 2), 2), 3.4, sharex=True, sharey=True) as axes:
+        for axis, case in zip(axes.flat, curves, strict=False):
+            members = [result for result in results if result.case == case]
+            for name in dict.fromkeys(name for result in members for name in result.seconds):
+                points = [(result.nbytes, result.gb_per_s(name)) for result in members if name in result.seconds]
+                is_subject = name.startswith("xferlib")
+                axis.plot(
+                    *zip(*points, strict=True), label=name, color=_COLOURS.get(name.split(" ")[0]),
+                    marker="o", markersize=3,
+                    linewidth=2.2 if is_subject else 1.2, zorder=3 if is_subject else 2,
+                )  # fmt: skip
+            if link is not None:
+                axis.axhline(link, color="#222222", linewidth=0.8, linestyle="--")
+                axis.annotate(f"link {link:.1f} GB/s", (members[0].nbytes, link), fontsize=8, va="bottom")
+            axis.set(xscale="log", yscale="log", title=case)
+            axis.set_xscale("log", base=2)
+            axis.grid(visible=True, which="major", linewidth=0.3)
+        ticks = [1 << power for power in range(10, 31, 4)]
+        for axis in axes[-1]:
+            axis.set_xticks(ticks, [size_text(tick) for tick in ticks])
+            axis.set_xlabel("bytes")
+        for row in axes:
+            row[0].set_ylabel("GB/s")

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench.peers import HostArray, Peer, Run, Xferlib, present
+from xferlib._cli.bench.libraries import HostArray
+from xferlib._cli.bench.peers import Peer, Run, Xferlib, present
 from xferlib._cli.bench.result import TransferResult, size_text
 
 _GIB = 1 << 30

@@ -3,212 +3,95 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import xferlib as xl
+from xferlib._cli.bench import libraries
 from xferlib._cli.bench import show as _show
-from xferlib._cli.bench.sweep import cases, show, ways
-from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures
+from xferlib._cli.bench.sweep import show
+from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
+from xferlib._cli.bench.sweep.kinds import KINDS, named, turns
+from xferlib._cli.bench.sweep.measurement import measured
+from xferlib._cli.bench.sweep.timing import OtherWork
+from xferlib._cli.bench.sweep.trial import Peers
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.demo.report import require_matplotlib
-from xferlib._core.convert import copy_into
-from xferlib.errors import ArgumentError, XferError, shown
-
-Case = cases.TransferCase | cases.TreeCase
-_KINDS: dict[str, Callable[..., Case]] = {"transfer": cases.transfer_case, "tree": cases.tree_case}
-_PAUSE_S = 0.02
-_LOOP_S = 0.015
-_COLD_ROUNDS = 3
 
 
-class _OtherWork:
-    """The work of a program between two transfers: takes 20 ms, and leaves other data in the caches."""
-
-    def __init__(self) -> None:
-        self._memory = np.ones(8 << 20, np.float32)
-
-    def __call__(self) -> None:
-        until_s = time.perf_counter() + _PAUSE_S
-        while time.perf_counter() < until_s:
-            np.add(self._memory, 1, out=self._memory)
-
-
-def measured(case: Case, libraries: list[ways.LibraryWays], other_work: Callable[[], None]) -> CaseFigures:
-    """Check xferlib's bits, then time every way in both regimes; each call has other data."""
-    found = CaseFigures(
-        name=case.name, kind=case.name.partition(":")[0], text=str(case), nbytes=case.nbytes, is_upload=case.is_upload
-    )
-    source, out = _memory(case)
-    try:
-        made = {library.name: ways.made(library, case, source, out) for library in libraries}
-        subject = libraries[0].name
-        if not made[subject]:
-            found.problem = "xferlib refuses it"
-            return found
-        for way in made[subject].values():
-            found.problem = found.problem or _differs(case, source, out, way())
-    except (XferError, MemoryError, RuntimeError) as error:
-        found.problem = f"{type(error).__name__}: {error}"
-        return found
-    every = {(library, name): way for library, each in made.items() for name, way in each.items()}
-    change = _changer(source)
-    found.seconds["hot"] = _grouped({key: _loop(way, change) for key, way in every.items()})
-    chosen = _worth_repeating(found.seconds["hot"])
-    cold = _cold({key: way for key, way in every.items() if key in chosen}, change, other_work)
-    found.seconds["cold"] = _grouped(cold)
-    return found
-
-
-def _memory(case: Case) -> tuple[Any, Any]:
-    """The source, and of a download into an existing array its target."""
-    if isinstance(case, cases.TreeCase):
-        return case.host_arrays(), None
-    if case.is_upload:
-        return case.host_array(), None
-    dtype = np.dtype(case.given)
-    source = cases.laid_out(case.shape, dtype, "contiguous", np.random.default_rng(case.variant))
-    return source, None if case.is_new else case.host_array(of_target=True)
-
-
-def _differs(case: Case, source: Any, out: Any, result: Any) -> str:
-    """Why xferlib's result is wrong; empty if it is right."""
-    if isinstance(case, cases.TreeCase):
-        pairs = zip(source, xl.tree.to_host(result) if case.is_upload else result, strict=True)
-        return "" if all(np.array_equal(one, two) for one, two in pairs) else "the tree differs"
-    expected = np.empty(case.shape, case.wanted)
-    copy_into(expected, source)
-    arrived = xl.to_host(result) if case.is_upload else result
-    if not case.is_upload and out is not None and arrived is not out:
-        return "the target was not returned"
-    return "" if np.array_equal(arrived, expected) else "the bits differ"
-
-
-def _changer(source: Any) -> Callable[[], None]:
-    """A function that changes the data a little."""
-    first = source[0] if isinstance(source, list) else source
-    numbers, origin = itertools.cycle((0, 1)), (0,) * first.ndim
-
-    def change() -> None:
-        first[origin] = next(numbers)
-
-    return change
-
-
-def _timed(way: ways.Way, change: Callable[[], None]) -> float:
-    change()
-    begun_s = time.perf_counter()
-    kept = way()
-    elapsed_s = time.perf_counter() - begun_s
-    del kept
-    return elapsed_s
-
-
-def _loop(way: ways.Way, change: Callable[[], None]) -> float:
-    """Median seconds in a loop, whose first calls do not count."""
-    _timed(way, change)
-    once_s = max(_timed(way, change), 1e-7)
-    count = min(max(int(_LOOP_S / once_s), 3), 60)
-    return statistics.median(_timed(way, change) for _ in range(count))
-
-
-def _cold(
-    every: dict[tuple[str, str], ways.Way], change: Callable[[], None], other_work: Callable[[], None]
-) -> dict[tuple[str, str], float]:
-    """Median seconds of calls that follow other work; the libraries take turns."""
-    samples: dict[tuple[str, str], list[float]] = {key: [] for key in every}
-    for _ in range(_COLD_ROUNDS):
-        for key, way in every.items():
-            other_work()
-            samples[key].append(_timed(way, change))
-    return {key: statistics.median(each) for key, each in samples.items()}
-
-
-def _grouped(seconds: dict[tuple[str, str], float]) -> dict[str, dict[str, float]]:
-    grouped: dict[str, dict[str, float]] = {}
-    for (library, way), each in seconds.items():
-        grouped.setdefault(library, {})[way] = each
-    return grouped
-
-
-def _worth_repeating(hot: dict[str, dict[str, float]]) -> set[tuple[str, str]]:
-    """Of each library the fastest way, and the fastest by each kind of result: others take no less time cold."""
-    chosen: set[tuple[str, str]] = set()
-    for library, each in hot.items():
-        for is_pinned in (False, True):
-            named = [way for way in each if (way in ways.PINNED) is is_pinned]
-            chosen |= {(library, way) for way in sorted(named, key=each.__getitem__)[:1]}
-    return chosen
-
-
-def drawn(kinds: list[str], seed: int, backends: tuple[str, ...], most: int | None) -> Iterator[Case]:
-    """Cases without end, the kinds in turn."""
-    limit = {} if most is None else {"most": most}
-    for number in itertools.count():
-        yield _KINDS[kinds[number % len(kinds)]](seed, number // len(kinds), backends, **limit)
-
-
-def named(name: str, backends: tuple[str, ...], most: int | None) -> Case:
-    """The case of that name.
-
-    Raises:
-        ArgumentError: It is no name of a case.
-    """
-    kind, _, rest = name.partition(":")
-    seed, _, number = rest.partition(":")
-    if kind not in _KINDS or not seed.isdecimal() or not number.isdecimal():
-        raise ArgumentError(f"--case {shown(name)} names no case; a sweep prints them, such as transfer:7:12")
-    return _KINDS[kind](int(seed), int(number), backends, **({} if most is None else {"most": most}))
+def present(*, compiles: bool) -> Peers:
+    """The libraries here: those with a GPU, or else those of the CPU."""
+    names, absent = libraries.with_cuda(("cupy", "torch"))
+    found: dict[str, libraries.ArrayLibrary] = {}
+    if "cupy" in names:
+        found["cupy"] = libraries.CupyLibrary()
+    if "torch" in names:
+        found["torch"] = libraries.TorchLibrary()
+    is_gpu = bool(found)
+    if not is_gpu:
+        found["numpy"] = libraries.NumpyLibrary()
+        if xl.available_backends()["torch"].is_available:
+            found["torch"] = libraries.TorchLibrary("cpu")
+    return Peers(libraries=found, backends=tuple(found), is_gpu=is_gpu, compiles=compiles, absent=absent)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON and a picture."""
-    parser = argparse.ArgumentParser(prog="xferlib bench sweep", description=__doc__)
-    parser.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to draw cases (default: 60)")
-    parser.add_argument("--kind", choices=tuple(_KINDS), action="append", help="of cases (default: all)")
-    parser.add_argument("--case", help="measure this one, as the list of the worst names it")
-    parser.add_argument(
-        "--largest", help="of a case, e.g. 64MiB (default: transfers 256MiB, trees 4GiB; 32MiB on a CPU)"
-    )
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="draw the ratios against size to this file (needs matplotlib)")
-    options = parser.parse_args(argv)
+    options = _parser().parse_args(argv)
     if options.plot is not None:
         require_matplotlib()  # before anything is measured
     from xferlib._runtime import config
 
-    peers, backends, absent = ways.present()
-    is_gpu = xl.get_device(backends[0]).kind == "cuda"
-    most = config.parse_nbytes(options.largest) if options.largest else None if is_gpu else 32 << 20
+    peers = present(compiles=not options.without_compile)
+    most = config.parse_nbytes(options.largest) if options.largest else None if peers.is_gpu else 32 << 20
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
-    own = {backend: ways.XferlibWays(backend) for backend in backends}
-    other_work = _OtherWork()
+    other_work = OtherWork()
     if options.case is not None:
-        case = named(options.case, backends, most)
-        show.one_case(measured(case, [own[case.library], *peers], other_work))
+        show.one_case(measured(named(options.case, peers.backends, most), peers, other_work))
         return 0
-    begun_s = time.perf_counter()
     found: list[CaseFigures] = []
     with _show.progress("measuring") as report:
-        for case in drawn(options.kind or list(_KINDS), seed, backends, most):
-            if time.perf_counter() - begun_s > options.seconds:
-                break
+        for kind, number in turns(options.kind or list(KINDS), options.seconds):
+            case = KINDS[kind].draw(seed, number, peers.backends, most)
             report(f"{len(found)}: {case}")
-            found.append(measured(case, [own[case.library], *peers], other_work))
-    here = {**machine(backends[0]), "seed": seed}
-    show.tables(found, here, absent)
+            found.append(measured(case, peers, other_work))
+    here = {**machine(peers.backends[0]), "seed": seed}
+    show.tables(found, here, peers.absent)
     if options.json is not None:
-        figures = {"machine": here, "absent": absent, "regimes": REGIMES, "cases": [asdict(each) for each in found]}
-        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+        options.json.write_text(json.dumps(_figures(found, here, peers.absent), indent=1), encoding="utf-8")
     if options.plot is not None:
         show.plot(found, here, options.plot)
     return int(any(each.problem for each in found))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="xferlib bench sweep", description=__doc__)
+    parser.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to draw cases (default: 60)")
+    parser.add_argument(
+        "--kind", choices=tuple(KINDS), action="append", help="of cases, which share the seconds evenly (default: all)"
+    )
+    parser.add_argument("--case", help="measure this one, as the list of the worst names it")
+    parser.add_argument(
+        "--largest", help="of a case, e.g. 64MiB (default: transfers 256MiB, trees 4GiB; 32MiB on a CPU)"
+    )
+    parser.add_argument(
+        "--without-compile", action="store_true", help="leave out torch.compile, which takes seconds for each kernel"
+    )
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--plot", type=Path, help="draw the ratios against size to this file (needs matplotlib)")
+    return parser
+
+
+def _figures(found: list[CaseFigures], here: dict[str, Any], absent: dict[str, str]) -> dict[str, Any]:
+    return {
+        "machine": here,
+        "absent": {"libraries": absent, "cases": Counter(way for each in found for way in each.absent)},
+        "regimes": REGIMES,
+        "summaries": [asdict(each) for each in summaries(found)],
+        "cases": [asdict(each) for each in found],
+    }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, Summary, summary
+from xferlib._cli.bench.show import heading, picture
+from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
 
-_WORST = 20
-_COLOURS = {True: "#0b6e4f", False: "#d1495b"}
+_WORST, _NOTES = 20, 10
+_ORDINARY = "  ordinary results only"
+_COLOURS = ("#0b6e4f", "#d1495b", "#edae49", "#5b6c9d")
 
 
 def time_text(seconds: float) -> str:
@@ -19,21 +22,20 @@ def time_text(seconds: float) -> str:
 
 def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, str]) -> None:
     """Print what each kind and regime came to, the worst cases of each, and those that went wrong."""
-    print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    for name, reason in absent.items():
-        print(f"{name}: absent ({reason})")
+    heading(machine, absent)
+    left_out = Counter(f"{way}: {reason}" for case in cases for way, reason in case.absent.items())
+    for way, count in left_out.most_common(_NOTES):
+        print(f"left out in {count} of {len(cases)} cases: {way}")
     print("\nThe best peer's time over xferlib's; below 1 xferlib is slower.")
-    print(f"{'kind':10}{'regime':8}{'cases':>6}{'worst':>8}{'5 %':>8}{'25 %':>8}{'median':>8}  behind by over 10 %")
+    width = len(_ORDINARY) + 2
+    heads = f"{'cases':>6}{'worst':>8}{'5 %':>8}{'25 %':>8}{'median':>8}"
+    print(f"{'kind':{width}}{'regime':8}{heads}  behind by over 10 %")
+    for each in summaries(cases):
+        print(
+            f"{_ORDINARY if each.is_ordinary else each.kind:{width}}{each.regime:8}{each.count:6}{each.worst:8.2f}"
+            f"{each.percentile_5:8.2f}{each.percentile_25:8.2f}{each.median:8.2f}{each.behind * 100:10.1f} %"
+        )
     kinds = list(dict.fromkeys(case.kind for case in cases))
-    for kind in kinds:
-        for regime in REGIMES:
-            if chosen := _measured(cases, kind):
-                _row(f"{kind:10}{regime:8}", summary(chosen, regime))
-    for kind in kinds:
-        for regime in REGIMES:
-            if chosen := [case for case in _measured(cases, kind) if case.has_choice(regime)]:
-                found = summary(chosen, regime, is_ordinary=True)
-                _row(f"{kind:10}{regime:8}", found, "  (new results in ordinary memory only)")
     for kind in kinds:
         for regime, meaning in REGIMES.items():
             worst = sorted(_measured(cases, kind), key=lambda case: case.ratio(regime))[:_WORST]
@@ -46,15 +48,8 @@ def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, 
             print(f"\nWRONG: {case.problem}\n  --case {case.name}: {case.text}")
 
 
-def _row(name: str, found: Summary, note: str = "") -> None:
-    print(
-        f"{name}{found.count:6}{found.worst:8.2f}{found.percentile_5:8.2f}"
-        f"{found.percentile_25:8.2f}{found.median:8.2f}{found.behind * 100:10.1f} %{note}"
-    )
-
-
 def _measured(cases: list[CaseFigures], kind: str) -> list[CaseFigures]:
-    return [case for case in cases if case.kind == kind and case.seconds and len(case.seconds["cold"]) > 1]
+    return [case for case in cases if case.kind == kind and case.has_peers()]
 
 
 def _line(case: CaseFigures, regime: str) -> str:
@@ -68,42 +63,42 @@ def _line(case: CaseFigures, regime: str) -> str:
 def one_case(case: CaseFigures) -> None:
     """Print every way of one case."""
     print(f"{case.name}: {case.text}")
+    for way, reason in case.absent.items():
+        print(f"  left out: {way} ({reason})")
     if case.problem:
         print(f"WRONG: {case.problem}")
     for regime, libraries in case.seconds.items():
         for library, ways in libraries.items():
             for way, seconds in ways.items():
-                print(f"  {regime:5} {library}, {way}: {time_text(seconds)}, {case.nbytes / seconds / 1e9:.2f} GB/s")
+                memory = " (pinned result)" if way in case.pinned.get(library, ()) else ""
+                speed = f"{case.nbytes / seconds / 1e9:.2f} GB/s"
+                print(f"  {regime:5} {library}, {way}{memory}: {time_text(seconds)}, {speed}")
 
 
 def plot(cases: list[CaseFigures], machine: dict[str, Any], path: Path) -> None:
     """The ratio against the size, a panel for each kind and regime; a line at 1, and one 10 % below."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     kinds = [kind for kind in dict.fromkeys(case.kind for case in cases) if _measured(cases, kind)]
-    figure, axes = plt.subplots(len(kinds), 2, figsize=(11, 4.2 * len(kinds)), squeeze=False, sharey=True)
-    for row, kind in zip(axes, kinds, strict=True):
-        chosen = _measured(cases, kind)
-        for axis, regime in zip(row, REGIMES, strict=True):
-            for is_upload, label in ((True, "to the device"), (False, "to the host")):
-                points = [(max(case.nbytes, 1), case.ratio(regime)) for case in chosen if case.is_upload is is_upload]
-                if points:
-                    axis.scatter(*zip(*points, strict=True), s=12, color=_COLOURS[is_upload], label=label, alpha=0.7)
-            axis.axhline(1, color="#222222", linewidth=1)
-            axis.axhline(1 / 1.1, color="#222222", linewidth=0.8, linestyle="--")
-            axis.set_xscale("log", base=2)
-            axis.set_yscale("log", base=2)
-            axis.xaxis.set_major_formatter(lambda size, _: size_text(int(size)))
-            axis.yaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
-            axis.grid(visible=True, which="major", linewidth=0.3)
-            axis.set_title(f"{kind}, {regime}: {REGIMES[regime]}", fontsize=10)
-            axis.set_xlabel("bytes")
-        row[0].set_ylabel("best peer's time over xferlib's")
-    axes[0][0].legend(fontsize=8)
-    figure.suptitle(f"{machine['device']}, {machine['cores']} cores, seed {machine['seed']}", fontsize=12)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    if not kinds:
+        return
+    title = f"{machine['device']}, {machine['cores']} cores, seed {machine['seed']}"
+    with picture(path, title, (len(kinds), len(REGIMES)), 4.2, sharey=True) as axes:
+        for row, kind in zip(axes, kinds, strict=True):
+            for axis, regime in zip(row, REGIMES, strict=True):
+                _panel(axis, _measured(cases, kind), regime)
+                axis.set_title(f"{kind}, {regime}: {REGIMES[regime]}", fontsize=10)
+            row[0].set_ylabel("best peer's time over xferlib's")
+            row[0].legend(fontsize=8)
+
+
+def _panel(axis: Any, cases: list[CaseFigures], regime: str) -> None:
+    for colour, group in zip(_COLOURS, sorted({case.group for case in cases}), strict=False):
+        points = [(max(case.nbytes, 1), case.ratio(regime)) for case in cases if case.group == group]
+        axis.scatter(*zip(*points, strict=True), s=12, color=colour, label=group, alpha=0.7)
+    axis.axhline(1, color="#222222", linewidth=1)
+    axis.axhline(1 / 1.1, color="#222222", linewidth=0.8, linestyle="--")
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    axis.xaxis.set_major_formatter(lambda size, _: size_text(int(size)))
+    axis.yaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
+    axis.grid(visible=True, which="major", linewidth=0.3)
+    axis.set_xlabel("bytes")

@@ -1,0 +1,63 @@
+"""One case, checked and timed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+
+from xferlib._cli.bench.sweep.figures import CaseFigures
+from xferlib._cli.bench.sweep.kinds import KINDS, kind_of
+from xferlib._cli.bench.sweep.timing import Key, Timing
+from xferlib._cli.bench.sweep.trial import Case, Peers, Trial, reason
+from xferlib.errors import XferError
+
+_COLD_PEERS, _NEAR = 3, 2
+
+
+def measured(case: Case, peers: Peers, other_work: Callable[[float], None]) -> CaseFigures:
+    """Check xferlib's results, then time every way in both regimes."""
+    kind = kind_of(case)
+    found = CaseFigures(name=case.name, kind=kind, text=str(case), nbytes=case.nbytes, group=case.group)
+    try:
+        trial = KINDS[kind].make(case, peers)
+        if trial.subject not in trial.ways:
+            found.problem = f"xferlib refuses it: {trial.absent[trial.subject]}"
+            return found
+        for way in trial.ways[trial.subject].values():
+            found.problem = found.problem or trial.problem(way.run())
+    except (XferError, MemoryError, RuntimeError) as error:
+        found.problem = reason(error)
+        return found
+    trial.try_peers()
+    found.absent = trial.absent
+    _time(trial, found, Timing(trial.change, other_work, np.random.default_rng(zlib.crc32(case.name.encode()))))
+    return found
+
+
+def _time(trial: Trial, found: CaseFigures, timing: Timing) -> None:
+    ways = {Key(library, name): way for library, each in trial.ways.items() for name, way in each.items()}
+    runs = {key: way.run for key, way in ways.items()}
+    pinned = {key for key, way in ways.items() if way.is_pinned}
+    for key in sorted(pinned):
+        found.pinned.setdefault(key.library, []).append(key.way)
+    hot = timing.hot(runs, pinned)
+    chosen = _in_contention({key: hot[key] for key in hot if key not in pinned}, trial.subject)
+    chosen |= _in_contention({key: hot[key] for key in pinned}, trial.subject)
+    cold = timing.cold({key: run for key, run in runs.items() if key in chosen})
+    found.seconds.update(hot=_grouped(hot), cold=_grouped(cold))
+
+
+def _grouped(seconds: dict[Key, float]) -> dict[str, dict[str, float]]:
+    grouped: dict[str, dict[str, float]] = {}
+    for (library, way), each in seconds.items():
+        grouped.setdefault(library, {})[way] = each
+    return grouped
+
+
+def _in_contention(hot: dict[Key, float], subject: str) -> set[Key]:
+    """The subject's ways, and of the others the three fastest that are near the fastest: no pause brings more back."""
+    peers = sorted((key for key in hot if key.library != subject), key=hot.__getitem__)
+    near = {key for key in peers[:_COLD_PEERS] if hot[key] <= _NEAR * hot[peers[0]]}
+    return near | {key for key in hot if key.library == subject}

@@ -1,0 +1,1 @@
+"""Copies of one array, and of a tree of arrays."""
