@@ -16,14 +16,19 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
-from xferlib._cli.bench.sweep import command, figures, kinds, show, timing, trial
+from xferlib._cli.bench.sweep import figures, kinds, peers, show, timing, trial
+from xferlib._cli.bench.sweep.kernel import cases as kernel_cases
+from xferlib._cli.bench.sweep.kernel import expressions
+from xferlib._cli.bench.sweep.kernel import trials as kernel_trials
+from xferlib._cli.bench.sweep.reduction import cases as reduction_cases
+from xferlib._cli.bench.sweep.reduction import trials as reduction_trials
 from xferlib._cli.bench.sweep.transfer import array_cases, networks, trials, ways
 from xferlib.testing import assert_same_bits
 
 
 @functools.cache
-def here() -> trial.Peers:
-    return command.present(compiles=False)
+def here() -> peers.Peers:
+    return peers.present(compiles=False)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,7 @@ def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(number
 
 def test_a_sweep_checks_and_times_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.json"
-    arguments = ["bench", "sweep", "--seconds", "2", "--seed", "11", "--largest", "64KiB"]
+    arguments = ["bench", "sweep", "--seconds", "3", "--without-compile", "--seed", "11", "--largest", "64KiB"]
     assert main([*arguments, "--json", str(file)]) == 0
     out = capsys.readouterr().out
     assert "WRONG" not in out
@@ -75,6 +80,10 @@ def test_one_case_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("transfer:11:4: ")
     assert "GB/s" in out
+    assert main(["bench", "sweep", "--case", "reduction:11:2", "--largest", "64KiB"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("reduction:11:2: ")
+    assert "hot   numpy, " in out
     assert main(["bench", "sweep", "--case", "everything"]) == 2
     assert "transfer:7:12" in capsys.readouterr().err
 
@@ -230,3 +239,83 @@ def test_a_peer_that_fails_is_left_out_with_its_reason() -> None:
     reason = "NotImplementedError: no such dtype"
     assert made.absent == {"cupy": reason, "torch, other": reason}
     assert {name: list(each) for name, each in made.ways.items()} == {"xferlib (cupy)": ["to_device"], "torch": ["to"]}
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+def test_cases_are_drawn_alike_each_time_and_can_be_built(kind: str) -> None:
+    draw, make = kinds.KINDS[kind]
+    backends = here().backends
+    seen = set()
+    for number in range(300):
+        case = draw(9, number, backends, 1 << 12)
+        assert case == draw(9, number, backends, 1 << 12) == kinds.named(case.name, backends, 1 << 12)
+        assert case.library == backends[number % len(backends)]
+        assert case.nbytes > 0
+        built = make(case, here())
+        assert built.subject in built.ways, (case.name, built.absent)
+        assert len(built.ways) > 1, (case.name, built.absent)
+        seen.add(str(case))
+    assert len(seen) > 100
+    assert draw(8, 0, backends, 1 << 12) != draw(9, 0, backends, 1 << 12)
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_every_way_to_evaluate_gives_the_same_numbers(number: int) -> None:
+    case = kernel_cases.drawn(4, number, here().backends, 1 << 14)
+    host = [each.cut().of(each.memory()) for each in case.inputs]
+    built = kernel_trials.of_kernel(case, here())
+    for library, made in built.ways.items():
+        for name, way in made.items():
+            arrived = np.asarray(way.run())
+            problem = kernel_trials.number_difference(case, host, arrived)
+            assert not problem, (library, name, problem)
+            assert library != built.subject or not built.problem(arrived)
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_every_way_to_reduce_gives_the_same_numbers(number: int) -> None:
+    case = reduction_cases.drawn(4, number, here().backends, 1 << 16)
+    host = case.cut().of(case.memory())
+    built = reduction_trials.of_reduction(case, here())
+    for library, made in built.ways.items():
+        for name, way in made.items():
+            arrived = np.asarray(way.run())
+            problem = reduction_trials.number_difference(case, host, arrived)
+            assert not problem, (library, name, problem)
+            assert library != built.subject or not built.problem(arrived)
+
+
+def test_a_wrong_kernel_or_reduction_is_seen() -> None:
+    kernel = kernel_trials.of_kernel(kernel_cases.drawn(4, 0, ("numpy",), 1 << 14), here())
+    (way,) = kernel.ways[kernel.subject].values()
+    wrong = np.array(way.run())
+    wrong[(-1,) * wrong.ndim] += 1
+    assert kernel.problem(wrong) == "the bits differ from the CPU's"
+    case = reduction_cases.drawn(4, 0, ("numpy",), 1 << 14)
+    host = case.cut().of(case.memory())
+    right = np.asarray(getattr(np, case.operation)(host, axis=case.axis))
+    assert not reduction_trials.number_difference(case, host, right)
+    assert reduction_trials.number_difference(case, host, right + right.dtype.type(1))
+
+
+def test_an_expression_is_written_for_each_library() -> None:
+    expression = ("maximum", ("multiply", "x", 0.5), ("exp", ("negative", ("abs", "y"))))
+    assert (
+        expressions.text(expression, out="out") == "m.maximum(m.multiply(x, 0.5), m.exp(m.negative(m.abs(y))), out=out)"
+    )
+    half = "((float)(((float)x) * ((float)0.5)))"
+    below = "exp((-abs(((float)y))))"
+    assert expressions.c_text(expression, "float") == f"({half} > {below} ? {half} : {below})"
+    assert expressions.numexpr_text(expression) == ("where((x * c0_5) > exp((-abs(y))), (x * c0_5), exp((-abs(y))))")
+    assert expressions.numbers(expression) == {0.5}
+    assert expressions.functions(expression) == {"maximum", "multiply", "exp", "negative", "abs"}
+
+
+def test_numexpr_evaluates_what_it_has_dtypes_for() -> None:
+    pytest.importorskip("numexpr")
+    found = [
+        kernel_trials.of_kernel(kernel_cases.drawn(4, number, ("numpy",), 1 << 12), here()).ways.get("numexpr")
+        for number in range(20)
+    ]
+    assert None in found
+    assert any(found)
