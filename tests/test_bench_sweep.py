@@ -139,14 +139,14 @@ def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(
 
 def test_a_sweep_checks_and_times_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.json"
-    arguments = ["bench", "sweep", "--seconds", "2", "--seed", "11", "--largest", "64KiB"]
+    arguments = ["bench", "sweep", "--seconds", "3", "--seed", "11", "--largest", "64KiB", "--without-compile"]
     assert main([*arguments, "--json", str(file)]) == 0
     out = capsys.readouterr().out
     assert "WRONG" not in out
     assert "behind by over 10 %" in out
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert found["machine"]["seed"] == 11
-    assert {each["kind"] for each in found["cases"]} == {"transfer", "tree"}
+    assert {each["kind"] for each in found["cases"]} == {"transfer", "tree", "kernel", "reduction"}
     for each in found["cases"]:
         assert each["problem"] == ""
         for regime in ("hot", "cold"):
@@ -169,3 +169,45 @@ def test_wrong_bits_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     status = main(["bench", "sweep", "--seconds", "0.5", "--seed", "11", "--largest", "8KiB", "--kind", "transfer"])
     assert status == 1
     assert "WRONG: the bits differ" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["kernel", "reduction"])
+def test_kernels_and_reductions_are_drawn_alike_checked_and_timed(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweep.json"
+    arguments = ["bench", "sweep", "--kind", kind, "--seconds", "1.5", "--seed", "4", "--largest", "64KiB"]
+    found: list[list[dict[str, Any]]] = []
+    for _ in range(2):
+        assert main([*arguments, "--without-compile", "--json", str(file)]) == 0
+        assert "WRONG" not in capsys.readouterr().out
+        found.append(json.loads(file.read_text(encoding="utf-8"))["cases"])
+    one, two = ([(case["name"], case["text"]) for case in each] for each in found)
+    assert min(len(one), len(two)) > 1
+    assert all(first == second for first, second in zip(one, two, strict=False))
+    for case in found[0]:
+        assert (case["kind"], case["problem"]) == (kind, "")
+        for regime in ("hot", "cold"):
+            assert {name.partition(" ")[0] for name in case["seconds"][regime]} > {"xferlib"}
+    name, text = one[0]
+    assert main(["bench", "sweep", "--case", name, "--largest", "64KiB", "--without-compile"]) == 0
+    assert text in capsys.readouterr().out
+
+
+def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    own = xl.elementwise
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        kernel = own(*args, **options)
+        return lambda *given, **more: _one_off(kernel(*given, **more))
+
+    monkeypatch.setattr(xl, "elementwise", wrong)
+    arguments = ["bench", "sweep", "--kind", "kernel", "--seconds", "1", "--seed", "4", "--largest", "8KiB"]
+    assert main([*arguments, "--without-compile"]) == 1
+    assert "WRONG: " in capsys.readouterr().out
+
+
+def _one_off(found: Any) -> Any:
+    """Change the last number of an array."""
+    found[(-1,) * found.ndim] += 1
+    return found

@@ -26,7 +26,8 @@ _COMMANDS: dict[str, _Command] = {
     "trace": _Command("xferlib._cli.trace:main", "run a script and draw what it copies and computes, and when"),
     "bench transfer": _Command("xferlib._cli.bench.transfer:main", "GB/s of transfers, beside the other libraries"),
     "bench sweep": _Command(
-        "xferlib._cli.bench.sweep.command:main", "random transfers and trees, beside the best of others"
+        "xferlib._cli.bench.sweep.command:main",
+        "random transfers, trees, kernels and reductions, beside the best of others",
     ),
     "cache info": _Command("xferlib._cli.cache:info", "where compiled kernels are kept, and how many"),
     "cache clear": _Command("xferlib._cli.cache:clear", "delete the compiled kernels"),

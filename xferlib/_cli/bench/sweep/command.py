@@ -1,4 +1,4 @@
-"""`xferlib bench sweep`: random transfers and trees beside the other libraries, each at its best."""
+"""`xferlib bench sweep`: random transfers, trees, kernels and reductions beside the best ways of other libraries."""
 
 from __future__ import annotations
 
@@ -10,33 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import xferlib as xl
-from xferlib._cli.bench import libraries
 from xferlib._cli.bench import show as _show
 from xferlib._cli.bench.sweep import show
 from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
 from xferlib._cli.bench.sweep.kinds import KINDS, named, turns
 from xferlib._cli.bench.sweep.measurement import measured
+from xferlib._cli.bench.sweep.peers import present
 from xferlib._cli.bench.sweep.timing import OtherWork
-from xferlib._cli.bench.sweep.trial import Peers
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.demo.report import require_matplotlib
-
-
-def present(*, compiles: bool) -> Peers:
-    """The libraries here: those with a GPU, or else those of the CPU."""
-    names, absent = libraries.with_cuda(("cupy", "torch"))
-    found: dict[str, libraries.ArrayLibrary] = {}
-    if "cupy" in names:
-        found["cupy"] = libraries.CupyLibrary()
-    if "torch" in names:
-        found["torch"] = libraries.TorchLibrary()
-    is_gpu = bool(found)
-    if not is_gpu:
-        found["numpy"] = libraries.NumpyLibrary()
-        if xl.available_backends()["torch"].is_available:
-            found["torch"] = libraries.TorchLibrary("cpu")
-    return Peers(libraries=found, backends=tuple(found), is_gpu=is_gpu, compiles=compiles, absent=absent)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -77,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--case", help="measure this one, as the list of the worst names it")
     parser.add_argument(
-        "--largest", help="of a case, e.g. 64MiB (default: transfers 256MiB, trees 4GiB; 32MiB on a CPU)"
+        "--largest",
+        help="array or tree, e.g. 64MiB (default: transfers 256MiB, trees 4GiB, others 2**26 elements; 32MiB on a CPU)",
     )
     parser.add_argument(
         "--without-compile", action="store_true", help="leave out torch.compile, which takes seconds for each kernel"

@@ -6,8 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from xferlib._cli.bench.sweep.transfer import array_cases, tree_cases, trials
-from xferlib._cli.bench.sweep.trial import Case, Peers, Trial
+from xferlib._cli.bench.sweep.kernel import cases as kernel_cases
+from xferlib._cli.bench.sweep.kernel import trials as kernel_trials
+from xferlib._cli.bench.sweep.peers import Peers
+from xferlib._cli.bench.sweep.reduction import cases as reduction_cases
+from xferlib._cli.bench.sweep.reduction import trials as reduction_trials
+from xferlib._cli.bench.sweep.transfer import array_cases, tree_cases
+from xferlib._cli.bench.sweep.transfer import trials as transfer_trials
+from xferlib._cli.bench.sweep.trial import Case, Trial
 from xferlib.errors import ArgumentError, shown
 
 
@@ -20,8 +26,10 @@ class CaseKind(NamedTuple):
 
 
 KINDS: dict[str, CaseKind] = {
-    "transfer": CaseKind(array_cases.drawn, trials.of_array),
-    "tree": CaseKind(tree_cases.drawn, trials.of_tree),
+    "transfer": CaseKind(array_cases.drawn, transfer_trials.of_array),
+    "tree": CaseKind(tree_cases.drawn, transfer_trials.of_tree),
+    "kernel": CaseKind(kernel_cases.drawn, kernel_trials.of_kernel),
+    "reduction": CaseKind(reduction_cases.drawn, reduction_trials.of_reduction),
 }
 
 

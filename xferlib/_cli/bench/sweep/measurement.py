@@ -9,8 +9,9 @@ import numpy as np
 
 from xferlib._cli.bench.sweep.figures import CaseFigures
 from xferlib._cli.bench.sweep.kinds import KINDS, kind_of
+from xferlib._cli.bench.sweep.peers import Peers
 from xferlib._cli.bench.sweep.timing import Key, Timing
-from xferlib._cli.bench.sweep.trial import Case, Peers, Trial, reason
+from xferlib._cli.bench.sweep.trial import Case, Trial, reason
 from xferlib.errors import XferError
 
 _COLD_PEERS, _NEAR = 3, 2
@@ -30,9 +31,11 @@ def measured(case: Case, peers: Peers, other_work: Callable[[float], None]) -> C
     except (XferError, MemoryError, RuntimeError) as error:
         found.problem = reason(error)
         return found
-    trial.try_peers()
-    found.absent = trial.absent
-    _time(trial, found, Timing(trial.change, other_work, np.random.default_rng(zlib.crc32(case.name.encode()))))
+    chance = np.random.default_rng(zlib.crc32(case.name.encode()))
+    with np.errstate(all="ignore"):  # NumPy's float16 overflows where others' sums do not
+        trial.try_peers()
+        found.absent = trial.absent
+        _time(trial, found, Timing(trial.change, other_work, chance))
     return found
 
 

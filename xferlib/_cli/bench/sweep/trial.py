@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from xferlib._cli.bench.libraries import ArrayLibrary
 from xferlib._cli.bench.sweep.timing import Run
 
 
@@ -91,19 +90,6 @@ class Trial:
                     del ways[name]
             if not ways:
                 del self.ways[library]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peers:
-    """The libraries here."""
-
-    libraries: dict[str, ArrayLibrary]
-    backends: tuple[str, ...]
-    """Those whose arrays xferlib takes and makes."""
-    is_gpu: bool
-    compiles: bool
-    """Whether ``torch.compile`` is measured."""
-    absent: dict[str, str]
 
 
 def reason(error: BaseException) -> str:

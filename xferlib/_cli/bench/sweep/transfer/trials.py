@@ -12,10 +12,11 @@ import numpy as np
 import xferlib as xl
 from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.sweep.arrays import laid_out
+from xferlib._cli.bench.sweep.peers import Peers
 from xferlib._cli.bench.sweep.transfer import ways
 from xferlib._cli.bench.sweep.transfer.array_cases import ArrayCase
 from xferlib._cli.bench.sweep.transfer.tree_cases import TreeCase
-from xferlib._cli.bench.sweep.trial import Peers, Trial
+from xferlib._cli.bench.sweep.trial import Trial
 from xferlib._core.convert import copy_into
 
 

@@ -1,0 +1,1 @@
+"""Sums, extrema and other reductions."""
