@@ -11,7 +11,7 @@ from typing import Any
 
 from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
-from xferlib._memory import mmap_advice, staging_ring
+from xferlib._memory import mmap_advice, slab, staging_ring
 from xferlib._pipeline import chunk_ledger
 from xferlib._runtime import config, thread_budget, threads
 from xferlib._runtime.jobs import Job
@@ -77,6 +77,8 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
     )  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(replaced(staging_ring.rings, "made", {}))
+        stack.enter_context(replaced(slab, "_local", threading.local()))  # whose slabs are idle ones afterwards
+        stack.enter_context(replaced(slab, "_idle_slabs", {}))
         for module, name in limits if chunks is not None else ():
             stack.enter_context(replaced(module, name, chunks))
         yield
