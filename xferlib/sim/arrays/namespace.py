@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from xferlib._arrays import inspection as _inspection
+from xferlib._arrays.inspection import can_cast, finfo, iinfo, result_type
 from xferlib.sim.arrays import elementwise as _elementwise
-from xferlib.sim.arrays import inspection as _inspection
 from xferlib.sim.arrays.creation import (  # fmt: skip
     arange,
     asarray,
@@ -24,7 +25,6 @@ from xferlib.sim.arrays.creation import (  # fmt: skip
     zeros_like,
 )
 from xferlib.sim.arrays.elementwise import clip, where
-from xferlib.sim.arrays.inspection import can_cast, finfo, iinfo, result_type
 from xferlib.sim.arrays.shaping import (  # fmt: skip
     astype,
     broadcast_arrays,
@@ -64,6 +64,7 @@ from xferlib.sim.arrays.whole_array import (  # fmt: skip
     unique_values,
     vecdot,
 )
+from xferlib.sim.machine.current import simulator as _simulator
 
 __array_api_version__ = "2024.12"
 
@@ -89,7 +90,7 @@ for _name in _elementwise.DEVIATIONS:
 
 def __array_namespace_info__() -> _inspection.Info:  # noqa: N807 - the Array API's name
     """The inspection functions of this namespace."""
-    return _inspection.Info()
+    return _inspection.Info(_simulator())
 
 
 __all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in ("annotations", "np")]

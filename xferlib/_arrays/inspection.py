@@ -1,15 +1,17 @@
-"""The Array API's inspection functions for the simulated devices."""
+"""The Array API's inspection functions, for the arrays of any backend."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib._core import registry
 from xferlib._core.array import DTYPES
-from xferlib._core.device import Device
-from xferlib.sim.arrays.array import SimArray
-from xferlib.sim.machine.current import simulator
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Arrays
+    from xferlib._core.device import Device
 
 _DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
 
@@ -17,17 +19,20 @@ _DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # whic
 class Info:
     """The answers of ``__array_namespace_info__()``."""
 
+    def __init__(self, backend: Arrays) -> None:
+        self._backend = backend
+
     def capabilities(self) -> dict[str, bool | int]:
         """The standard's optional features that are supported."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
         """The current device."""
-        return simulator().device_current()
+        return self._backend.device_current()
 
     def devices(self) -> list[Device]:
-        """All simulated devices."""
-        return list(simulator().devices())
+        """All devices of the backend."""
+        return list(self._backend.devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""
@@ -40,7 +45,8 @@ class Info:
 
 
 def _dtype(of: Any) -> Any:
-    return of.dtype if isinstance(of, SimArray) else of
+    owner = None if isinstance(of, (type, np.dtype, np.generic)) else registry.backend_of(of)
+    return of if owner is None else owner.view(of).dtype
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
@@ -73,5 +79,4 @@ def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype that an operation on these would have."""
-    values = (np.empty(0, each.dtype) if isinstance(each, SimArray) else each for each in arrays_and_dtypes)
-    return np.result_type(*values)
+    return np.result_type(*map(_dtype, arrays_and_dtypes))

@@ -1,0 +1,167 @@
+"""Element-wise functions: each is one kernel, traced from NumPy's function of that name, with NumPy's dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib._arrays.library import ArrayLibrary, is_scalar
+from xferlib._core.array import Array
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import ElementwiseKernel, elementwise
+
+UNARY: tuple[str, ...] = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
+    "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "negative",
+    "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "trunc",
+)  # fmt: skip
+BINARY: tuple[str, ...] = (
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal",
+    "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
+    "not_equal", "pow", "remainder", "subtract",
+)  # fmt: skip
+
+Function = Callable[..., Array]
+
+
+@functools.cache
+def unary_kernel(name: str) -> ElementwiseKernel:
+    """The kernel of the function of that name, of one argument."""
+    function = getattr(np, name)
+    return elementwise(lambda x: function(x), name=name)
+
+
+@functools.cache
+def binary_kernel(name: str) -> ElementwiseKernel:
+    """The kernel of the function of that name, of two arguments."""
+    function = getattr(np, name)
+    return elementwise(lambda x1, x2: function(x1, x2), name=name)
+
+
+@functools.cache
+def _cast_kernel(name: str, dtype: np.dtype[Any]) -> ElementwiseKernel:
+    """A binary kernel whose result is converted."""
+    function = getattr(np, name)
+    return elementwise(lambda x1, x2: function(x1, x2).astype(dtype), name=name)
+
+
+def documented(name: str, function: Function) -> Function:
+    """``function`` with the name and the docstring of an element-wise function."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
+    return function
+
+
+def unary(lib: ArrayLibrary, name: str) -> Function:
+    """The function of that name, of one array."""
+    kernel, own = unary_kernel(name), lib.array_type
+
+    def operate(x: Any, /) -> Array:
+        return kernel(x if type(x) is own else lib.array(name, x))
+
+    return documented(name, operate)
+
+
+def binary(lib: ArrayLibrary, name: str) -> Function:
+    """The function of that name, of two arrays or an array and a number, of Python or of NumPy."""
+    kernel, own = binary_kernel(name), lib.array_type
+
+    def operate(x1: Any, x2: Any, /) -> Array:
+        if type(x1) is own or type(x2) is own:
+            return kernel(x1, x2)
+        return kernel(*with_array(lib, name, (x1, x2)))
+
+    return documented(name, operate)
+
+
+def with_array(lib: ArrayLibrary, name: str, operands: tuple[Any, ...]) -> list[Any]:
+    """Operands of a function, with one of them converted if they are all numbers; others are refused."""
+    found = [each if is_scalar(each) else lib.array(name, each) for each in operands]
+    if all(map(is_scalar, found)):
+        first = next((number for number, each in enumerate(found) if isinstance(each, np.generic)), 0)
+        found[first] = lib.array(name, found[first])
+    return found
+
+
+# --- in place
+
+
+class _Target:
+    """The dtypes of a function that writes its result to its first operand."""
+
+    __slots__ = ("_function", "_known", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._function = getattr(np, name)
+        self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
+
+    def dtype(self, lib: ArrayLibrary, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
+        """The dtype that the function's result has before it is written.
+
+        Raises:
+            TypeError: The result does not fit into the target.
+        """
+        kind = type(other) if is_scalar(other) else lib.info(lib.array(self.name, other)).dtype
+        found = self._known.get((target, kind))
+        if found is None:
+            operand = other if is_scalar(other) else np.empty(0, kind)
+            found = self._function(np.empty(0, target), operand).dtype
+            if not np.can_cast(found, target, "same_kind"):
+                raise TypeError(
+                    f"{self.name} in place: {found} does not fit into {target}; write x = {self.name}(x, y)"
+                )
+            self._known[target, kind] = found
+        return found
+
+
+def in_place(lib: ArrayLibrary, name: str) -> Function:
+    """``target = name(target, other)`` in place."""
+    kernel, target = binary_kernel(name), _Target(name)
+
+    def operate(x: Any, other: Any, /) -> Array:
+        dtype = lib.info(x).dtype
+        found = target.dtype(lib, dtype, other)
+        chosen = kernel if found == dtype else _cast_kernel(name, dtype)
+        try:
+            chosen(x, other, out=x)
+        except KernelTypeError:
+            if is_scalar(other):
+                raise
+            chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
+        return x
+
+    return documented(name, operate)
+
+
+# --- choosing
+
+
+@elementwise(name="where")
+def _where(condition: Any, x1: Any, x2: Any) -> Any:
+    return np.where(condition, x1, x2)
+
+
+@elementwise(name="clip")
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return np.clip(x, low, high)
+
+
+def where(lib: ArrayLibrary, condition: Array, x1: Any, x2: Any, /) -> Array:
+    """``x1`` where ``condition`` holds, else ``x2``."""
+    return _where(*with_array(lib, "where", (condition, x1, x2)))
+
+
+def clip(lib: ArrayLibrary, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
+    """Values limited to ``min .. max``; None: no limit."""
+    if min is None and max is None:
+        return lib.copy(lib.array("clip", x))
+    if min is None or max is None:
+        kernel, bound = (binary_kernel("maximum"), min) if max is None else (binary_kernel("minimum"), max)
+        return kernel(*with_array(lib, "clip", (x, bound)))
+    return _clip(*with_array(lib, "clip", (x, min, max)))

@@ -1,0 +1,264 @@
+"""``x[key]`` and ``x[key] = value``: views where NumPy has views, kernels otherwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._arrays import selecting, shaping
+from xferlib._arrays.library import ArrayLibrary, Shape, is_scalar
+from xferlib._core.array import Array
+from xferlib._core.device import Device
+from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError
+from xferlib.kernels import casting, elementwise
+
+Key = tuple[Any, ...]
+
+_fill = elementwise("T v", "T y", "y = v;", name="fill")
+_fill_masked = elementwise("bool m, T v", "T y", "y = m ? v : y;", name="fill_masked")
+
+
+def _is_basic(key: Key) -> bool:
+    return all(
+        each is None or each is Ellipsis or type(each) is int or isinstance(each, (slice, np.integer)) for each in key
+    )
+
+
+def _view(lib: ArrayLibrary, x: Array, key: Key) -> Array:
+    """The view of a key without arrays; the ellipsis makes it one even where every axis has an index."""
+    if not any(each is Ellipsis for each in key):
+        key = (*key, Ellipsis)
+    return lib.viewed(x, lib.shadow(x)[key])
+
+
+def get(lib: ArrayLibrary, x: Array, key: Any) -> Array:
+    """A view for integers and slices; a new array for a mask or integer arrays."""
+    keys = key if type(key) is tuple else (key,)
+    if _is_basic(keys):
+        return _view(lib, x, keys)
+    found = _selection(lib, x, keys)
+    result = selecting.gather(lib, found.view, found.indices)
+    if not found.position:
+        return result
+    count = len(shaping.common_shape("index", *(lib.info(each).shape for each in found.indices)))
+    return shaping.moveaxis(lib, result, (*range(count),), (*range(found.position, found.position + count),))
+
+
+# --- keys with arrays
+
+
+class Selection(NamedTuple):
+    """A key with arrays: the view whose first axes they index, and where their axes stand in the result."""
+
+    view: Array
+    indices: list[Array]
+    position: int
+
+
+def _selection(lib: ArrayLibrary, x: Array, keys: Key) -> Selection:
+    """Resolve a key that holds a mask or an integer array."""
+    info = lib.info(x)
+    values = [_value(lib, each) for each in keys]
+    used = sum(_axes(lib, each) for each in values)
+    if used > len(info.shape):
+        raise IndexError(f"too many indices: the array has {len(info.shape)} axes, and the key indexes {used}")
+    full = [slice(None)] * (len(info.shape) - used)
+    at = next((number for number, each in enumerate(values) if each is Ellipsis), len(values))
+    if any(each is Ellipsis for each in values[at + 1 :]):
+        raise IndexError("an index can have one ellipsis ('...'); remove the others")
+    # An integer beside arrays counts as one, in the rule for the position of their axes.
+    advanced = [at_key for at_key, each in enumerate(values) if _is_advanced(lib, each) or _is_integer(each)]
+    spans_gap = any(number not in advanced for number in range(advanced[0], advanced[-1] + 1))
+    values = [*values[:at], *full, *values[at + 1 :]]
+    basic: list[Any] = []
+    indices: list[Array] = []
+    axes: list[int] = []
+    first: int | None = None
+    axis = 0  # of the view
+    source = 0  # of x
+    for value in values:
+        if _is_advanced(lib, value):
+            first = axis if first is None else first
+            for index in _indices(lib, value, info.shape, source):
+                indices.append(index)
+                axes.append(axis)
+                axis += 1
+            count = _axes(lib, value)
+            basic += [slice(None)] * count if count else [None]
+            source += count
+        else:
+            if _is_integer(value):
+                first = axis if first is None else first
+            else:
+                axis += 1
+            basic.append(value)
+            source += _axes(lib, value)
+    view = _view(lib, x, tuple(basic))
+    moved = shaping.moveaxis(lib, view, tuple(axes), (*range(len(axes)),))
+    return Selection(moved, indices, 0 if spans_gap else (first or 0))
+
+
+def _value(lib: ArrayLibrary, each: Any) -> Any:
+    """One part of a key, with sequences and NumPy arrays as NumPy arrays."""
+    if isinstance(each, (list, np.ndarray, np.bool_)) or type(each) is bool:
+        host = np.asarray(each)
+        if host.size == 0 and isinstance(each, list):
+            host = host.astype(np.int64)
+        if host.dtype.kind not in "biu":
+            raise IndexError(f"an array of {host.dtype} is no index; use integers or a mask of bool")
+        return host
+    if lib.is_array(each) and lib.info(each).dtype.kind not in "biu":
+        raise IndexError(f"an array of {lib.info(each).dtype} is no index; use integers or a mask of bool")
+    return each
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int or isinstance(value, np.integer)
+
+
+def _is_advanced(lib: ArrayLibrary, value: Any) -> bool:
+    return isinstance(value, np.ndarray) or lib.is_array(value)
+
+
+def _is_mask(lib: ArrayLibrary, value: Any) -> bool:
+    return _is_advanced(lib, value) and _dtype(lib, value) == np.bool_
+
+
+def _dtype(lib: ArrayLibrary, value: Any) -> np.dtype[Any]:
+    return value.dtype if isinstance(value, np.ndarray) else lib.info(value).dtype
+
+
+def _shape(lib: ArrayLibrary, value: Any) -> tuple[int, ...]:
+    return value.shape if isinstance(value, np.ndarray) else lib.info(value).shape
+
+
+def _axes(lib: ArrayLibrary, value: Any) -> int:
+    """The number of an array's axes that a part of a key indexes."""
+    if value is None or value is Ellipsis:
+        return 0
+    if _is_mask(lib, value):
+        return len(_shape(lib, value))
+    if isinstance(value, slice) or _is_integer(value) or _is_advanced(lib, value):
+        return 1
+    raise IndexError(
+        f"{type(value).__name__} is no index; use integers, slices, '...', None, or arrays of integers or bool"
+    )
+
+
+def _indices(lib: ArrayLibrary, value: Any, shape: tuple[int, ...], axis: int) -> list[Array]:
+    """The integer arrays that an array in a key stands for."""
+    own = _shape(lib, value)
+    if not _is_mask(lib, value):
+        if isinstance(value, np.ndarray):
+            extent = shape[axis]
+            if value.size and not -extent <= value.min() <= value.max() < extent:
+                raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
+            return [lib.upload(value, dtype=selecting.INDEX)]
+        return [value]
+    if own != shape[axis : axis + len(own)]:
+        raise IndexError(f"a mask of shape {own} does not fit axes {axis} and on of shape {shape}; reshape it")
+    if not own:  # indexes a new axis of one element
+        flag = bool(value) if isinstance(value, np.ndarray) else bool(transfers.to_host(value))
+        return [lib.upload(np.zeros(int(flag), selecting.INDEX))]
+    if isinstance(value, np.ndarray):
+        return [lib.upload(each.astype(selecting.INDEX)) for each in np.nonzero(value)]
+    return [*selecting.nonzero(lib, value)]
+
+
+# --- assignment
+
+
+def put(lib: ArrayLibrary, x: Array, key: Any, value: Any) -> None:
+    """Write a number or an array into a part of another array."""
+    keys = key if type(key) is tuple else (key,)
+    if _is_basic(keys):
+        assign(lib, _view(lib, x, keys), value)
+        return
+    if is_scalar(value) and len(keys) == 1 and lib.is_array(keys[0]) and _is_mask(lib, keys[0]):
+        _put_masked(lib, x, keys[0], value)
+        return
+    found = _selection(lib, x, keys)
+    info = lib.info(x)
+    around = shaping.common_shape("assignment", *(lib.info(each).shape for each in found.indices))
+    rest = lib.info(found.view).shape[len(found.indices) :]
+    if is_scalar(value):
+        selecting.scatter(lib, found.view, found.indices, number(value, info.dtype))
+        return
+    value = _array(lib, value)
+    position, count = found.position, len(around)
+    spread = _spread(lib, value, (*rest[:position], *around, *rest[position:]))
+    if lib.info(spread).dtype != info.dtype:
+        spread = lib.copy(spread, info.dtype)
+    if position:
+        spread = shaping.moveaxis(lib, spread, (*range(position, position + count),), (*range(count),))
+    try:
+        selecting.scatter(lib, found.view, found.indices, spread)
+    except KernelTypeError:
+        selecting.scatter(lib, found.view, found.indices, lib.copy(spread))  # it may overlap the target
+
+
+def _put_masked(lib: ArrayLibrary, x: Array, mask: Array, value: Any) -> None:
+    info, own = lib.info(x), lib.info(mask).shape
+    if own != info.shape[: len(own)]:
+        raise IndexError(f"a mask of shape {own} does not fit an array of shape {info.shape}; reshape it")
+    spread = shaping.reshape(lib, mask, (*own, *(1,) * (len(info.shape) - len(own))))
+    if math.prod(info.shape):
+        _fill_masked(shaping.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)
+
+
+def assign(lib: ArrayLibrary, target: Array, value: Any) -> None:
+    """``target[...] = value``: converted to the target's dtype, as NumPy does."""
+    info = lib.info(target)
+    if is_scalar(value):
+        found = number(value, info.dtype)
+        if math.prod(info.shape):
+            _fill(found, target)
+        return
+    value = _array(lib, value)
+    if lib.info(value) == info:
+        return  # `x[key] += y` ends with this call, the result being in its memory already
+    spread = _spread(lib, value, info.shape)
+    if not math.prod(info.shape):
+        return
+    try:
+        casting.cast_into(target, spread)
+    except KernelTypeError:
+        casting.cast_into(target, lib.copy(spread))  # it may overlap the target
+
+
+def filled(lib: ArrayLibrary, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:
+    """A new array of one value."""
+    out = lib.empty(shape, dtype, device)
+    assign(lib, out, value)
+    return out
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A number as one of a dtype: as NumPy assigns it to an element."""
+    if isinstance(value, np.generic):
+        found: np.generic = value.astype(dtype)
+        return found
+    return np.array(value, dtype)[()]  # type: ignore[no-any-return]
+
+
+def _array(lib: ArrayLibrary, value: Any) -> Array:
+    if isinstance(value, (list, tuple)):
+        raise UnsupportedArrayError(
+            f"assignment: {type(value).__name__} is no array; make one of it: "
+            f"xferlib.to_device(x, backend={lib.backend.name!r})"
+        )
+    return lib.array("assignment", value)
+
+
+def _spread(lib: ArrayLibrary, value: Array, shape: tuple[int, ...]) -> Array:
+    """``value`` broadcast to ``shape``; leading axes of one element may be more, as in NumPy."""
+    own = lib.info(value).shape
+    while own[:1] == (1,) and len(own) > len(shape):
+        own = own[1:]
+    try:
+        return shaping.broadcast_to(lib, shaping.reshape(lib, value, own), shape)
+    except ValueError:
+        raise LayoutError(f"assignment: shape {own} does not fit into {shape}; reshape the value") from None

@@ -1,0 +1,129 @@
+"""New arrays from parts of others: repeated, shifted, cut to triangles, and their differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._arrays import scans, shaping, sorting
+from xferlib._arrays.elementwise import binary_kernel
+from xferlib._arrays.joining import concat, normalized, part
+from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.selecting import INDEX, gather
+from xferlib._core.array import Array
+from xferlib.errors import ArgumentError, LayoutError
+from xferlib.kernels import elementwise
+
+Axes = int | tuple[int, ...]
+
+
+def repeat(lib: ArrayLibrary, x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
+    """Repeat each element; waits for the values if ``repeats`` is an array."""
+    x = lib.array("repeat", x)
+    if axis is None:
+        x, axis = shaping.reshape(lib, x, -1), 0
+    info = lib.info(x)
+    along = normalized("repeat", axis, len(info.shape))
+    if isinstance(repeats, (int, np.integer)):
+        if repeats < 0:
+            raise ArgumentError(f"repeat: repeats={repeats} is negative; give 0 or more")
+        shape = (*info.shape[: along + 1], int(repeats), *info.shape[along + 1 :])
+        spread = shaping.broadcast_to(lib, shaping.expand_dims(lib, x, along + 1), shape)
+        merged = (*info.shape[:along], info.shape[along] * int(repeats), *info.shape[along + 1 :])
+        return shaping.reshape(lib, lib.copy(spread), merged)
+    return _repeated(lib, x, lib.array("repeat", repeats), along)
+
+
+def _repeated(lib: ArrayLibrary, x: Array, repeats: Array, axis: int) -> Array:
+    """Repeat each slice along an axis as often as an array says."""
+    extent = lib.info(x).shape[axis]
+    own = lib.info(repeats).shape
+    if own not in ((), (1,), (extent,)):
+        raise LayoutError(f"repeat: repeats has shape {own}, and axis {axis} {extent} elements; give one for each")
+    counts = lib.copy(shaping.broadcast_to(lib, repeats, (extent,)), INDEX)
+    ends = scans.scan(lib, counts, "+")
+    total = int(transfers.to_host(part(lib, ends, 0, extent - 1, extent))[0]) if extent else 0
+    found = sorting.searchsorted(lib, ends, sorting.numbered(lib, (total,), lib.info(x).device), side="right")
+    moved = shaping.moveaxis(lib, x, axis, 0)
+    return shaping.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
+
+
+def tile(lib: ArrayLibrary, x: Array, repetitions: tuple[int, ...], /) -> Array:
+    """Repeat the array along its axes."""
+    x = lib.array("tile", x)
+    own = lib.info(x).shape
+    rank = max(len(own), len(repetitions))
+    shape = (*(1,) * (rank - len(own)), *own)
+    counts = (*(1,) * (rank - len(repetitions)), *repetitions)
+    pairs = [extent for pair in zip((1,) * rank, shape, strict=True) for extent in pair]
+    spread = [extent for pair in zip(counts, shape, strict=True) for extent in pair]
+    view = shaping.broadcast_to(lib, shaping.reshape(lib, x, tuple(pairs)), tuple(spread))
+    merged = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return shaping.reshape(lib, lib.copy(view), merged)
+
+
+def roll(lib: ArrayLibrary, x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
+    """Shift the elements cyclically."""
+    x = lib.array("roll", x)
+    if axis is None:
+        flat = shaping.reshape(lib, x, -1)
+        return shaping.reshape(lib, roll(lib, flat, shift, axis=0), lib.info(x).shape)
+    shifts, axes = np.broadcast_arrays(shift, axis)
+    found = x
+    for each, number in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
+        along = normalized("roll", number, len(lib.info(x).shape))
+        extent = lib.info(x).shape[along]
+        if extent and each % extent:
+            cut = extent - each % extent
+            found = concat(lib, [part(lib, found, along, cut, None), part(lib, found, along, None, cut)], axis=along)
+    return lib.copy(x) if found is x else found
+
+
+_tril = elementwise(
+    "T x, int64 rows, int64 columns, int64 k", "T y", "y = i % columns - i / columns % rows <= k ? x : (T)0;", name="tril"
+)
+_triu = elementwise(
+    "T x, int64 rows, int64 columns, int64 k", "T y", "y = i % columns - i / columns % rows >= k ? x : (T)0;", name="triu"
+)
+
+
+def _triangle(lib: ArrayLibrary, name: str, x: Array, k: int) -> Array:
+    x = lib.array(name, x)
+    shape = lib.info(x).shape
+    if len(shape) < 2:
+        raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
+    kernel = _tril if name == "tril" else _triu
+    return kernel(x, max(shape[-2], 1), max(shape[-1], 1), k)  # type: ignore[no-any-return]
+
+
+def tril(lib: ArrayLibrary, x: Array, /, *, k: int = 0) -> Array:
+    """The elements with zeros above a diagonal."""
+    return _triangle(lib, "tril", x, k)
+
+
+def triu(lib: ArrayLibrary, x: Array, /, *, k: int = 0) -> Array:
+    """The elements with zeros below a diagonal."""
+    return _triangle(lib, "triu", x, k)
+
+
+def diff(
+    lib: ArrayLibrary, x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:  # fmt: skip
+    """Differences of neighbours, ``n`` times."""
+    found = lib.array("diff", x)
+    if n < 0:
+        raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
+    if n == 0:
+        return found
+    info = lib.info(found)
+    along = normalized("diff", axis, len(info.shape))
+    ends = [None if each is None else lib.array("diff", each) for each in (prepend, append)]
+    joined = [each for each in (ends[0], found, ends[1]) if each is not None]
+    found = concat(lib, joined, axis=along) if len(joined) > 1 else found
+    kernel = binary_kernel("not_equal" if lib.info(found).dtype == np.bool_ else "subtract")
+    for _ in range(n):
+        found = kernel(part(lib, found, along, 1, None), part(lib, found, along, None, -1))
+    return found

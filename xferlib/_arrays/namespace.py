@@ -1,0 +1,85 @@
+"""The namespace of a library: the functions of this package, bound to its arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._arrays import (
+    creation,
+    cumulative,
+    elementwise,
+    inspection,
+    joining,
+    linalg,
+    manipulation,
+    operators,
+    reductions,
+    selecting,
+    sets,
+    shaping,
+    sorting,
+    taking,
+)
+from xferlib._arrays.library import ArrayLibrary
+from xferlib._core.array import DTYPES
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    creation.arange, creation.asarray, creation.empty, creation.empty_like, creation.eye, creation.from_dlpack,
+    creation.full, creation.full_like, creation.linspace, creation.ones, creation.ones_like, creation.zeros,
+    creation.zeros_like,
+    cumulative.cumulative_prod, cumulative.cumulative_sum,
+    elementwise.clip, elementwise.where,
+    joining.concat, joining.meshgrid, joining.stack,
+    linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
+    manipulation.diff, manipulation.repeat, manipulation.roll, manipulation.tile, manipulation.tril, manipulation.triu,
+    selecting.nonzero,
+    sets.unique_all, sets.unique_counts, sets.unique_inverse, sets.unique_values,
+    shaping.astype, shaping.broadcast_arrays, shaping.broadcast_to, shaping.expand_dims, shaping.flip,
+    shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims, shaping.reshape, shaping.squeeze, shaping.unstack,
+    sorting.argsort, sorting.searchsorted, sorting.sort,
+    taking.take, taking.take_along_axis,
+)  # fmt: skip
+_INSPECTION = (inspection.can_cast, inspection.finfo, inspection.iinfo, inspection.result_type)
+_CONSTANTS = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype}
+
+
+def make(backend: Backend, array_type: type) -> ModuleType:
+    """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
+    lib = ArrayLibrary(backend, array_type)
+    namespace = ModuleType(
+        f"xferlib.{backend.name}", f"The Array-API namespace of {backend.name} arrays, computed by xferlib's kernels."
+    )
+    found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
+    found |= {each.__name__: each for each in _INSPECTION}
+    found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
+    found |= {name: elementwise.unary(lib, name) for name in elementwise.UNARY}
+    found |= {name: elementwise.binary(lib, name) for name in elementwise.BINARY}
+    found |= {name: reductions.reduction(lib, name) for name in reductions.REDUCTIONS}
+    found |= {name: reductions.accumulation(lib, name) for name in reductions.ACCUMULATIONS}
+    found |= {name: reductions.deviation(lib, name) for name in reductions.DEVIATIONS}
+    vars(namespace).update(
+        found,
+        __all__=sorted(found),
+        __array_api_version__="2024.12",
+        __array_namespace_info__=lambda: inspection.Info(backend),
+    )
+    operators.install(lib, namespace)
+    return namespace
+
+
+def _bound(lib: ArrayLibrary, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` without its first parameter, the library."""
+    bound: Any = functools.partial(function, lib)
+    bound.__name__ = bound.__qualname__ = function.__name__
+    bound.__doc__ = function.__doc__
+    bound.__signature__ = inspect.signature(bound)
+    return bound  # type: ignore[no-any-return]

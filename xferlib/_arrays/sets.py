@@ -1,0 +1,91 @@
+"""The distinct elements of an array, found by sorting; each NaN is an element of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from xferlib._arrays import selecting, shaping, sorting
+from xferlib._arrays.elementwise import binary_kernel
+from xferlib._arrays.joining import concat, part
+from xferlib._arrays.indexing import filled
+from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.reductions import check_real
+from xferlib._arrays.selecting import INDEX
+from xferlib._core.array import Array
+from xferlib.kernels import elementwise
+
+
+class UniqueAll(NamedTuple):
+    """The result of ``unique_all``."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The result of ``unique_counts``."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The result of ``unique_inverse``."""
+
+    values: Array
+    inverse_indices: Array
+
+
+_is_first = elementwise(
+    "raw T x, T v", "bool y", "if (i > 0) { y = !(v == x[i - 1]); } else { y = true; }", name="is_first"
+)
+_number_back = elementwise("int64 place, int64 count", "raw int64 y", "y[place] = count - 1;", name="number_back")
+
+
+def unique_all(lib: ArrayLibrary, x: Array, /) -> UniqueAll:
+    """``unique_all`` of the Array API; waits for the values."""
+    x = lib.array("unique", x)
+    info = lib.info(x)
+    check_real("unique", info.dtype)
+    size = math.prod(info.shape)
+    rows, order = sorting.ordered(lib, shaping.reshape(lib, x, -1))
+    if not size:
+        none = lib.empty((0,), INDEX, info.device)
+        return UniqueAll(rows, none, lib.empty(info.shape, INDEX, info.device), none)
+    flags = _is_first(rows, rows)
+    counted, _ = selecting.counted(lib, flags)
+    starts = selecting.positions(lib, flags)
+    inverse = lib.empty((size,), INDEX, info.device)
+    _number_back(order, counted, inverse)
+    ends = concat(lib, [part(lib, starts, 0, 1, None), filled(lib, (1,), size, INDEX, info.device)])
+    return UniqueAll(
+        selecting.gather(lib, rows, [starts]),
+        selecting.gather(lib, order, [starts]),
+        shaping.reshape(lib, inverse, info.shape),
+        binary_kernel("subtract")(ends, starts),
+    )
+
+
+def unique_counts(lib: ArrayLibrary, x: Array, /) -> UniqueCounts:
+    """``unique_counts`` of the Array API; waits for the values."""
+    found = unique_all(lib, x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(lib: ArrayLibrary, x: Array, /) -> UniqueInverse:
+    """``unique_inverse`` of the Array API; waits for the values."""
+    found = unique_all(lib, x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(lib: ArrayLibrary, x: Array, /) -> Array:
+    """``unique_values`` of the Array API; waits for the values."""
+    x = lib.array("unique_values", x)
+    check_real("unique_values", lib.info(x).dtype)
+    rows = sorting.sort(lib, shaping.reshape(lib, x, -1))
+    if not lib.info(rows).size:
+        return rows
+    return selecting.gather(lib, rows, [selecting.positions(lib, _is_first(rows, rows))])

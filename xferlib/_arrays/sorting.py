@@ -1,0 +1,168 @@
+"""Order: a merge sort whose passes are element-wise kernels, and searches in sorted arrays.
+
+In one pass each element of a run finds, by a binary search in the neighbouring run, how many elements of that one come
+before it: this is its position in the merged run. Equal elements keep their order, so the sort is stable. NaN comes
+last, as in NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from xferlib._arrays import shaping
+from xferlib._arrays.joining import normalized
+from xferlib._arrays.library import ArrayLibrary, Shape
+from xferlib._arrays.reductions import check_real
+from xferlib._arrays.selecting import INDEX, gather
+from xferlib._core.array import Array
+from xferlib._core.device import Device
+from xferlib.errors import ArgumentError, LayoutError
+from xferlib.kernels import ElementwiseKernel, elementwise
+
+_STEP = 4
+"""Searches are written out in kernels, for numbers of steps that are multiples of this."""
+
+_number = elementwise("int64 extent", "int64 y", "y = i % extent;", name="number")
+
+
+def numbered(lib: ArrayLibrary, shape: Shape, device: Device) -> Array:
+    """The positions of elements along the last axis."""
+    out = lib.empty(shape, INDEX, device)
+    if math.prod(shape):
+        _number(shape[-1], out)
+    return out
+
+
+def _before(a: str, b: str, *, is_float: bool, descending: bool) -> str:
+    """The C expression for ``a`` before ``b``: NaN last, or first in descending order."""
+    if descending:
+        a, b = b, a
+    return f"({a} < {b} || ({b} != {b} && {a} == {a}))" if is_float else f"({a} < {b})"
+
+
+def _search(goes: str, steps: int) -> str:
+    """The statements that raise ``low`` to the first position, below ``high``, whose element does not go before."""
+    middle = "long long at = (low + high) / 2; T other = x[row + at];"
+    turn = f"if (low < high) {{ {middle} if ({goes}) {{ low = at + 1; }} else {{ high = at; }} }}"
+    return f"for (int t = 0; t < {steps}; ++t) {{ {turn} }}"
+
+
+def _steps(extent: int) -> int:
+    """The steps of a search among ``extent`` elements, rounded up, so that there are few kernels."""
+    return max(-(-extent.bit_length() // _STEP), 1) * _STEP
+
+
+# --- sorting
+
+
+@functools.cache
+def _merge_kernel(steps: int, *, is_float: bool, descending: bool, is_indexed: bool) -> ElementwiseKernel:
+    """One pass: pairs of sorted runs of ``width`` elements, in rows of ``extent``, become runs twice as wide."""
+    first = _before("other", "v", is_float=is_float, descending=descending)
+    second = _before("v", "other", is_float=is_float, descending=descending)
+    lines = [
+        "long long row = i / extent * extent, column = i % extent, start = column / (2 * width) * (2 * width);",
+        "bool is_left = column - start < width;",
+        "long long low = is_left ? start + width : start, high = is_left ? start + 2 * width : start + width;",
+        "if (low > extent) { low = extent; } if (high > extent) { high = extent; }",
+        "long long from = low;",
+        _search(f"is_left ? {first} : !{second}", steps),
+        "long long to = row + (is_left ? column : column - width) + (low - from);",
+        "y[to] = v;",
+        "q[to] = p;" if is_indexed else "",
+    ]
+    inputs, outputs = "raw T x, T v, int64 width, int64 extent", "raw T y"
+    if is_indexed:
+        inputs, outputs = f"{inputs}, int64 p", f"{outputs}, raw int64 q"
+    return elementwise(inputs, outputs, " ".join(lines), name="argsort" if is_indexed else "sort")
+
+
+def _sorted(lib: ArrayLibrary, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
+    """The elements in order along the last axis, and the positions from which they come."""
+    info = lib.info(x)
+    extent, width = info.shape[-1], 1
+    rows, order = lib.copy(x), numbered(lib, info.shape, info.device) if is_indexed else None
+    while width < extent and info.size:
+        kernel = _merge_kernel(
+            _steps(width), is_float=info.dtype.kind == "f", descending=descending, is_indexed=is_indexed
+        )
+        found = lib.empty(info.shape, info.dtype, info.device)
+        if order is None:
+            kernel(rows, rows, width, extent, found)
+        else:
+            places = lib.empty(info.shape, INDEX, info.device)
+            kernel(rows, rows, width, extent, order, found, places)
+            order = places
+        rows, width = found, 2 * width
+    return rows, order
+
+
+def _last(lib: ArrayLibrary, name: str, x: Any, axis: int) -> tuple[Array, int]:
+    """The array with ``axis`` moved to the end."""
+    x = lib.array(name, x)
+    info = lib.info(x)
+    check_real(name, info.dtype)
+    along = normalized(name, axis, len(info.shape))
+    return shaping.moveaxis(lib, x, along, -1), along
+
+
+def sort(lib: ArrayLibrary, x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements in order along an axis."""
+    moved, along = _last(lib, "sort", x, axis)
+    found, _ = _sorted(lib, moved, descending=descending, is_indexed=False)
+    return shaping.moveaxis(lib, found, -1, along)
+
+
+def argsort(lib: ArrayLibrary, x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The indices that sort the elements along an axis; equal elements keep their order."""
+    moved, along = _last(lib, "argsort", x, axis)
+    return shaping.moveaxis(lib, ordered(lib, moved, descending=descending)[1], -1, along)
+
+
+def ordered(lib: ArrayLibrary, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
+    """The elements in order along the last axis, and the positions from which they come."""
+    found, order = _sorted(lib, x, descending=descending, is_indexed=True)
+    assert order is not None
+    return found, order
+
+
+# --- searching
+
+
+@functools.cache
+def _search_kernel(steps: int, *, is_float: bool, is_right: bool) -> ElementwiseKernel:
+    goes = _before("other", "v", is_float=is_float, descending=False)
+    if is_right:
+        goes = "!" + _before("v", "other", is_float=is_float, descending=False)
+    lines = ["long long row = 0, low = 0, high = extent;", _search(goes, steps), "y = low;"]
+    return elementwise("raw T x, T v, int64 extent", "int64 y", " ".join(lines), name="searchsorted")
+
+
+def searchsorted(
+    lib: ArrayLibrary, x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+) -> Array:  # fmt: skip
+    """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side={side!r} is neither 'left' nor 'right'")
+    given = [lib.array("searchsorted", each) for each in (x1, x2)]
+    infos = lib.infos("searchsorted", given)
+    if len(infos[0].shape) != 1:
+        raise LayoutError(f"searchsorted: x1 has {len(infos[0].shape)} axes, and one is needed; reshape it")
+    if sorter is not None:
+        given[0] = gather(lib, given[0], [lib.array("searchsorted", sorter)])
+    common = np.result_type(*(info.dtype for info in infos))
+    check_real("searchsorted", common)
+    known, wanted = (
+        each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
+    )
+    out = lib.empty(infos[1].shape, INDEX, infos[1].device)
+    if infos[1].size:
+        extent = infos[0].shape[0]
+        _search_kernel(_steps(extent), is_float=common.kind == "f", is_right=side == "right")(
+            known, wanted, extent, out
+        )
+    return out

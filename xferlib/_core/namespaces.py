@@ -1,0 +1,24 @@
+"""Array-API namespaces for libraries that have none: written above the backends, and found here by name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from xferlib._core.backend import Arrays
+
+_MAKER = "xferlib._arrays.namespace"
+
+
+def make_namespace(backend: Arrays, array_type: type) -> ModuleType:
+    """Make a namespace for a backend, and give its array type the operators and methods of the Array API.
+
+    Args:
+        backend: It must have `Arrays.strided_view`, and run kernels: on a CPU or on CUDA every backend does.
+        array_type: The exact type of its arrays. What the class defines itself stays as it is.
+    """
+    made: ModuleType = importlib.import_module(_MAKER).make(backend, array_type)
+    return made
