@@ -18,7 +18,8 @@ from xferlib._arrays import (
     joining,
     linalg,
     manipulation,
-    operators,
+    methods,
+    names,
     reductions,
     selecting,
     sets,
@@ -61,18 +62,18 @@ def make(backend: Backend, array_type: type) -> ModuleType:
     found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
     found |= {each.__name__: each for each in _INSPECTION}
     found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
-    found |= {name: elementwise.unary(lib, name) for name in elementwise.UNARY}
-    found |= {name: elementwise.binary(lib, name) for name in elementwise.BINARY}
-    found |= {name: reductions.reduction(lib, name) for name in reductions.REDUCTIONS}
-    found |= {name: reductions.accumulation(lib, name) for name in reductions.ACCUMULATIONS}
-    found |= {name: reductions.deviation(lib, name) for name in reductions.DEVIATIONS}
+    found |= {name: elementwise.unary(lib, name) for name in names.UNARY}
+    found |= {name: elementwise.binary(lib, name) for name in names.BINARY}
+    found |= {name: reductions.reduction(lib, name) for name in names.REDUCTIONS}
+    found |= {name: reductions.accumulation(lib, name) for name in names.ACCUMULATIONS}
+    found |= {name: reductions.deviation(lib, name) for name in names.DEVIATIONS}
     vars(namespace).update(
         found,
         __all__=sorted(found),
         __array_api_version__="2024.12",
         __array_namespace_info__=lambda: inspection.Info(backend),
     )
-    operators.install(lib, namespace)
+    methods.install(lib, namespace)
     return namespace
 
 

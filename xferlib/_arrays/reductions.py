@@ -16,10 +16,6 @@ from xferlib.errors import KernelTypeError
 from xferlib.kernels import reduction as make_reduction
 from xferlib.kernels import reductions
 
-REDUCTIONS = ("all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min")
-ACCUMULATIONS = ("prod", "sum")
-DEVIATIONS = ("std", "var")
-
 _count = make_reduction(
     "T x", "int64 y", map_expr="x != 0", reduce_expr="a + b", post_map_expr="y = a", identity="0", name="count_nonzero"
 )

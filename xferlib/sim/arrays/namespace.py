@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from xferlib._arrays import inspection as _inspection
+from xferlib._arrays import names as _names
 from xferlib._arrays.inspection import can_cast, finfo, iinfo, result_type
 from xferlib.sim.arrays import elementwise as _elementwise
 from xferlib.sim.arrays.creation import (  # fmt: skip
@@ -76,15 +77,15 @@ complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
 isdtype = np.isdtype
 
-for _name in _elementwise.UNARY:
+for _name in _names.UNARY:
     globals()[_name] = _elementwise.unary(_name)
-for _name in _elementwise.BINARY:
+for _name in _names.BINARY:
     globals()[_name] = _elementwise.binary(_name)
-for _name in _elementwise.REDUCTIONS:
+for _name in _names.REDUCTIONS:
     globals()[_name] = _elementwise.reduction(_name)
-for _name in _elementwise.ACCUMULATIONS:
+for _name in _names.ACCUMULATIONS:
     globals()[_name] = _elementwise.accumulation(_name)
-for _name in _elementwise.DEVIATIONS:
+for _name in _names.DEVIATIONS:
     globals()[_name] = _elementwise.deviation(_name)
 
 

@@ -5,34 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xferlib.sim.arrays import elementwise, indexing, namespace, numpy_functions, shaping, whole_array
-from xferlib.sim.arrays.array import SimArray
-
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}  # fmt: skip
-_COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
-
-
-def _swapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: function(other, self)
-
-
-def _reduction(name: str) -> Callable[..., SimArray]:
-    function = getattr(namespace, name)
-
-    def method(self: SimArray, axis: Any = None, **options: Any) -> SimArray:
-        result: SimArray = function(self, axis=axis, **options)
-        return result
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"``{name}`` of the namespace, over ``axis``; options as there."
-    return method
+from xferlib._arrays import numpy_functions, operators
+from xferlib.sim.arrays import elementwise, indexing, namespace, shaping, whole_array
+from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
 
 
 def _astype(self: SimArray, dtype: Any, *, copy: bool = True) -> SimArray:
@@ -60,26 +35,16 @@ def _dot(self: SimArray, other: SimArray) -> SimArray:
     return whole_array.tensordot(self, other, axes=((-1,), (max(-2, -other.ndim),)))
 
 
-_SPECIAL: dict[str, Callable[..., Any]] = {
-    "getitem": indexing.get, "setitem": indexing.put, "array_ufunc": numpy_functions.array_ufunc,
-    "array_function": numpy_functions.array_function,
-}  # fmt: skip
-
-
 def install() -> None:
     """Set the namespace, operators and methods of `SimArray`; those modules import it, so it cannot import them."""
     SimArray._namespace = namespace
-    for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
-        function = getattr(namespace, name)
-        setattr(SimArray, f"__{operator}__", function)
-        if operator not in _UNARY and operator not in _COMPARISONS:
-            setattr(SimArray, f"__r{operator}__", _swapped(function))
-    for operator, name in _BINARY.items():
-        setattr(SimArray, f"__i{operator}__", elementwise.in_place(name))
-    for name in (*elementwise.REDUCTIONS, *elementwise.ACCUMULATIONS, *elementwise.DEVIATIONS):
-        if name != "count_nonzero":
-            setattr(SimArray, name, _reduction(name))
-    for method in (_astype, _reshape, _ravel, _copy, _dot):
-        setattr(SimArray, method.__name__.lstrip("_"), method)
-    for name, function in _SPECIAL.items():
-        setattr(SimArray, f"__{name}__", function)
+    methods: dict[str, Callable[..., Any]] = {
+        **operators.operators(namespace, elementwise.in_place),
+        **operators.reductions(namespace),
+        **numpy_functions.interfaces(namespace, ImplicitCopyError),
+        **{method.__name__.lstrip("_"): method for method in (_astype, _reshape, _ravel, _copy, _dot)},
+        "__getitem__": indexing.get,
+        "__setitem__": indexing.put,
+    }
+    for name, method in methods.items():
+        setattr(SimArray, name, method)
