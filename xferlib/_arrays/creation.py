@@ -8,7 +8,7 @@ import numpy as np
 
 from xferlib._api import creation, transfers
 from xferlib._arrays import indexing
-from xferlib._arrays.library import ArrayLibrary, checked_dtype
+from xferlib._arrays.primitives import Primitives, checked_dtype
 from xferlib._core import array as _array
 from xferlib._core import registry
 from xferlib._core.array import Array
@@ -18,7 +18,7 @@ _FLOAT = np.dtype("float64")
 Extents = int | tuple[int, ...]
 
 
-def asarray(lib: ArrayLibrary, obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
+def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """An array from Python numbers, nested lists, a NumPy array or an array."""
     if not lib.is_array(obj):
         if copy is False:
@@ -29,7 +29,7 @@ def asarray(lib: ArrayLibrary, obj: Any, /, *, dtype: Any = None, device: Any = 
     return lib.own(transfers.to_device(obj, device=place, dtype=checked_dtype(dtype), copy=copy))
 
 
-def from_dlpack(lib: ArrayLibrary, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array over the memory of another one of the same library."""
     if not lib.is_array(x):
         raise UnsupportedArrayError(
@@ -41,12 +41,12 @@ def from_dlpack(lib: ArrayLibrary, x: Any, /, *, device: Any = None, copy: bool 
     return lib.viewed(x, lib.shadow(x))
 
 
-def empty(lib: ArrayLibrary, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+def empty(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
     """An uninitialised array."""
     return lib.empty(creation.shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
 
 
-def full(lib: ArrayLibrary, shape: Extents, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def full(lib: Primitives, shape: Extents, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of one value."""
     wanted = checked_dtype(dtype)
     if wanted is None:
@@ -57,40 +57,40 @@ def full(lib: ArrayLibrary, shape: Extents, fill_value: Any, *, dtype: Any = Non
     return out
 
 
-def zeros(lib: ArrayLibrary, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+def zeros(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros."""
     return full(lib, shape, 0, dtype=dtype or _FLOAT, device=device)
 
 
-def ones(lib: ArrayLibrary, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+def ones(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of ones."""
     return full(lib, shape, 1, dtype=dtype or _FLOAT, device=device)
 
 
-def empty_like(lib: ArrayLibrary, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def empty_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
     """An uninitialised array of the same shape."""
     info = lib.info(lib.array("empty_like", x))
     return empty(lib, info.shape, dtype=dtype or info.dtype, device=device or info.device)
 
 
-def full_like(lib: ArrayLibrary, x: Array, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def full_like(lib: Primitives, x: Array, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """One value in the same shape."""
     info = lib.info(lib.array("full_like", x))
     return full(lib, info.shape, fill_value, dtype=dtype or info.dtype, device=device or info.device)
 
 
-def zeros_like(lib: ArrayLibrary, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def zeros_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros of the same shape."""
     return full_like(lib, x, 0, dtype=dtype, device=device)
 
 
-def ones_like(lib: ArrayLibrary, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def ones_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Ones of the same shape."""
     return full_like(lib, x, 1, dtype=dtype, device=device)
 
 
 def arange(
-    lib: ArrayLibrary, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+    lib: Primitives, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
     """Values from ``start`` to below ``stop``, ``step`` apart; computed by the host."""
     first, last = (0, start) if stop is None else (start, stop)
@@ -98,7 +98,7 @@ def arange(
 
 
 def linspace(
-    lib: ArrayLibrary, start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
+    lib: Primitives, start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: bool = True,
 ) -> Array:  # fmt: skip
     """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
@@ -106,7 +106,7 @@ def linspace(
 
 
 def eye(
-    lib: ArrayLibrary, n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+    lib: Primitives, n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
 ) -> Array:
     """Ones on a diagonal, zeros elsewhere; computed by the host."""
     return lib.upload(np.eye(n_rows, n_cols, k, checked_dtype(dtype) or _FLOAT), device)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._arrays import indexing, joining, scans, shaping
-from xferlib._arrays.library import ArrayLibrary, checked_dtype
+from xferlib._arrays.primitives import Primitives, checked_dtype
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError
 
@@ -21,7 +21,7 @@ def _result_dtype(name: str, dtype: np.dtype[Any], given: Any) -> np.dtype[Any]:
 
 
 def _cumulative(
-    lib: ArrayLibrary, name: str, symbol: str, x: Array, axis: int | None, dtype: Any, *, include_initial: bool
+    lib: Primitives, name: str, symbol: str, x: Array, axis: int | None, dtype: Any, *, include_initial: bool
 ) -> Array:
     x = lib.array(name, x)
     info = lib.info(x)
@@ -43,14 +43,14 @@ def _cumulative(
 
 
 def cumulative_sum(
-    lib: ArrayLibrary, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
     """Sums of the elements so far."""
     return _cumulative(lib, "cumulative_sum", "+", x, axis, dtype, include_initial=include_initial)
 
 
 def cumulative_prod(
-    lib: ArrayLibrary, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
     """Products of the elements so far."""
     return _cumulative(lib, "cumulative_prod", "*", x, axis, dtype, include_initial=include_initial)

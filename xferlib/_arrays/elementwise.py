@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays.library import ArrayLibrary, is_scalar
+from xferlib._arrays.primitives import Primitives, is_scalar
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import ElementwiseKernel, elementwise
@@ -20,14 +20,14 @@ Function = Callable[..., Array]
 def unary_kernel(name: str) -> ElementwiseKernel:
     """The kernel of the function of that name, of one argument."""
     function = getattr(np, name)
-    return elementwise(lambda x: function(x), name=name)
+    return elementwise(lambda x: function(x), name=name)  # noqa: PLW0108 - a ufunc names no parameters
 
 
 @functools.cache
 def binary_kernel(name: str) -> ElementwiseKernel:
     """The kernel of the function of that name, of two arguments."""
     function = getattr(np, name)
-    return elementwise(lambda x1, x2: function(x1, x2), name=name)
+    return elementwise(lambda x1, x2: function(x1, x2), name=name)  # noqa: PLW0108 - as above
 
 
 @functools.cache
@@ -44,7 +44,7 @@ def documented(name: str, function: Function) -> Function:
     return function
 
 
-def unary(lib: ArrayLibrary, name: str) -> Function:
+def unary(lib: Primitives, name: str) -> Function:
     """The function of that name, of one array."""
     kernel, own = unary_kernel(name), lib.array_type
 
@@ -54,7 +54,7 @@ def unary(lib: ArrayLibrary, name: str) -> Function:
     return documented(name, operate)
 
 
-def binary(lib: ArrayLibrary, name: str) -> Function:
+def binary(lib: Primitives, name: str) -> Function:
     """The function of that name, of two arrays or an array and a number, of Python or of NumPy."""
     kernel, own = binary_kernel(name), lib.array_type
 
@@ -66,7 +66,7 @@ def binary(lib: ArrayLibrary, name: str) -> Function:
     return documented(name, operate)
 
 
-def with_array(lib: ArrayLibrary, name: str, operands: tuple[Any, ...]) -> list[Any]:
+def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[Any]:
     """Operands of a function, with one of them converted if they are all numbers; others are refused."""
     found = [each if is_scalar(each) else lib.array(name, each) for each in operands]
     if all(map(is_scalar, found)):
@@ -88,7 +88,7 @@ class _Target:
         self._function = getattr(np, name)
         self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
 
-    def dtype(self, lib: ArrayLibrary, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
+    def dtype(self, lib: Primitives, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
         """The dtype that the function's result has before it is written.
 
         Raises:
@@ -107,7 +107,7 @@ class _Target:
         return found
 
 
-def in_place(lib: ArrayLibrary, name: str) -> Function:
+def in_place(lib: Primitives, name: str) -> Function:
     """``target = name(target, other)`` in place."""
     kernel, target = binary_kernel(name), _Target(name)
 
@@ -139,12 +139,12 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
     return np.clip(x, low, high)
 
 
-def where(lib: ArrayLibrary, condition: Array, x1: Any, x2: Any, /) -> Array:
+def where(lib: Primitives, condition: Array, x1: Any, x2: Any, /) -> Array:
     """``x1`` where ``condition`` holds, else ``x2``."""
     return _where(*with_array(lib, "where", (condition, x1, x2)))
 
 
-def clip(lib: ArrayLibrary, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
+def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
     """Values limited to ``min .. max``; None: no limit."""
     if min is None and max is None:
         return lib.copy(lib.array("clip", x))

@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._arrays import selecting, shaping
-from xferlib._arrays.library import ArrayLibrary, Shape, is_scalar
+from xferlib._arrays.primitives import Primitives, Shape, is_scalar
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError
@@ -27,14 +27,14 @@ def _is_basic(key: Key) -> bool:
     )
 
 
-def _view(lib: ArrayLibrary, x: Array, key: Key) -> Array:
+def _view(lib: Primitives, x: Array, key: Key) -> Array:
     """The view of a key without arrays; the ellipsis makes it one even where every axis has an index."""
     if not any(each is Ellipsis for each in key):
         key = (*key, Ellipsis)
     return lib.viewed(x, lib.shadow(x)[key])
 
 
-def get(lib: ArrayLibrary, x: Array, key: Any) -> Array:
+def get(lib: Primitives, x: Array, key: Any) -> Array:
     """A view for integers and slices; a new array for a mask or integer arrays."""
     keys = key if type(key) is tuple else (key,)
     if _is_basic(keys):
@@ -58,7 +58,7 @@ class Selection(NamedTuple):
     position: int
 
 
-def _selection(lib: ArrayLibrary, x: Array, keys: Key) -> Selection:
+def _selection(lib: Primitives, x: Array, keys: Key) -> Selection:
     """Resolve a key that holds a mask or an integer array."""
     info = lib.info(x)
     values = [_value(lib, each) for each in keys]
@@ -101,7 +101,7 @@ def _selection(lib: ArrayLibrary, x: Array, keys: Key) -> Selection:
     return Selection(moved, indices, 0 if spans_gap else (first or 0))
 
 
-def _value(lib: ArrayLibrary, each: Any) -> Any:
+def _value(lib: Primitives, each: Any) -> Any:
     """One part of a key, with sequences and NumPy arrays as NumPy arrays."""
     if isinstance(each, (list, np.ndarray, np.bool_)) or type(each) is bool:
         host = np.asarray(each)
@@ -119,23 +119,23 @@ def _is_integer(value: Any) -> bool:
     return type(value) is int or isinstance(value, np.integer)
 
 
-def _is_advanced(lib: ArrayLibrary, value: Any) -> bool:
+def _is_advanced(lib: Primitives, value: Any) -> bool:
     return isinstance(value, np.ndarray) or lib.is_array(value)
 
 
-def _is_mask(lib: ArrayLibrary, value: Any) -> bool:
+def _is_mask(lib: Primitives, value: Any) -> bool:
     return _is_advanced(lib, value) and _dtype(lib, value) == np.bool_
 
 
-def _dtype(lib: ArrayLibrary, value: Any) -> np.dtype[Any]:
+def _dtype(lib: Primitives, value: Any) -> np.dtype[Any]:
     return value.dtype if isinstance(value, np.ndarray) else lib.info(value).dtype
 
 
-def _shape(lib: ArrayLibrary, value: Any) -> tuple[int, ...]:
+def _shape(lib: Primitives, value: Any) -> tuple[int, ...]:
     return value.shape if isinstance(value, np.ndarray) else lib.info(value).shape
 
 
-def _axes(lib: ArrayLibrary, value: Any) -> int:
+def _axes(lib: Primitives, value: Any) -> int:
     """The number of an array's axes that a part of a key indexes."""
     if value is None or value is Ellipsis:
         return 0
@@ -148,7 +148,7 @@ def _axes(lib: ArrayLibrary, value: Any) -> int:
     )
 
 
-def _indices(lib: ArrayLibrary, value: Any, shape: tuple[int, ...], axis: int) -> list[Array]:
+def _indices(lib: Primitives, value: Any, shape: tuple[int, ...], axis: int) -> list[Array]:
     """The integer arrays that an array in a key stands for."""
     own = _shape(lib, value)
     if not _is_mask(lib, value):
@@ -171,7 +171,7 @@ def _indices(lib: ArrayLibrary, value: Any, shape: tuple[int, ...], axis: int) -
 # --- assignment
 
 
-def put(lib: ArrayLibrary, x: Array, key: Any, value: Any) -> None:
+def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
     """Write a number or an array into a part of another array."""
     keys = key if type(key) is tuple else (key,)
     if _is_basic(keys):
@@ -200,7 +200,7 @@ def put(lib: ArrayLibrary, x: Array, key: Any, value: Any) -> None:
         selecting.scatter(lib, found.view, found.indices, lib.copy(spread))  # it may overlap the target
 
 
-def _put_masked(lib: ArrayLibrary, x: Array, mask: Array, value: Any) -> None:
+def _put_masked(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
     info, own = lib.info(x), lib.info(mask).shape
     if own != info.shape[: len(own)]:
         raise IndexError(f"a mask of shape {own} does not fit an array of shape {info.shape}; reshape it")
@@ -209,7 +209,7 @@ def _put_masked(lib: ArrayLibrary, x: Array, mask: Array, value: Any) -> None:
         _fill_masked(shaping.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)
 
 
-def assign(lib: ArrayLibrary, target: Array, value: Any) -> None:
+def assign(lib: Primitives, target: Array, value: Any) -> None:
     """``target[...] = value``: converted to the target's dtype, as NumPy does."""
     info = lib.info(target)
     if is_scalar(value):
@@ -229,7 +229,7 @@ def assign(lib: ArrayLibrary, target: Array, value: Any) -> None:
         casting.cast_into(target, lib.copy(spread))  # it may overlap the target
 
 
-def filled(lib: ArrayLibrary, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:
+def filled(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:
     """A new array of one value."""
     out = lib.empty(shape, dtype, device)
     assign(lib, out, value)
@@ -238,13 +238,11 @@ def filled(lib: ArrayLibrary, shape: Shape, value: Any, dtype: np.dtype[Any], de
 
 def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     """A number as one of a dtype: as NumPy assigns it to an element."""
-    if isinstance(value, np.generic):
-        found: np.generic = value.astype(dtype)
-        return found
-    return np.array(value, dtype)[()]  # type: ignore[no-any-return]
+    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
+    return found  # type: ignore[no-any-return]
 
 
-def _array(lib: ArrayLibrary, value: Any) -> Array:
+def _array(lib: Primitives, value: Any) -> Array:
     if isinstance(value, (list, tuple)):
         raise UnsupportedArrayError(
             f"assignment: {type(value).__name__} is no array; make one of it: "
@@ -253,7 +251,7 @@ def _array(lib: ArrayLibrary, value: Any) -> Array:
     return lib.array("assignment", value)
 
 
-def _spread(lib: ArrayLibrary, value: Array, shape: tuple[int, ...]) -> Array:
+def _spread(lib: Primitives, value: Array, shape: tuple[int, ...]) -> Array:
     """``value`` broadcast to ``shape``; leading axes of one element may be more, as in NumPy."""
     own = lib.info(value).shape
     while own[:1] == (1,) and len(own) > len(shape):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -10,16 +10,23 @@ from xferlib._core import registry
 from xferlib._core.array import DTYPES
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Arrays
     from xferlib._core.device import Device
 
 _DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
 
 
+class HasDevices(Protocol):
+    """The part of a backend that knows its devices."""
+
+    def device_current(self) -> Device: ...
+
+    def devices(self) -> tuple[Device, ...]: ...
+
+
 class Info:
     """The answers of ``__array_namespace_info__()``."""
 
-    def __init__(self, backend: Arrays) -> None:
+    def __init__(self, backend: HasDevices) -> None:
         self._backend = backend
 
     def capabilities(self) -> dict[str, bool | int]:

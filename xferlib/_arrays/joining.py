@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib._arrays import indexing as _indexing
 from xferlib._arrays import shaping
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
 from xferlib.errors import ArgumentError, LayoutError
 
@@ -26,19 +26,19 @@ def normalized(name: str, axis: Any, ndim: int) -> int:
     return int(axis) % ndim
 
 
-def part(lib: ArrayLibrary, x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Array:
+def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Array:
     """The view of a slice along one axis."""
     return lib.viewed(x, lib.shadow(x)[(*[slice(None)] * axis, slice(start, stop, step), ...)])
 
 
-def _listed(lib: ArrayLibrary, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
+def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
     found = [lib.array(name, each) for each in arrays]
     if not found:
         raise ArgumentError(f"{name}: there is no array to join; give one or more")
     return found, lib.infos(name, found)
 
 
-def concat(lib: ArrayLibrary, arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
+def concat(lib: Primitives, arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     """Join arrays along an axis."""
     given, infos = _listed(lib, "concat", arrays)
     if axis is None:
@@ -60,7 +60,7 @@ def concat(lib: ArrayLibrary, arrays: Sequence[Array], /, *, axis: int | None = 
     return out
 
 
-def stack(lib: ArrayLibrary, arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
+def stack(lib: Primitives, arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
     """Join arrays along a new axis."""
     given, infos = _listed(lib, "stack", arrays)
     if len({info.shape for info in infos}) > 1:
@@ -69,7 +69,7 @@ def stack(lib: ArrayLibrary, arrays: Sequence[Array], /, *, axis: int = 0) -> Ar
     return concat(lib, [shaping.expand_dims(lib, each, along) for each in given], axis=along)
 
 
-def meshgrid(lib: ArrayLibrary, *arrays: Array, indexing: str = "xy") -> list[Array]:
+def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> list[Array]:
     """The coordinates of a grid, one array for each axis."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid: indexing={indexing!r} is neither 'xy' nor 'ij'")

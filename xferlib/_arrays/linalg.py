@@ -11,7 +11,7 @@ import numpy as np
 from xferlib._arrays import shaping
 from xferlib._arrays.elementwise import binary_kernel, unary_kernel
 from xferlib._arrays.joining import normalized
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError
 from xferlib.kernels import reduction
@@ -21,7 +21,7 @@ _sum_of_products = reduction(
 )
 
 
-def _products(lib: ArrayLibrary, left: Array, right: Array) -> Array:
+def _products(lib: Primitives, left: Array, right: Array) -> Array:
     """Products of stacks of matrices (..., M, K) and (..., K, N), of one dtype and with axes that broadcast.
 
     This is the place for cuBLAS: each element is a sum of its own here, in the order of xferlib's reductions, so that
@@ -33,7 +33,7 @@ def _products(lib: ArrayLibrary, left: Array, right: Array) -> Array:
 
 
 def _prepared(
-    lib: ArrayLibrary, name: str, x1: Any, x2: Any
+    lib: Primitives, name: str, x1: Any, x2: Any
 ) -> tuple[Array, Array, np.dtype[Any]]:  # fmt: skip
     """Both arrays in the dtype of the sums, and the dtype of the result: float16 is summed in float32."""
     given = [lib.array(name, each) for each in (x1, x2)]
@@ -46,11 +46,11 @@ def _prepared(
     return left, right, result
 
 
-def _finished(lib: ArrayLibrary, found: Array, dtype: np.dtype[Any]) -> Array:
+def _finished(lib: Primitives, found: Array, dtype: np.dtype[Any]) -> Array:
     return found if lib.info(found).dtype == dtype else lib.copy(found, dtype)
 
 
-def matmul(lib: ArrayLibrary, x1: Array, x2: Array, /) -> Array:
+def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     """The product of matrices."""
     left, right, dtype = _prepared(lib, "matmul", x1, x2)
     one, two = lib.info(left).shape, lib.info(right).shape
@@ -70,7 +70,7 @@ def matmul(lib: ArrayLibrary, x1: Array, x2: Array, /) -> Array:
 
 
 def tensordot(
-    lib: ArrayLibrary, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+    lib: Primitives, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:  # fmt: skip
     """Sums of products over several axes."""
     left, right, dtype = _prepared(lib, "tensordot", x1, x2)
@@ -84,18 +84,18 @@ def tensordot(
         )
     extents = [one[axis] for axis in first if 0 <= axis < len(one)], [two[axis] for axis in second if axis < len(two)]
     if extents[0] != extents[1] or len(extents[0]) != len(first):
-        raise LayoutError(f"tensordot: axes {first} of shape {one} and {second} of shape {two} do not fit; choose others")
+        raise LayoutError(
+            f"tensordot: axes {first} of shape {one} and {second} of shape {two} do not fit; choose others"
+        )
     kept = [axis for axis in range(len(one)) if axis not in first], [a for a in range(len(two)) if a not in second]
     count = math.prod(extents[0])
     shapes = tuple(one[axis] for axis in kept[0]), tuple(two[axis] for axis in kept[1])
     rows = shaping.reshape(lib, shaping.permute_dims(lib, left, (*kept[0], *first)), (math.prod(shapes[0]), count))
-    columns = shaping.reshape(
-        lib, shaping.permute_dims(lib, right, (*second, *kept[1])), (count, math.prod(shapes[1]))
-    )
+    columns = shaping.reshape(lib, shaping.permute_dims(lib, right, (*second, *kept[1])), (count, math.prod(shapes[1])))
     return shaping.reshape(lib, _finished(lib, _products(lib, rows, columns), dtype), (*shapes[0], *shapes[1]))
 
 
-def vecdot(lib: ArrayLibrary, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+def vecdot(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """Dot products along an axis."""
     left, right, dtype = _prepared(lib, "vecdot", x1, x2)
     moved = []
@@ -110,7 +110,7 @@ def vecdot(lib: ArrayLibrary, x1: Array, x2: Array, /, *, axis: int = -1) -> Arr
     return _finished(lib, _sum_of_products(first, moved[1], axis=-1), dtype)
 
 
-def outer(lib: ArrayLibrary, x1: Array, x2: Array, /) -> Array:
+def outer(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     """The products of each element of one vector and each of another."""
     given = [lib.array("outer", each) for each in (x1, x2)]
     shapes = [lib.info(each).shape for each in given]
@@ -119,7 +119,7 @@ def outer(lib: ArrayLibrary, x1: Array, x2: Array, /) -> Array:
     return binary_kernel("multiply")(shaping.expand_dims(lib, given[0], 1), given[1])
 
 
-def dot(lib: ArrayLibrary, x1: Array, x2: Array, /) -> Array:
+def dot(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     """The dot product over the last axis of one array and the last but one, or the only one, of the other."""
     second = lib.info(lib.array("dot", x2)).shape
     return tensordot(lib, x1, x2, axes=((-1,), (max(-2, -len(second)),)))

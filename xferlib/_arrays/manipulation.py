@@ -1,4 +1,4 @@
-"""New arrays from parts of others: repeated, shifted, cut to triangles, and their differences."""
+"""New arrays from parts of others: repeated, shifted, cut to triangles, taken at indices, and their differences."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from xferlib._api import transfers
 from xferlib._arrays import scans, shaping, sorting
 from xferlib._arrays.elementwise import binary_kernel
 from xferlib._arrays.joining import concat, normalized, part
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.primitives import Primitives
 from xferlib._arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
 from xferlib.kernels import elementwise
 
 Axes = int | tuple[int, ...]
 
 
-def repeat(lib: ArrayLibrary, x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(lib: Primitives, x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
     """Repeat each element; waits for the values if ``repeats`` is an array."""
     x = lib.array("repeat", x)
     if axis is None:
@@ -36,7 +36,7 @@ def repeat(lib: ArrayLibrary, x: Array, repeats: Any, /, *, axis: int | None = N
     return _repeated(lib, x, lib.array("repeat", repeats), along)
 
 
-def _repeated(lib: ArrayLibrary, x: Array, repeats: Array, axis: int) -> Array:
+def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
     """Repeat each slice along an axis as often as an array says."""
     extent = lib.info(x).shape[axis]
     own = lib.info(repeats).shape
@@ -50,7 +50,7 @@ def _repeated(lib: ArrayLibrary, x: Array, repeats: Array, axis: int) -> Array:
     return shaping.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
 
 
-def tile(lib: ArrayLibrary, x: Array, repetitions: tuple[int, ...], /) -> Array:
+def tile(lib: Primitives, x: Array, repetitions: tuple[int, ...], /) -> Array:
     """Repeat the array along its axes."""
     x = lib.array("tile", x)
     own = lib.info(x).shape
@@ -64,7 +64,7 @@ def tile(lib: ArrayLibrary, x: Array, repetitions: tuple[int, ...], /) -> Array:
     return shaping.reshape(lib, lib.copy(view), merged)
 
 
-def roll(lib: ArrayLibrary, x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
+def roll(lib: Primitives, x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
     """Shift the elements cyclically."""
     x = lib.array("roll", x)
     if axis is None:
@@ -82,34 +82,40 @@ def roll(lib: ArrayLibrary, x: Array, /, shift: Axes, *, axis: Axes | None = Non
 
 
 _tril = elementwise(
-    "T x, int64 rows, int64 columns, int64 k", "T y", "y = i % columns - i / columns % rows <= k ? x : (T)0;", name="tril"
+    "T x, int64 rows, int64 columns, int64 k",
+    "T y",
+    "y = i % columns - i / columns % rows <= k ? x : (T)0;",
+    name="tril",
 )
 _triu = elementwise(
-    "T x, int64 rows, int64 columns, int64 k", "T y", "y = i % columns - i / columns % rows >= k ? x : (T)0;", name="triu"
+    "T x, int64 rows, int64 columns, int64 k",
+    "T y",
+    "y = i % columns - i / columns % rows >= k ? x : (T)0;",
+    name="triu",
 )
 
 
-def _triangle(lib: ArrayLibrary, name: str, x: Array, k: int) -> Array:
+def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
     x = lib.array(name, x)
     shape = lib.info(x).shape
     if len(shape) < 2:
         raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
     kernel = _tril if name == "tril" else _triu
-    return kernel(x, max(shape[-2], 1), max(shape[-1], 1), k)  # type: ignore[no-any-return]
+    return kernel(x, max(shape[-2], 1), max(shape[-1], 1), k)
 
 
-def tril(lib: ArrayLibrary, x: Array, /, *, k: int = 0) -> Array:
+def tril(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
     """The elements with zeros above a diagonal."""
     return _triangle(lib, "tril", x, k)
 
 
-def triu(lib: ArrayLibrary, x: Array, /, *, k: int = 0) -> Array:
+def triu(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
     """The elements with zeros below a diagonal."""
     return _triangle(lib, "triu", x, k)
 
 
 def diff(
-    lib: ArrayLibrary, x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None,
+    lib: Primitives, x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
@@ -127,3 +133,40 @@ def diff(
     for _ in range(n):
         found = kernel(part(lib, found, along, 1, None), part(lib, found, along, None, -1))
     return found
+
+
+# --- taking
+
+
+def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array, Array]:
+    x, indices = lib.array(name, x), lib.array(name, indices)
+    found = lib.infos(name, (x, indices))[1].dtype
+    if found.kind not in "iu":
+        raise KernelTypeError(f"{name}: indices have dtype {found}, and must be integers; convert them")
+    return x, indices
+
+
+def take(lib: Primitives, x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """The slices at ``indices`` along an axis."""
+    x, indices = _checked(lib, "take", x, indices)
+    ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
+    if axis is None and ndim != 1:
+        raise LayoutError(f"take: axis={axis} is no axis of an array of {ndim}; give one")
+    along = normalized("take", axis or 0, ndim)
+    found = gather(lib, shaping.moveaxis(lib, x, along, 0), [indices])
+    return shaping.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found
+
+
+def take_along_axis(lib: Primitives, x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """The elements at ``indices``, each in its own line along an axis."""
+    x, indices = _checked(lib, "take_along_axis", x, indices)
+    info, own = lib.info(x), lib.info(indices).shape
+    along = normalized("take_along_axis", axis, len(info.shape))
+    if len(own) != len(info.shape):
+        raise LayoutError(f"take_along_axis: indices have {len(own)} axes, x has {len(info.shape)}; reshape one")
+    keys: list[Array] = []
+    for number, extent in enumerate(info.shape):
+        line = sorting.numbered(lib, (extent,), info.device)
+        shape = tuple(extent if each == number else 1 for each in range(len(own)))
+        keys.append(indices if number == along else shaping.reshape(lib, line, shape))
+    return gather(lib, x, keys)

@@ -8,14 +8,14 @@ from typing import Any
 
 from xferlib._api import transfers
 from xferlib._arrays import elementwise, indexing, linalg, numpy_functions, operators, shaping
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 Method = Callable[..., Any]
 
 
-def install(lib: ArrayLibrary, namespace: ModuleType) -> None:
+def install(lib: Primitives, namespace: ModuleType) -> None:
     """Give the array type of a library its operators and methods, but for those that its class defines itself."""
     cls = lib.array_type
     found = {
@@ -31,7 +31,7 @@ def install(lib: ArrayLibrary, namespace: ModuleType) -> None:
             setattr(cls, name, method)
 
 
-def _shaping(lib: ArrayLibrary) -> dict[str, Any]:
+def _shaping(lib: Primitives) -> dict[str, Any]:
     """Views and copies, as methods."""
 
     def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
@@ -58,7 +58,9 @@ def _shaping(lib: ArrayLibrary) -> dict[str, Any]:
     def squeeze(self: Array, axis: Any = None) -> Array:
         """A view without axes of one element: those given, or all."""
         shape = lib.info(self).shape
-        return shaping.squeeze(lib, self, tuple(n for n in range(len(shape)) if shape[n] == 1) if axis is None else axis)
+        return shaping.squeeze(
+            lib, self, tuple(n for n in range(len(shape)) if shape[n] == 1) if axis is None else axis
+        )
 
     def dot(self: Array, other: Array) -> Array:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
@@ -71,11 +73,11 @@ def _shaping(lib: ArrayLibrary) -> dict[str, Any]:
     return {each.__name__: each for each in (astype, reshape, ravel, copy, transpose, squeeze, dot)} | views
 
 
-def _reversed(lib: ArrayLibrary, x: Array) -> tuple[int, ...]:
+def _reversed(lib: Primitives, x: Array) -> tuple[int, ...]:
     return (*reversed(range(len(lib.info(x).shape))),)
 
 
-def _interfaces(lib: ArrayLibrary, namespace: ModuleType) -> dict[str, Any]:
+def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
     """Indexing, and what the Array API asks of an array."""
 
     def getitem(self: Array, key: Any, /) -> Array:
@@ -88,7 +90,7 @@ def _interfaces(lib: ArrayLibrary, namespace: ModuleType) -> dict[str, Any]:
         indexing.put(lib, self, ..., linalg.matmul(lib, self, other))
         return self
 
-    def array_namespace(self: Array, *, api_version: str | None = None) -> ModuleType:
+    def array_namespace(_: Array, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - there is one
         return namespace
 
     def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:

@@ -25,9 +25,8 @@ from xferlib._arrays import (
     sets,
     shaping,
     sorting,
-    taking,
 )
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import DTYPES
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     shaping.astype, shaping.broadcast_arrays, shaping.broadcast_to, shaping.expand_dims, shaping.flip,
     shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims, shaping.reshape, shaping.squeeze, shaping.unstack,
     sorting.argsort, sorting.searchsorted, sorting.sort,
-    taking.take, taking.take_along_axis,
+    manipulation.take, manipulation.take_along_axis,
 )  # fmt: skip
 _INSPECTION = (inspection.can_cast, inspection.finfo, inspection.iinfo, inspection.result_type)
 _CONSTANTS = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype}
@@ -55,7 +54,7 @@ _CONSTANTS = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": N
 
 def make(backend: Backend, array_type: type) -> ModuleType:
     """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
-    lib = ArrayLibrary(backend, array_type)
+    lib = Primitives(backend, array_type)
     namespace = ModuleType(
         f"xferlib.{backend.name}", f"The Array-API namespace of {backend.name} arrays, computed by xferlib's kernels."
     )
@@ -77,10 +76,14 @@ def make(backend: Backend, array_type: type) -> ModuleType:
     return namespace
 
 
-def _bound(lib: ArrayLibrary, function: Callable[..., Any]) -> Callable[..., Any]:
+def _bound(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` without its first parameter, the library."""
-    bound: Any = functools.partial(function, lib)
-    bound.__name__ = bound.__qualname__ = function.__name__
-    bound.__doc__ = function.__doc__
-    bound.__signature__ = inspect.signature(bound)
-    return bound  # type: ignore[no-any-return]
+
+    @functools.wraps(function)
+    def bound(*args: Any, **options: Any) -> Any:
+        return function(lib, *args, **options)
+
+    parameters = [*inspect.signature(function).parameters.values()][1:]
+    vars(bound)["__signature__"] = inspect.Signature(parameters)
+    del bound.__wrapped__
+    return bound

@@ -21,7 +21,7 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
     found: dict[str, Method] = {}
     for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
         function = getattr(namespace, name)
-        found[f"__{operator}__"] = _method(function)
+        found[f"__{operator}__"] = function
         if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
             found[f"__r{operator}__"] = _swapped(function)
     return found | {f"__i{operator}__": in_place(name) for operator, name in BINARY_OPERATORS.items()}
@@ -30,11 +30,6 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
 def reductions(namespace: Any) -> dict[str, Method]:
     """The methods that reduce an array, by name."""
     return {name: _reduction(name, getattr(namespace, name)) for name in METHODS}
-
-
-def _method(function: Method) -> Method:
-    """A function that Python binds to an array; what is none, such as a partial, it would not."""
-    return function if hasattr(function, "__get__") else lambda *operands: function(*operands)
 
 
 def _swapped(function: Method) -> Method:

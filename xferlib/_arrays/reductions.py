@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._arrays import elementwise
-from xferlib._arrays.library import ArrayLibrary, checked_dtype
+from xferlib._arrays.primitives import Primitives, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
@@ -29,7 +29,7 @@ def _named(name: str, function: Function) -> Function:
     return function
 
 
-def reduction(lib: ArrayLibrary, name: str) -> Function:
+def reduction(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes."""
     kernel = _count if name == "count_nonzero" else getattr(reductions, name)
     own = lib.array_type
@@ -40,7 +40,7 @@ def reduction(lib: ArrayLibrary, name: str) -> Function:
     return _named(name, operate)
 
 
-def accumulation(lib: ArrayLibrary, name: str) -> Function:
+def accumulation(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes, in a dtype that can be given."""
     kernel, own = getattr(reductions, name), lib.array_type
 
@@ -57,7 +57,7 @@ def accumulation(lib: ArrayLibrary, name: str) -> Function:
     return _named(name, operate)
 
 
-def deviation(lib: ArrayLibrary, name: str) -> Function:
+def deviation(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes, with a correction of the degrees of freedom."""
 
     def operate(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
@@ -68,7 +68,7 @@ def deviation(lib: ArrayLibrary, name: str) -> Function:
     return _named(name, operate)
 
 
-def _variance(lib: ArrayLibrary, x: Array, axis: Any, correction: float, *, keepdims: bool) -> Array:
+def _variance(lib: Primitives, x: Array, axis: Any, correction: float, *, keepdims: bool) -> Array:
     if correction == int(correction):
         return reductions.var(x, axis=axis, ddof=int(correction), keepdims=keepdims)
     # The sum of squares is that of a correction of 0, times the number of elements.

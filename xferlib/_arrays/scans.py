@@ -6,25 +6,27 @@ The order of the additions does not depend on the device, so that the bits are t
 from __future__ import annotations
 
 import functools
-import math
 
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.kernels import ElementwiseKernel, elementwise
+
 
 @functools.cache
 def _kernel(symbol: str) -> ElementwiseKernel:
     """One pass over rows."""
     step = f"T before = x[i - d]; y = before {symbol} x[i];"
     operation = f"if (i % extent >= d) {{ {step} }} else {{ y = x[i]; }}"
-    return elementwise("raw T x, int64 d, int64 extent", "T y", operation, name="scan_add" if symbol == "+" else "scan_mul")
+    return elementwise(
+        "raw T x, int64 d, int64 extent", "T y", operation, name="scan_add" if symbol == "+" else "scan_mul"
+    )
 
 
-def scan(lib: ArrayLibrary, rows: Array, symbol: str) -> Array:
+def scan(lib: Primitives, rows: Array, symbol: str) -> Array:
     """The running sums or products along the last axis of an array in C order."""
     info = lib.info(rows)
     extent, distance = info.shape[-1], 1
-    while distance < extent and math.prod(info.shape):
+    while distance < extent and info.size:
         out = lib.empty(info.shape, info.dtype, info.device)
         _kernel(symbol)(rows, distance, extent, out)
         rows, distance = out, 2 * distance

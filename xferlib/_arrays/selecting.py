@@ -12,7 +12,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import scans, shaping
 from xferlib._arrays.elementwise import binary_kernel
-from xferlib._arrays.library import ArrayLibrary, Shape
+from xferlib._arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import ElementwiseKernel, elementwise
@@ -49,7 +49,7 @@ def _scatter_kernel(count: int) -> ElementwiseKernel:
 
 
 def _arguments(
-    lib: ArrayLibrary, indices: Sequence[Array], extents: Shape, shape: Shape, rest: int
+    lib: Primitives, indices: Sequence[Array], extents: Shape, shape: Shape, rest: int
 ) -> list[Any]:  # fmt: skip
     """Each index, broadcast to the axes of ``shape`` but the last ``rest`` ones, with the extent of its axis."""
     found: list[Any] = []
@@ -60,7 +60,7 @@ def _arguments(
     return [*found, math.prod(shape[len(shape) - rest :])]
 
 
-def gather(lib: ArrayLibrary, x: Array, indices: Sequence[Array]) -> Array:
+def gather(lib: Primitives, x: Array, indices: Sequence[Array]) -> Array:
     """``x[indices]`` for integer arrays, one for each of the first axes of ``x``."""
     info = lib.info(x)
     around = shaping.common_shape("index", *(lib.info(each).shape for each in indices))
@@ -72,7 +72,7 @@ def gather(lib: ArrayLibrary, x: Array, indices: Sequence[Array]) -> Array:
     return out
 
 
-def scatter(lib: ArrayLibrary, x: Array, indices: Sequence[Array], value: Any) -> None:
+def scatter(lib: Primitives, x: Array, indices: Sequence[Array], value: Any) -> None:
     """``x[indices] = value`` likewise; ``value`` has the dtype of ``x``, and is a number or of the result's shape."""
     info = lib.info(x)
     around = shaping.common_shape("assignment", *(lib.info(each).shape for each in indices))
@@ -89,7 +89,7 @@ _place = elementwise("int64 c, bool f", "raw int64 y", "if (f) y[c - 1] = i;", n
 _unravel = elementwise("int64 p, int64 step, int64 extent", "int64 y", "y = p / step % extent;", name="unravel")
 
 
-def counted(lib: ArrayLibrary, flags: Array) -> tuple[Array, int]:
+def counted(lib: Primitives, flags: Array) -> tuple[Array, int]:
     """For flags along one axis: how many hold up to each one, and in all; waits for the values."""
     counts = scans.scan(lib, lib.copy(flags, INDEX), "+")
     size = lib.info(counts).size
@@ -97,7 +97,7 @@ def counted(lib: ArrayLibrary, flags: Array) -> tuple[Array, int]:
     return counts, int(transfers.to_host(last)[0]) if size else 0
 
 
-def positions(lib: ArrayLibrary, flags: Array) -> Array:
+def positions(lib: Primitives, flags: Array) -> Array:
     """The positions of the flags that hold, along their one axis; waits for the values."""
     counts, total = counted(lib, flags)
     out = lib.empty((total,), INDEX, lib.info(flags).device)
@@ -106,7 +106,7 @@ def positions(lib: ArrayLibrary, flags: Array) -> Array:
     return out
 
 
-def nonzero(lib: ArrayLibrary, x: Array, /) -> tuple[Array, ...]:
+def nonzero(lib: Primitives, x: Array, /) -> tuple[Array, ...]:
     """The indices of the elements that are not zero; waits for the values."""
     x = lib.array("nonzero", x)
     shape = lib.info(x).shape
@@ -120,6 +120,6 @@ def nonzero(lib: ArrayLibrary, x: Array, /) -> tuple[Array, ...]:
     return tuple(_unravel(found, step, max(extent, 1)) for step, extent in zip(steps, shape, strict=True))
 
 
-def truth(lib: ArrayLibrary, x: Array) -> Array:
+def truth(lib: Primitives, x: Array) -> Array:
     """Whether each element is not zero."""
     return x if lib.info(x).dtype == np.bool_ else binary_kernel("not_equal")(x, 0)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from xferlib._arrays import selecting, shaping, sorting
 from xferlib._arrays.elementwise import binary_kernel
-from xferlib._arrays.joining import concat, part
 from xferlib._arrays.indexing import filled
-from xferlib._arrays.library import ArrayLibrary
+from xferlib._arrays.joining import concat, part
+from xferlib._arrays.primitives import Primitives
 from xferlib._arrays.reductions import check_real
 from xferlib._arrays.selecting import INDEX
 from xferlib._core.array import Array
@@ -45,7 +45,7 @@ _is_first = elementwise(
 _number_back = elementwise("int64 place, int64 count", "raw int64 y", "y[place] = count - 1;", name="number_back")
 
 
-def unique_all(lib: ArrayLibrary, x: Array, /) -> UniqueAll:
+def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
     """``unique_all`` of the Array API; waits for the values."""
     x = lib.array("unique", x)
     info = lib.info(x)
@@ -69,19 +69,19 @@ def unique_all(lib: ArrayLibrary, x: Array, /) -> UniqueAll:
     )
 
 
-def unique_counts(lib: ArrayLibrary, x: Array, /) -> UniqueCounts:
+def unique_counts(lib: Primitives, x: Array, /) -> UniqueCounts:
     """``unique_counts`` of the Array API; waits for the values."""
     found = unique_all(lib, x)
     return UniqueCounts(found.values, found.counts)
 
 
-def unique_inverse(lib: ArrayLibrary, x: Array, /) -> UniqueInverse:
+def unique_inverse(lib: Primitives, x: Array, /) -> UniqueInverse:
     """``unique_inverse`` of the Array API; waits for the values."""
     found = unique_all(lib, x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-def unique_values(lib: ArrayLibrary, x: Array, /) -> Array:
+def unique_values(lib: Primitives, x: Array, /) -> Array:
     """``unique_values`` of the Array API; waits for the values."""
     x = lib.array("unique_values", x)
     check_real("unique_values", lib.info(x).dtype)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays.library import ArrayLibrary, Shape, checked_dtype
+from xferlib._arrays.primitives import Primitives, Shape, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError
@@ -14,49 +14,49 @@ from xferlib.errors import LayoutError
 Axes = int | tuple[int, ...]
 
 
-def permute_dims(lib: ArrayLibrary, x: Array, /, axes: tuple[int, ...]) -> Array:
+def permute_dims(lib: Primitives, x: Array, /, axes: tuple[int, ...]) -> Array:
     """The axes in another order."""
     return lib.viewed(x, np.permute_dims(lib.shadow(x), axes))
 
 
-def matrix_transpose(lib: ArrayLibrary, x: Array, /) -> Array:
+def matrix_transpose(lib: Primitives, x: Array, /) -> Array:
     """The last two axes exchanged."""
     return lib.viewed(x, np.matrix_transpose(lib.shadow(x)))
 
 
-def expand_dims(lib: ArrayLibrary, x: Array, /, axis: Axes = 0) -> Array:
+def expand_dims(lib: Primitives, x: Array, /, axis: Axes = 0) -> Array:
     """Insert an axis of one element."""
     return lib.viewed(x, np.expand_dims(lib.shadow(x), axis))
 
 
-def squeeze(lib: ArrayLibrary, x: Array, /, axis: Axes) -> Array:
+def squeeze(lib: Primitives, x: Array, /, axis: Axes) -> Array:
     """Remove axes of one element."""
     return lib.viewed(x, np.squeeze(lib.shadow(x), axis))
 
 
-def flip(lib: ArrayLibrary, x: Array, /, *, axis: Axes | None = None) -> Array:
+def flip(lib: Primitives, x: Array, /, *, axis: Axes | None = None) -> Array:
     """Reverse the elements along axes."""
     shadow = lib.shadow(x)
     return lib.viewed(x, np.flip(shadow, axis) if shadow.ndim else shadow)
 
 
-def moveaxis(lib: ArrayLibrary, x: Array, source: Axes, destination: Axes, /) -> Array:
+def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> Array:
     """Move axes to other positions."""
     return lib.viewed(x, np.moveaxis(lib.shadow(x), source, destination))
 
 
-def broadcast_to(lib: ArrayLibrary, x: Array, /, shape: Shape) -> Array:
+def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
     """Repeat the elements without a copy; the result cannot be written to."""
     return lib.viewed(x, np.broadcast_to(lib.shadow(x), shape))
 
 
-def broadcast_arrays(lib: ArrayLibrary, *arrays: Array) -> list[Array]:
+def broadcast_arrays(lib: Primitives, *arrays: Array) -> list[Array]:
     """Views of one common shape."""
     shape = common_shape("broadcast_arrays", *(lib.info(each).shape for each in arrays))
     return [broadcast_to(lib, each, shape) for each in arrays]
 
 
-def reshape(lib: ArrayLibrary, x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:
+def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:
     """The elements in another shape: a view where strides allow."""
     try:
         view = np.reshape(lib.shadow(x), shape, copy=False)
@@ -69,13 +69,13 @@ def reshape(lib: ArrayLibrary, x: Array, /, shape: Any, *, copy: bool | None = N
     return lib.copy(found) if copy else found
 
 
-def unstack(lib: ArrayLibrary, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+def unstack(lib: Primitives, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Views of the slices along an axis."""
     shadow = np.moveaxis(lib.shadow(x), axis, 0)
     return tuple(lib.viewed(x, shadow[index, ...]) for index in range(shadow.shape[0]))
 
 
-def astype(lib: ArrayLibrary, x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+def astype(lib: Primitives, x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """Convert the elements to another dtype."""
     wanted, info = checked_dtype(dtype), lib.info(x)
     assert wanted is not None

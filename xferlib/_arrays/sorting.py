@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib._arrays import shaping
 from xferlib._arrays.joining import normalized
-from xferlib._arrays.library import ArrayLibrary, Shape
+from xferlib._arrays.primitives import Primitives, Shape
 from xferlib._arrays.reductions import check_real
 from xferlib._arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
@@ -29,7 +29,7 @@ _STEP = 4
 _number = elementwise("int64 extent", "int64 y", "y = i % extent;", name="number")
 
 
-def numbered(lib: ArrayLibrary, shape: Shape, device: Device) -> Array:
+def numbered(lib: Primitives, shape: Shape, device: Device) -> Array:
     """The positions of elements along the last axis."""
     out = lib.empty(shape, INDEX, device)
     if math.prod(shape):
@@ -81,7 +81,7 @@ def _merge_kernel(steps: int, *, is_float: bool, descending: bool, is_indexed: b
     return elementwise(inputs, outputs, " ".join(lines), name="argsort" if is_indexed else "sort")
 
 
-def _sorted(lib: ArrayLibrary, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
+def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
     extent, width = info.shape[-1], 1
@@ -101,7 +101,7 @@ def _sorted(lib: ArrayLibrary, x: Array, *, descending: bool, is_indexed: bool) 
     return rows, order
 
 
-def _last(lib: ArrayLibrary, name: str, x: Any, axis: int) -> tuple[Array, int]:
+def _last(lib: Primitives, name: str, x: Any, axis: int) -> tuple[Array, int]:
     """The array with ``axis`` moved to the end."""
     x = lib.array(name, x)
     info = lib.info(x)
@@ -110,20 +110,36 @@ def _last(lib: ArrayLibrary, name: str, x: Any, axis: int) -> tuple[Array, int]:
     return shaping.moveaxis(lib, x, along, -1), along
 
 
-def sort(lib: ArrayLibrary, x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+def sort(
+    lib: Primitives,
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = True,  # noqa: ARG001 - it always is
+) -> Array:
     """The elements in order along an axis."""
     moved, along = _last(lib, "sort", x, axis)
     found, _ = _sorted(lib, moved, descending=descending, is_indexed=False)
     return shaping.moveaxis(lib, found, -1, along)
 
 
-def argsort(lib: ArrayLibrary, x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+def argsort(
+    lib: Primitives,
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = True,  # noqa: ARG001 - it always is
+) -> Array:
     """The indices that sort the elements along an axis; equal elements keep their order."""
     moved, along = _last(lib, "argsort", x, axis)
     return shaping.moveaxis(lib, ordered(lib, moved, descending=descending)[1], -1, along)
 
 
-def ordered(lib: ArrayLibrary, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
+def ordered(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
     """The elements in order along the last axis, and the positions from which they come."""
     found, order = _sorted(lib, x, descending=descending, is_indexed=True)
     assert order is not None
@@ -143,7 +159,7 @@ def _search_kernel(steps: int, *, is_float: bool, is_right: bool) -> Elementwise
 
 
 def searchsorted(
-    lib: ArrayLibrary, x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+    lib: Primitives, x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
 ) -> Array:  # fmt: skip
     """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
     if side not in ("left", "right"):

@@ -130,9 +130,7 @@ class SimBackend(Backend, DeviceKernels):
         )
         return SimArray(slab.allocation, info)
 
-    def strided_view(
-        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> SimArray:
+    def strided_view(self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> SimArray:
         info = array.info._replace(pointer=array.info.pointer + offset, shape=shape, strides=strides)
         return SimArray(array.allocation, info)
 

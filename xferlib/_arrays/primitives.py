@@ -1,6 +1,6 @@
 """The primitives of the functions of a namespace: new arrays, views, and checks of arguments.
 
-A view is found by asking NumPy: a *shadow* is a NumPy array of the same shape and strides at an address that nothing may
+NumPy says what a view is: a *shadow* is a NumPy array of the same shape and strides at an address that nothing may
 read. Slicing or transposing it gives the shape, strides and offset of the view, or NumPy's own error.
 """
 
@@ -17,7 +17,7 @@ from xferlib._api import transfers
 from xferlib._core import array as _array
 from xferlib._core import devices, mixing, registry
 from xferlib._core.array import Array, ArrayInfo
-from xferlib.errors import KernelTypeError, UnsupportedArrayError
+from xferlib.errors import UnsupportedArrayError
 from xferlib.kernels import casting
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def is_scalar(value: Any) -> bool:
     return type(value) in SCALARS or isinstance(value, np.generic)
 
 
-class ArrayLibrary:
+class Primitives:
     """A backend whose arrays a namespace computes with.
 
     Args:
@@ -93,7 +93,7 @@ class ArrayLibrary:
         return self.backend.strided_view(array, 0, info.shape, info.strides)
 
     def infos(self, name: str, arrays: Sequence[Array]) -> list[ArrayInfo]:
-        """What is known of several arrays, all of one device.
+        """The descriptions of several arrays, all of one device.
 
         Raises:
             MixedDevicesError: There are two.
@@ -103,16 +103,6 @@ class ArrayLibrary:
             if each.device is not found[0].device:
                 raise mixing.mixed_devices(name, ("an argument", found[0].device), ("another", each.device))
         return found
-
-    def refusal(self, name: str, operands: Sequence[Any], error: KernelTypeError) -> Exception:
-        """The error for operands that a kernel has refused: one of them may be no array of this library."""
-        for each in operands:
-            if not is_scalar(each) and not self.is_array(each):
-                try:
-                    self.array(name, each)
-                except (TypeError, ValueError) as found:
-                    return found
-        return error
 
     # --- arrays
 
