@@ -16,11 +16,10 @@ import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
-from pycuda.gpuarray import GPUArray
-
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
+from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import RawStream
 from xferlib._native import driver_calls
 from xferlib._runtime import shutdown
@@ -30,6 +29,8 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.memory import Guard
 from xferlib.backends.cuda.streams import Made
+from xferlib.backends.pycuda import array as arrays
+from xferlib.backends.pycuda.array import PycudaArray
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
 
@@ -112,12 +113,10 @@ class PycudaBackend(CudaBackend):
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
     capabilities = Capabilities(
-        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True,
+        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True, namespace=True, strided=True,
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "namespace": "PyCUDA has no Array-API namespace; elementwise, to_device and to_host work on its arrays",
-            "strided": "PyCUDA's own operations take contiguous arrays only",
         },
     )  # fmt: skip
 
@@ -133,6 +132,8 @@ class PycudaBackend(CudaBackend):
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
+        PycudaArray._streams = self._streams_of  # type: ignore[assignment]
+        self._namespace = make_namespace(self, PycudaArray)
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
@@ -143,7 +144,7 @@ class PycudaBackend(CudaBackend):
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
     def namespace(self) -> ModuleType:
-        raise self._unsupported("namespace")
+        return self._namespace
 
     def device_current(self) -> Device:
         pushed: _Pushed | None = getattr(self._local, "pushed", None)
@@ -191,12 +192,13 @@ class PycudaBackend(CudaBackend):
     ) -> Array:
         self._push(device)
         nbytes = math.prod(shape) * dtype.itemsize
+        strides = c_strides(shape, dtype.itemsize)
         if not nbytes:
-            return GPUArray(shape, dtype)
+            return arrays.over(shape, strides, dtype, None)
         buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)
         guard = Guard(self, buffer, stream)
         guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
-        return GPUArray(shape, dtype, gpudata=_Allocation(buffer, guard))
+        return arrays.over(shape, strides, dtype, _Allocation(buffer, guard))
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
@@ -212,9 +214,7 @@ class PycudaBackend(CudaBackend):
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1 or array.gpudata is None:
             return self._devices[0]
-        owner = array
-        while owner.base is not None:  # a view has an address only
-            owner = owner.base
+        owner = arrays.owner_of(array)
         if isinstance(owner.gpudata, _Allocation):  # of CUDA's pool, of which the driver does not tell the device
             return owner.gpudata.guard.stream.device
         result, index = driver.cuPointerGetAttribute(
@@ -224,12 +224,13 @@ class PycudaBackend(CudaBackend):
         return self._devices[int(index)]
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        if 0 in shape:
-            return GPUArray(shape, dtype)
-        return GPUArray(shape, dtype, base=slab, gpudata=int(slab.gpudata) + offset)
+        memory = None if 0 in shape else int(slab.gpudata) + offset
+        return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
+
+    strided_view = staticmethod(arrays.strided_view)  # type: ignore[assignment]
 
     def consumed(self, array: Array, stream: RawStream) -> None:
-        allocation = array.gpudata
+        allocation = arrays.owner_of(array).gpudata
         if isinstance(allocation, _Allocation):
             allocation.guard.used_on(stream)
 
@@ -245,6 +246,9 @@ class PycudaBackend(CudaBackend):
         current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
         stream = current.get(device.index)
         return stream.handle if stream is not None else 0
+
+    def _streams_of(self, array: PycudaArray) -> tuple[PycudaBackend, RawStream]:
+        return self, self.stream_current(self._device_at(array))
 
     def _use(self, stream: RawStream) -> None:
         """Only xferlib's own operations follow it; PyCUDA's cannot."""

@@ -1,0 +1,116 @@
+"""The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
+
+`xferlib._core.namespaces` sets these when the backend is loaded; here is what PyCUDA itself needs, and what it does
+on its default stream while the arrays' work is on another one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pycuda.driver
+from pycuda.gpuarray import GPUArray, splay
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Streams
+
+Shape = tuple[int, ...]
+
+
+class PycudaArray(GPUArray):  # type: ignore[misc]
+    """A GPUArray with the Array API's operators and methods, which run on xferlib's current stream.
+
+    Every function of PyCUDA takes it. Those run on PyCUDA's default stream, and many take contiguous arrays only.
+    """
+
+    _streams: ClassVar[Callable[[PycudaArray], tuple[Streams, Any]]]
+    """Gives the backend and the current stream of an array's device; set by the backend."""
+
+    size: int = 0  # which each array sets: no property may stand here
+
+    # PyCUDA computes these for each array, at 2 us; they are read by PyCUDA's own kernels alone.
+    _grid = functools.cached_property(lambda self: splay(self.mem_size)[0])
+    _block = functools.cached_property(lambda self: splay(self.mem_size)[1])
+
+    def _wait(self) -> None:
+        """Wait for the work on xferlib's current stream, which PyCUDA's default stream may not follow."""
+        owner, stream = self._streams(self)
+        owner.stream_synchronize(stream)
+
+    def get(self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None) -> Any:
+        """A NumPy array of the elements; without ``stream``, after the work on xferlib's current stream."""
+        source = self if self.flags.forc else self.copy()
+        if stream is None:
+            source._wait()
+        return GPUArray.get(source, ary, pagelocked, async_, stream)
+
+    def set(self, ary: Any, async_: bool = False, stream: Any = None) -> None:
+        """Copy a NumPy array here; without ``stream``, after the work on xferlib's current stream."""
+        if stream is None:
+            self._wait()
+        super().set(ary, async_, stream)
+
+    def fill(self, value: Any, stream: Any = None) -> PycudaArray:
+        """Set every element, on xferlib's current stream or a stream of PyCUDA's."""
+        if stream is not None:
+            super().fill(value, stream)
+        else:
+            self[...] = np.asarray(value, self.dtype)[()]
+        return self
+
+    def view(self, dtype: Any = None) -> PycudaArray:
+        """The same memory as another dtype."""
+        found = super().view(dtype)
+        return over(found.shape, found.strides, found.dtype, found.gpudata, self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        described: dict[str, Any] = super().__cuda_array_interface__
+        handle = self._streams(self)[1].handle
+        return {**described, "stream": handle or 1}  # 1 stands for the default stream, which is 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.get(),)
+
+
+def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base: Any = None) -> PycudaArray:
+    """An array over memory: what ``GPUArray`` does in 4 us.
+
+    Args:
+        shape, strides, dtype: The layout.
+        gpudata: An address or an allocation; None where there are no elements.
+        base: The array that keeps the memory alive, if ``gpudata`` does not.
+    """
+    self = PycudaArray.__new__(PycudaArray)
+    size = math.prod(shape)
+    self.shape, self.strides, self.dtype, self.base, self.gpudata = shape, strides, dtype, base, gpudata
+    self.size = self.mem_size = size
+    self.itemsize = dtype.itemsize
+    self.nbytes = size * dtype.itemsize
+    self.allocator = pycuda.driver.mem_alloc
+    return self
+
+
+def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape) -> PycudaArray:
+    """An array over the memory of another one: see `Arrays.strided_view`."""
+    memory = None if array.gpudata is None else int(array.gpudata) + offset
+    return over(shape, strides, array.dtype, memory, array)
+
+
+def owner_of(array: GPUArray) -> GPUArray:
+    """The array that a view, which has an address only, keeps alive."""
+    while isinstance(array.base, GPUArray):
+        array = array.base
+    return array
+
+
+def _restored(host: np.ndarray[Any, Any]) -> PycudaArray:
+    """Restore a pickled array, in the current context."""
+    found = PycudaArray(host.shape, host.dtype)
+    if found.size:
+        found.set(np.ascontiguousarray(host))
+    return found
