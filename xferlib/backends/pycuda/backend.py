@@ -27,7 +27,7 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
-from xferlib.backends.cuda.memory import Guard
+from xferlib.backends.cuda.memory import Guard, PoolMemory
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
@@ -42,9 +42,9 @@ class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
     on the stream, and safe from any thread.
     """
 
-    def __init__(self, buffer: core.Buffer, guard: Guard) -> None:
+    def __init__(self, pointer: int, guard: Guard) -> None:
         super().__init__()
-        self._pointer = int(buffer.handle)
+        self._pointer = pointer
         self.guard = guard
 
     def get_pointer(self) -> int:
@@ -123,6 +123,7 @@ class PycudaBackend(CudaBackend):
     def __init__(self) -> None:
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
+        self._pools: dict[int, int] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
@@ -195,10 +196,15 @@ class PycudaBackend(CudaBackend):
         strides = c_strides(shape, dtype.itemsize)
         if not nbytes:
             return arrays.over(shape, strides, dtype, None)
-        buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)
-        guard = Guard(self, buffer, stream)
+        memory = PoolMemory(self._pools.get(device.index) or self._pool(device), nbytes, stream)
+        guard = Guard(self, memory, stream)
         guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
-        return arrays.over(shape, strides, dtype, _Allocation(buffer, guard))
+        return arrays.over(shape, strides, dtype, _Allocation(memory.pointer, guard))
+
+    def _pool(self, device: Device) -> int:
+        """The handle of the device's memory pool, which keeps what is given back for later allocations."""
+        found = self._pools[device.index] = int(self.core_device(device).memory_resource.handle)
+        return found
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
