@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pycuda.driver
 from pycuda.gpuarray import GPUArray, splay
-
-if TYPE_CHECKING:
-    from xferlib._core.backend import Streams
 
 Shape = tuple[int, ...]
 
@@ -27,8 +23,8 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
     Every function of PyCUDA takes it. Those run on PyCUDA's default stream, and many take contiguous arrays only.
     """
 
-    _streams: ClassVar[Callable[[PycudaArray], tuple[Streams, Any]]]
-    """Gives the backend and the current stream of an array's device; set by the backend."""
+    _find_stream: ClassVar[Any]
+    """A function that gives the backend, and the current stream of an array's device; set by the backend."""
 
     size: int = 0  # which each array sets: no property may stand here
 
@@ -38,7 +34,7 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
 
     def _wait(self) -> None:
         """Wait for the work on xferlib's current stream, which PyCUDA's default stream may not follow."""
-        owner, stream = self._streams(self)
+        owner, stream = self._find_stream(self)
         owner.stream_synchronize(stream)
 
     def get(self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None) -> Any:
@@ -70,7 +66,7 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         described: dict[str, Any] = super().__cuda_array_interface__
-        handle = self._streams(self)[1].handle
+        handle = self._find_stream(self)[1].handle
         return {**described, "stream": handle or 1}  # 1 stands for the default stream, which is 0
 
     def __reduce__(self) -> tuple[Any, ...]:

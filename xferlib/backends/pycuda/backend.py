@@ -16,6 +16,7 @@ import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
+
 from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
@@ -133,7 +134,7 @@ class PycudaBackend(CudaBackend):
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
-        PycudaArray._streams = self._streams_of  # type: ignore[assignment]
+        PycudaArray._find_stream = self._stream_of
         self._namespace = make_namespace(self, PycudaArray)
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
@@ -185,12 +186,7 @@ class PycudaBackend(CudaBackend):
         """Whether PyCUDA has a context in this thread: its module pushed one in the thread that imported it."""
         return threading.get_ident() == self._main_thread or getattr(self._local, "pushed", None) is not None
 
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        return self._empty_on(shape, dtype, device, self.stream_current(device), self.stream_current(device))
-
-    def _empty_on(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
-    ) -> Array:
+    def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         self._push(device)
         nbytes = math.prod(shape) * dtype.itemsize
         strides = c_strides(shape, dtype.itemsize)
@@ -198,7 +194,8 @@ class PycudaBackend(CudaBackend):
             return arrays.over(shape, strides, dtype, None)
         memory = PoolMemory(self._pools.get(device.index) or self._pool(device), nbytes, stream)
         guard = Guard(self, memory, stream)
-        guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
+        if stream.handle:
+            guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return arrays.over(shape, strides, dtype, _Allocation(memory.pointer, guard))
 
     def _pool(self, device: Device) -> int:
@@ -233,7 +230,7 @@ class PycudaBackend(CudaBackend):
         memory = None if 0 in shape else int(slab.gpudata) + offset
         return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
 
-    strided_view = staticmethod(arrays.strided_view)  # type: ignore[assignment]
+    strided_view = staticmethod(arrays.strided_view)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         allocation = arrays.owner_of(array).gpudata
@@ -253,7 +250,7 @@ class PycudaBackend(CudaBackend):
         stream = current.get(device.index)
         return stream.handle if stream is not None else 0
 
-    def _streams_of(self, array: PycudaArray) -> tuple[PycudaBackend, RawStream]:
+    def _stream_of(self, array: PycudaArray) -> tuple[PycudaBackend, RawStream]:
         return self, self.stream_current(self._device_at(array))
 
     def _use(self, stream: RawStream) -> None:
