@@ -215,6 +215,18 @@ def test_methods(space: Space) -> None:
     assert (len(d), d.ndim, d.size) == (2, 3, 24)
     if space.name == "sim":
         return  # the simulator refuses implicit copies to the host
+    same(space.get(d.reshape(4, 6, order="F")), X.reshape(4, 6, order="F"))
+    same(space.get(d.reshape(-1, order="F")), X.reshape(-1, order="F"))
+    same(space.get(d.transpose(None)), X.T)
+    same(space.get(d[:, :1].squeeze()), X[:, :1].squeeze())
+    same(space.get(d[:, :1].squeeze(1)), X[:, :1].squeeze(1))
+    z = X + 2j
+    c = space.put(z)
+    for found, expected in ((c.real, z.real), (c.imag, z.imag), (c.conj(), z.conj()), (d.real, X), (d.imag, X.imag)):
+        same(space.get(found), expected)
+    c.imag[0] = 5
+    z.imag[0] = 5
+    same(space.get(c), z)
     assert d[0, 1, 2].item() == 6.0
     assert float(d[0, 1, 2]) == 6.0
     assert int(d[0, 1, 2]) == 6
@@ -226,3 +238,5 @@ def test_methods(space: Space) -> None:
     assert d.__array_namespace__() is space.xp
     with pytest.raises(ValueError, match="xp.all"):
         bool(d)
+    with pytest.raises(TypeError, match="to_host"):
+        np.asarray(d)

@@ -45,10 +45,10 @@ class BareBackend(HostBackend):
         return view
 
     def strided_view(
-        self, array: BareArray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> BareArray:  # fmt: skip
+        self, array: BareArray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> BareArray:
         owner = array.data
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         start = array.data.ctypes.data + offset - owner.ctypes.data if 0 not in shape else 0
-        return BareArray(np.ndarray(shape, array.data.dtype, owner, start, strides))
+        return BareArray(np.ndarray(shape, dtype, owner, start, strides))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from xferlib._api import transfers
 from xferlib._arrays import elementwise, indexing, linalg, numpy_functions, operators, shaping
 from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import Array
-from xferlib.errors import LayoutError, UnsupportedArrayError
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
 
 Method = Callable[..., Any]
 
@@ -21,7 +21,7 @@ def install(lib: Primitives, namespace: ModuleType) -> None:
     found = {
         **operators.operators(namespace, lambda name: elementwise.in_place(lib, name)),
         **operators.reductions(namespace),
-        **_shaping(lib),
+        **_shaping(lib, namespace),
         **_interfaces(lib, namespace),
         **_conversions(),
         **numpy_functions.interfaces(namespace, UnsupportedArrayError),
@@ -31,16 +31,26 @@ def install(lib: Primitives, namespace: ModuleType) -> None:
             setattr(cls, name, method)
 
 
-def _shaping(lib: Primitives) -> dict[str, Any]:
-    """Views and copies, as methods."""
+def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
+    """Views and copies, as methods and properties."""
 
     def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
         """The elements as another dtype."""
         return shaping.astype(lib, self, dtype, copy=copy)
 
-    def reshape(self: Array, *shape: Any) -> Array:
-        """The elements in another shape, given as one tuple or as numbers: a view where strides allow."""
-        return shaping.reshape(lib, self, shape[0] if len(shape) == 1 else shape)
+    def reshape(self: Array, *shape: Any, order: str = "C") -> Array:
+        """The elements in another shape, given as one tuple or as numbers: a view where strides allow.
+
+        ``order="F"``: the elements are taken, and placed, with the first axis running fastest.
+        """
+        wanted = shape[0] if len(shape) == 1 else shape
+        if order == "C":
+            return shaping.reshape(lib, self, wanted)
+        if order != "F":
+            raise ArgumentError(f"reshape: order={shown(order)} is neither 'C' nor 'F'")
+        backwards = wanted[::-1] if isinstance(wanted, (tuple, list)) else wanted
+        found = shaping.reshape(lib, _transposed(lib, self), backwards)
+        return _transposed(lib, found)
 
     def ravel(self: Array) -> Array:
         """The elements along one axis: a view where strides allow."""
@@ -53,7 +63,7 @@ def _shaping(lib: Primitives) -> dict[str, Any]:
     def transpose(self: Array, *axes: Any) -> Array:
         """A view with the axes in that order, given as one tuple or as numbers; reversed if none is given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return shaping.permute_dims(lib, self, tuple(order) if order else _reversed(lib, self))
+        return shaping.permute_dims(lib, self, tuple(order)) if order else _transposed(lib, self)
 
     def squeeze(self: Array, axis: Any = None) -> Array:
         """A view without axes of one element: those given, or all."""
@@ -62,19 +72,28 @@ def _shaping(lib: Primitives) -> dict[str, Any]:
             lib, self, tuple(n for n in range(len(shape)) if shape[n] == 1) if axis is None else axis
         )
 
+    def conj(self: Array) -> Array:
+        """The complex conjugates."""
+        return namespace.conj(self)
+
     def dot(self: Array, other: Array) -> Array:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
         return linalg.dot(lib, self, other)
 
-    views = {
-        "T": property(lambda self: shaping.permute_dims(lib, self, _reversed(lib, self)), doc="The axes reversed."),
-        "mT": property(lambda self: shaping.matrix_transpose(lib, self), doc="The last two axes exchanged."),
+    properties = {
+        "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
+        "mT": property(
+            lambda self: shaping.matrix_transpose(lib, self), doc="A view with the last two axes exchanged."
+        ),
+        "real": property(lambda self: shaping.real(lib, self), doc="A view of the real parts."),
+        "imag": property(lambda self: shaping.imag(lib, self), doc="The imaginary parts."),
     }
-    return {each.__name__: each for each in (astype, reshape, ravel, copy, transpose, squeeze, dot)} | views
+    methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
+    return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
 
 
-def _reversed(lib: Primitives, x: Array) -> tuple[int, ...]:
-    return (*reversed(range(len(lib.info(x).shape))),)
+def _transposed(lib: Primitives, x: Array) -> Array:
+    return shaping.permute_dims(lib, x, (*reversed(range(len(lib.info(x).shape))),))
 
 
 def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
@@ -126,8 +145,13 @@ def _conversions() -> dict[str, Method]:
     def index(self: Array) -> int:
         return _element(self, "using x as an index")[()].__index__()  # type: ignore[no-any-return]
 
+    def array(*_: Any, **__: Any) -> NoReturn:
+        raise UnsupportedArrayError(
+            "converting an array of a device to a NumPy array would copy it to the host; say so: xferlib.to_host(x)"
+        )
+
     return {
-        "item": item, "tolist": tolist, "__index__": index,
+        "item": item, "tolist": tolist, "__index__": index, "__array__": array,
         "__bool__": lambda self: bool(_element(self, "bool(x), as in `if x:`")),
         "__float__": lambda self: float(_element(self, "float(x)")[()]),
         "__int__": lambda self: int(_element(self, "int(x)")[()]),

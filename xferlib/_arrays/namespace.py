@@ -44,7 +44,8 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     selecting.nonzero,
     sets.unique_all, sets.unique_counts, sets.unique_inverse, sets.unique_values,
     shaping.astype, shaping.broadcast_arrays, shaping.broadcast_to, shaping.expand_dims, shaping.flip,
-    shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims, shaping.reshape, shaping.squeeze, shaping.unstack,
+    shaping.imag, shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims,
+    shaping.real, shaping.reshape, shaping.squeeze, shaping.unstack,
     sorting.argsort, sorting.searchsorted, sorting.sort,
     manipulation.take, manipulation.take_along_axis,
 )  # fmt: skip
@@ -60,12 +61,12 @@ def make(backend: Backend, array_type: type) -> ModuleType:
     )
     found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
     found |= {each.__name__: each for each in _INSPECTION}
-    found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
     found |= {name: elementwise.unary(lib, name) for name in names.UNARY}
     found |= {name: elementwise.binary(lib, name) for name in names.BINARY}
     found |= {name: reductions.reduction(lib, name) for name in names.REDUCTIONS}
     found |= {name: reductions.accumulation(lib, name) for name in names.ACCUMULATIONS}
     found |= {name: reductions.deviation(lib, name) for name in names.DEVIATIONS}
+    found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
     vars(namespace).update(
         found,
         __all__=sorted(found),

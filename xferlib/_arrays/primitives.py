@@ -90,7 +90,7 @@ class Primitives:
         if type(array) is self.array_type:
             return array
         info = self.backend.view(array)
-        return self.backend.strided_view(array, 0, info.shape, info.strides)
+        return self.backend.strided_view(array, 0, info.shape, info.strides, info.dtype)
 
     def infos(self, name: str, arrays: Sequence[Array]) -> list[ArrayInfo]:
         """The descriptions of several arrays, all of one device.
@@ -131,7 +131,7 @@ class Primitives:
     def viewed(self, array: Array, shadow: Shadow) -> Array:
         """The view of ``array`` that NumPy has made of its shadow."""
         offset = shadow.__array_interface__["data"][0] - _BASE if shadow.size else 0
-        return self.backend.strided_view(array, offset, shadow.shape, shadow.strides)
+        return self.backend.strided_view(array, offset, shadow.shape, shadow.strides, shadow.dtype)
 
     def copy(self, array: Array, dtype: np.dtype[Any] | None = None) -> Array:
         """A copy in C order, converted to ``dtype``."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._arrays.elementwise import unary_kernel
 from xferlib._arrays.primitives import Primitives, Shape, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
@@ -67,6 +68,19 @@ def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = Non
         return lib.viewed(flat, np.reshape(lib.shadow(flat), shape, copy=False))
     found = lib.viewed(x, view)
     return lib.copy(found) if copy else found
+
+
+def real(lib: Primitives, x: Array, /) -> Array:
+    """The real parts: a view."""
+    x = lib.array("real", x)
+    return lib.viewed(x, lib.shadow(x).real)
+
+
+def imag(lib: Primitives, x: Array, /) -> Array:
+    """The imaginary parts: a view of complex numbers, else zeros."""
+    x = lib.array("imag", x)
+    shadow = lib.shadow(x)
+    return lib.viewed(x, shadow.imag) if shadow.dtype.kind == "c" else unary_kernel("imag")(x)
 
 
 def unstack(lib: Primitives, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:

@@ -130,8 +130,11 @@ class SimBackend(Backend, DeviceKernels):
         )
         return SimArray(slab.allocation, info)
 
-    def strided_view(self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> SimArray:
-        info = array.info._replace(pointer=array.info.pointer + offset, shape=shape, strides=strides)
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> SimArray:
+        pointer = array.info.pointer + offset
+        info = array.info._replace(pointer=pointer, shape=shape, strides=strides, dtype=dtype)
         return SimArray(array.allocation, info)
 
     def consumed(self, array: Array, stream: RawStream) -> None:

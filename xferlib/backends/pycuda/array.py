@@ -91,10 +91,10 @@ def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base:
     return self
 
 
-def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape) -> PycudaArray:
+def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> PycudaArray:
     """An array over the memory of another one: see `Arrays.strided_view`."""
     memory = None if array.gpudata is None else int(array.gpudata) + offset
-    return over(shape, strides, array.dtype, memory, array)
+    return over(shape, strides, dtype, memory, array)
 
 
 def owner_of(array: GPUArray) -> GPUArray:
