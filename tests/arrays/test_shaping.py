@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -240,3 +242,39 @@ def test_methods(space: Space) -> None:
         bool(d)
     with pytest.raises(TypeError, match="to_host"):
         np.asarray(d)
+
+
+def test_another_library_shares_the_memory(space: Space) -> None:
+    if space.name == "sim":
+        pytest.skip("sim: no other library knows its devices")
+    torch = pytest.importorskip("torch")
+    if space.name == "pycuda" and not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA device")
+    for dtype in ("bool", "int8", "float16", "float64", "complex64"):
+        x = (X % 2).astype(dtype)
+        d = space.put(x)
+        shared = torch.from_dlpack(d[:, ::2].T)
+        same(shared.cpu().numpy(), x[:, ::2].T)
+        shared[0, 0, 0] = True
+        del shared
+        assert space.get(d)[0, 0, 0] == 1
+    assert d.__dlpack__() is not None
+    with pytest.raises(BufferError):
+        d.__dlpack__(dl_device=(10, 0))
+
+
+def test_shared_memory_outlives_its_array(space: Space) -> None:
+    if space.name != "bare":
+        pytest.skip("NumPy shares memory of a CPU alone")
+    d = space.put(X)
+    shared = np.from_dlpack(d + 1)
+    kept = weakref.ref(d)
+    part = np.from_dlpack(d)
+    del d
+    gc.collect()
+    assert kept() is not None
+    same(shared, X + 1)
+    same(part, X)
+    del part, shared
+    gc.collect()
+    assert kept() is None

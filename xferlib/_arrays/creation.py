@@ -30,15 +30,12 @@ def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = No
 
 
 def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array over the memory of another one of the same library."""
-    if not lib.is_array(x):
-        raise UnsupportedArrayError(
-            f"from_dlpack: a {lib.backend.name} array cannot share the memory of {type(x).__name__}; copy it: "
-            f"xferlib.to_device(x, backend={lib.backend.name!r})"
-        )
-    if copy or device is not None:
-        return asarray(lib, x, device=device, copy=copy)
-    return lib.viewed(x, lib.shadow(x))
+    """An array over the memory of another one of the same library; of another library, a copy."""
+    if copy is not True and device is None and lib.is_array(x):
+        return lib.viewed(x, lib.shadow(x))
+    if registry.backend_of(x) is None:
+        raise UnsupportedArrayError(f"from_dlpack: {type(x).__name__} is not an array of any backend; use asarray(x)")
+    return asarray(lib, x, device=device, copy=copy)
 
 
 def empty(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from xferlib._api import transfers
-from xferlib._arrays import elementwise, indexing, linalg, numpy_functions, operators, shaping
+from xferlib._arrays import dlpack, elementwise, indexing, linalg, numpy_functions, operators, shaping
 from xferlib._arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
@@ -116,6 +116,18 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         """The array on another device; itself where it is there."""
         return transfers.to_device(self, device=device, stream=stream, copy=None)
 
+    def to_dlpack(
+        self: Array,
+        *,
+        stream: Any = None,
+        max_version: Any = None,  # noqa: ARG001 - consumers of version 1 take the older one
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and tuple(dl_device) != dlpack.device(lib, self):
+            raise BufferError(f"__dlpack__: dl_device={dl_device} is not the device of the array; move it first")
+        return dlpack.capsule(lib, lib.copy(self) if copy else self, stream)
+
     def length(self: Array) -> int:
         shape = lib.info(self).shape
         if not shape:
@@ -125,6 +137,7 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
     return {
         "__getitem__": getitem, "__setitem__": setitem, "__imatmul__": imatmul, "__len__": length,
         "__array_namespace__": array_namespace, "to_device": to_device,
+        "__dlpack__": to_dlpack, "__dlpack_device__": lambda self: dlpack.device(lib, self),
         "device": property(lambda self: lib.info(self).device, doc="The device that holds the array."),
         "ndim": property(lambda self: len(lib.info(self).shape), doc="The number of axes."),
         "size": property(lambda self: lib.info(self).size, doc="The number of elements."),

@@ -19,7 +19,7 @@ from xferlib._arrays import (
     linalg,
     manipulation,
     methods,
-    names,
+    operators,
     reductions,
     selecting,
     sets,
@@ -61,11 +61,11 @@ def make(backend: Backend, array_type: type) -> ModuleType:
     )
     found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
     found |= {each.__name__: each for each in _INSPECTION}
-    found |= {name: elementwise.unary(lib, name) for name in names.UNARY}
-    found |= {name: elementwise.binary(lib, name) for name in names.BINARY}
-    found |= {name: reductions.reduction(lib, name) for name in names.REDUCTIONS}
-    found |= {name: reductions.accumulation(lib, name) for name in names.ACCUMULATIONS}
-    found |= {name: reductions.deviation(lib, name) for name in names.DEVIATIONS}
+    found |= {name: elementwise.unary(lib, name) for name in operators.UNARY}
+    found |= {name: elementwise.binary(lib, name) for name in operators.BINARY}
+    found |= {name: reductions.reduction(lib, name) for name in operators.REDUCTIONS}
+    found |= {name: reductions.accumulation(lib, name) for name in operators.ACCUMULATIONS}
+    found |= {name: reductions.deviation(lib, name) for name in operators.DEVIATIONS}
     found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
     vars(namespace).update(
         found,

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from xferlib._arrays.names import BINARY_OPERATORS, COMPARISONS
+from xferlib._arrays.operators import BINARY_OPERATORS, COMPARISONS
 from xferlib._core.array import Array
 
 _RENAMED = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from xferlib._arrays import inspection as _inspection
-from xferlib._arrays import names as _names
+from xferlib._arrays import operators as _names
 from xferlib._arrays.inspection import can_cast, finfo, iinfo, result_type
 from xferlib.sim.arrays import elementwise as _elementwise
 from xferlib.sim.arrays.creation import (  # fmt: skip
