@@ -188,6 +188,14 @@ def test_each_nan_is_an_element_of_its_own(space: Space) -> None:
         space.xp.unique_values(space.put(np.array([1j])))
 
 
+@pytest.mark.parametrize("invert", [False, True])
+def test_membership(space: Space, invert: bool) -> None:
+    space.check("isin", X, np.array([1, 5], "int16"), invert=invert)
+    space.check("isin", X, np.zeros(0), invert=invert)
+    space.check("isin", np.array([1, NAN]), np.array([NAN, 2, 1]), invert=invert)
+    space.check("isin", X.astype(int), 3, invert=invert)
+
+
 # --- parts and joins
 
 
@@ -318,6 +326,7 @@ def test_inspection(space: Space) -> None:
     assert xp.iinfo(xp.int8).max == 127
     assert xp.can_cast(d, xp.complex128)
     assert xp.isdtype(xp.float32, "real floating")
+    assert xp.broadcast_shapes((2, 1), (3,)) == (2, 3)
     assert xp.__array_api_version__ == "2024.12"
 
 

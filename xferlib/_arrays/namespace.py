@@ -42,7 +42,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
     manipulation.diff, manipulation.repeat, manipulation.roll, manipulation.tile, manipulation.tril, manipulation.triu,
     selecting.nonzero,
-    sets.unique_all, sets.unique_counts, sets.unique_inverse, sets.unique_values,
+    sets.isin, sets.unique_all, sets.unique_counts, sets.unique_inverse, sets.unique_values,
     shaping.astype, shaping.broadcast_arrays, shaping.broadcast_to, shaping.expand_dims, shaping.flip,
     shaping.imag, shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims,
     shaping.real, shaping.reshape, shaping.squeeze, shaping.unstack,
@@ -50,7 +50,10 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     manipulation.take, manipulation.take_along_axis,
 )  # fmt: skip
 _INSPECTION = (inspection.can_cast, inspection.finfo, inspection.iinfo, inspection.result_type)
-_CONSTANTS = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype}
+_CONSTANTS: dict[str, Any] = {
+    "pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype,
+    "broadcast_shapes": shaping.broadcast_shapes,
+}  # fmt: skip
 
 
 def make(backend: Backend, array_type: type) -> ModuleType:

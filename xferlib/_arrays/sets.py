@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from xferlib._arrays import selecting, shaping, sorting
 from xferlib._arrays.elementwise import binary_kernel
@@ -89,3 +91,19 @@ def unique_values(lib: Primitives, x: Array, /) -> Array:
     if not lib.info(rows).size:
         return rows
     return selecting.gather(lib, rows, [selecting.positions(lib, _is_first(rows, rows))])
+
+
+def isin(lib: Primitives, x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether each element of ``x1`` is one of ``x2``; a NaN never is."""
+    given = [lib.array("isin", each) for each in (x1, x2)]
+    infos = lib.infos("isin", given)
+    common = np.result_type(*(info.dtype for info in infos))
+    check_real("isin", common)
+    wanted, known = (
+        each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
+    )
+    if not infos[1].size:
+        return filled(lib, infos[0].shape, invert, np.dtype(bool), infos[0].device)
+    rows = sorting.sort(lib, shaping.reshape(lib, known, -1))
+    places = binary_kernel("minimum")(sorting.searchsorted(lib, rows, wanted), infos[1].size - 1)
+    return binary_kernel("not_equal" if invert else "equal")(selecting.gather(lib, rows, [places]), wanted)

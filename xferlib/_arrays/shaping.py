@@ -99,6 +99,11 @@ def astype(lib: Primitives, x: Array, dtype: Any, /, *, copy: bool = True, devic
     return lib.own(x) if wanted == info.dtype and not copy else lib.copy(x, wanted)
 
 
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape to which arrays of these shapes broadcast."""
+    return common_shape("broadcast_shapes", *shapes)
+
+
 def common_shape(name: str, *shapes: Shape) -> Shape:
     """The shape to which arrays of these shapes broadcast."""
     try:
