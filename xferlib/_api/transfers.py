@@ -52,8 +52,8 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
-    if backend is stream is None and copy is True:  # as most calls are
-        done = one_step.to_device(x, device, out, dtype)
+    if stream is None and copy is True:  # as most calls are
+        done = one_step.to_device(x, backend, device, out, dtype)
         if done is not None:
             return done
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)

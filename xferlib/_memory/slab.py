@@ -68,15 +68,16 @@ class Slab(Handed):
         ]
         self._index = 0
 
-    def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
-        """Return bytes that no copy uses, and their address, for one copy on ``stream``."""
+    def take(self, nbytes: int, stream: RawStream | None) -> tuple[np.ndarray[Any, Any], int]:
+        """Return bytes that no copy uses, and their address, for one copy on ``stream``; None: a synchronous one."""
         self.take_over()
         segment = self._segments[self._index]
         if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:
             segment = self._advance()
         start = segment.used
         segment.used = -(-(start + nbytes) // 64) * 64
-        segment.streams[stream.device, stream.handle] = stream
+        if stream is not None:
+            segment.streams[stream.device, stream.handle] = stream
         return segment.bytes[start : start + nbytes], segment.pointer + start
 
     def emptied(self) -> None:

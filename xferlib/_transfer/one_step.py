@@ -4,8 +4,8 @@
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
 driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
 that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array of
-another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched as it is and put
-in its places; a download to the pinned pool is one copy.
+another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched into it and put
+in its places, in one call of C where the stream allows a synchronous copy; a download to the pinned pool is one copy.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 
-def to_device(x: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
+def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
     """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
     if type(x) is not np.ndarray or not plan.may_skip():
         return None
     wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else _arriving(x.dtype, dtype)
     if wanted is None:
         return None
-    if out is None:
-        return _to_new(x, device, wanted)
-    return out if device is None and _fills(x, out, wanted) else None
+    if out is not None:
+        return out if backend is device is None and _fills(x, out, wanted) else None
+    target = _target(backend, device)
+    return _to_new(x, *target, wanted) if target is not None else None
 
 
 def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
@@ -57,17 +58,29 @@ def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
     return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
 
 
-def _to_new(x: HostArray, device: Any, wanted: np.dtype[Any]) -> Array | None:
-    """Copy an array to a new one on a device, the current one if None; on the usual way where the driver declines."""
-    backend: Backend | None = None
-    if device is None:
+def _target(name: Any, device: Any) -> tuple[Backend, Device] | None:
+    """The backend's part and the device that a call names, the current one if None; None where that must be checked."""
+    if isinstance(device, Device):
+        backend = devices.backend_of(device) if name is None else None
+        return (backend, device) if backend is not None else None
+    if name is None:
         owner = defaults.default_backend()
-        device = devices.current_device(owner)
-        backend = owner.at(device)
-    elif isinstance(device, Device):
-        backend = devices.backend_of(device)
-    if backend is None:
+    elif type(name) is str:
+        owner = registry.get(name)
+    else:
         return None
+    if device is None:
+        found = devices.current_device(owner)
+    elif type(device) is str:
+        found = devices.resolve(device, backend=owner if name is not None else None)
+        owner = registry.get(found.backend)
+    else:
+        return None
+    return owner.at(found), found
+
+
+def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
+    """Copy an array to a new one on a device; on the usual way where the driver declines."""
     is_same = x.dtype == wanted
     if device.kind == "cpu":
         if not is_same:
@@ -84,7 +97,7 @@ def _to_new(x: HostArray, device: Any, wanted: np.dtype[Any]) -> Array | None:
         if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
             return out
     elif x.size * wanted.itemsize <= GATHERED_MOST:
-        _gather_and_send(x, wanted, backend.operands((out,))[0], backend, stream)
+        _gather_and_send(x, wanted, out, backend.operands((out,))[0], backend, stream)
         return out
     end = HostEnd(x, wanted, backend)
     into = backend.view(out)
@@ -100,12 +113,20 @@ def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
     return staged.stage_in_one_call(end, into.pointer, stream, is_upward=True)
 
 
-def _gather_and_send(x: HostArray, dtype: np.dtype[Any], pointer: int, backend: Backend, stream: RawStream) -> None:
-    """Send an array of any layout, up to `GATHERED_MOST`, to an address on the device, by way of the thread's slab."""
+def _gather_and_send(
+    x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream
+) -> None:
+    """Send an array of any layout, up to `GATHERED_MOST`, to one on the device, by way of the thread's slab."""
     nbytes = x.size * dtype.itemsize
-    memory, source = slab.slab_of(backend, nbytes).take(nbytes, stream)
-    compiled_copies.gather(x, dtype, memory, source)
-    backend.copy(pointer, source, nbytes, stream=stream)
+    assert backend.fast is not None
+    found = compiled_copies.form(x.shape, x.strides, x.dtype, dtype)
+    if found is not None:
+        _, address = slab.slab_of(backend, nbytes).take(nbytes, None)
+        if backend.fast.send_gathered(x, found.address, out, pointer, nbytes, address):
+            return
+    memory, address = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    compiled_copies.gather(x, dtype, memory, address)
+    backend.copy(pointer, address, nbytes, stream=stream)
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
@@ -116,16 +137,14 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     is_same = x.dtype == wanted
     if (fast := owner.fast) is None:
         return is_same and not owner.capabilities.streams and _fills_on_host(x, out, owner)
-    if not is_same or not x.flags.c_contiguous:
-        return _fills_from_gathered(x, out, wanted, owner)
-    if not (pointer := fast.twin(out, x)):
+    if not (pointer := fast.whole(out, x.shape, wanted)) or not x.nbytes:
         return False
+    if not is_same or not x.flags.c_contiguous:
+        return _fills_from_gathered(x, out, pointer, wanted, owner)
     if owner.follows_writes:
         owner.note_write(out, "out")
     if fast.send_whole(x, out, pointer, DRIVER_MOST_UP):
         return True
-    if not x.nbytes:
-        return False
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)
@@ -135,20 +154,18 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     return not stream.handle and _stages(end, into, stream)  # else the array's memory may be another stream's
 
 
-def _fills_from_gathered(x: HostArray, out: Array, wanted: np.dtype[Any], owner: Backend) -> bool:
-    into = owner.view(out)
-    if into.dtype != wanted or into.shape != x.shape or not 0 < x.size * wanted.itemsize <= GATHERED_MOST:
+def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtype[Any], owner: Backend) -> bool:
+    if x.size * wanted.itemsize > GATHERED_MOST:
         return False
-    backend = owner.at(into.device)
-    if not into.is_writable or not into.is_c_contiguous or into.device.kind == "cpu":
-        return False
-    backend.attach(into.device)
-    stream = backend.stream_current(into.device)
+    device = owner.device_of(out)
+    backend = owner.at(device)
+    backend.attach(device)
+    stream = backend.stream_current(device)
     if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    _gather_and_send(x, wanted, into.pointer, backend, stream)
+    _gather_and_send(x, wanted, out, pointer, backend, stream)
     return True
 
 
@@ -199,17 +216,16 @@ def to_host(d: Any, out: Any, dtype: Any = None) -> HostArray | None:
             return None
         memory = _memory_of(d, owner) if not owner.capabilities.streams else None
         return host_copy.copied(memory, out) if memory is not None else None
-    most = DRIVER_MOST_DOWN
+    if dtype is not None:
+        return _fetch_and_scatter(d, owner, out, dtype)
     if out is not None:
         if type(out) is not np.ndarray:
             return None
-        pointer = fast.twin(d, out) if dtype is None else 0
-        if not pointer:
-            return _fetch_and_spread(d, owner, out, dtype)
-        if fast.fetch_whole(out, d, pointer, most):
+        pointer = fast.whole(d, out.shape, out.dtype)
+        if not pointer or not out.flags.c_contiguous:
+            return _fetch_and_scatter(d, owner, out, None)
+        if fast.fetch_whole(out, d, pointer, DRIVER_MOST_DOWN):
             return out
-    elif dtype is not None:
-        return _fetch_and_spread(d, owner, None, dtype)
     info = owner.view(d)
     nbytes = info.nbytes
     if info.device.kind == "cpu" or not nbytes:
@@ -220,7 +236,7 @@ def to_host(d: Any, out: Any, dtype: Any = None) -> HostArray | None:
     if backend.resolved(d) is not d:
         return None
     dst: HostArray = out if out is not None else host.host_cache.empty(info.shape, info.dtype)
-    if out is None and fast.fetch_whole(dst, d, info.pointer, most):
+    if out is None and fast.fetch_whole(dst, d, info.pointer, DRIVER_MOST_DOWN):
         return dst
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
@@ -234,22 +250,27 @@ def to_host(d: Any, out: Any, dtype: Any = None) -> HostArray | None:
     return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
 
 
-def _fetch_and_spread(d: Any, owner: Backend, out: HostArray | None, dtype: Any) -> HostArray | None:
-    """Copy a small array as it is, and put it in its places on the host, converted."""
+def _fetch_and_scatter(d: Any, owner: Backend, out: HostArray | None, dtype: Any) -> HostArray | None:
+    """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
     info = owner.view(d)
     if info.device.kind == "cpu" or not 0 < info.nbytes <= GATHERED_MOST or not info.is_c_contiguous:
         return None
     wanted = _arriving(info.dtype, dtype)
-    if wanted is None or (out is not None and (out.dtype, out.shape) != (wanted, info.shape)):
+    if wanted is None or (
+        out is not None and (type(out) is not np.ndarray or (out.shape, out.dtype) != (info.shape, wanted))
+    ):
         return None
-    if out is not None and not out.flags.writeable:
+    backend = owner.at(info.device)
+    if backend.fast is None or backend.resolved(d) is not d:
         return None
-    fetched = to_host(d, None)
-    if fetched is None or (out is None and wanted == info.dtype):
-        return fetched
     target: HostArray = out if out is not None else np.empty(info.shape, wanted)
-    compiled_copies.scatter(target, info.dtype, fetched, fetched.ctypes.data)
-    return target
+    found = compiled_copies.form(target.shape, target.strides, target.dtype, info.dtype)
+    if found is None:
+        return None
+    backend.attach(info.device)
+    _, memory = slab.slab_of(backend, info.nbytes).take(info.nbytes, None)
+    is_done = backend.fast.fetch_scattered(target, found.address, d, info.pointer, info.nbytes, memory)
+    return target if is_done else None
 
 
 def to_pinned(d: Any) -> HostArray | None:

@@ -88,13 +88,13 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     return ArrayInfo(pointer, tuple(tensor.shape), strides, dtype, device, is_writable)
 
 
-def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
-    """As `Backend.twin`."""
+def whole(tensor: torch.Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """As `FastCopies.whole`."""
     if (
         tensor.layout is _STRIDED
         and tensor.is_contiguous()
-        and tensor.shape == host.shape
-        and _FROM_TORCH.get(tensor.dtype) == host.dtype
+        and tensor.shape == shape
+        and _FROM_TORCH.get(tensor.dtype) == dtype
         and not (tensor.is_conj() or tensor.is_neg())
     ):
         try:
