@@ -111,7 +111,7 @@ def to_host(
     """
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
-        if dtype is stream is out is None and (done := one_step.to_pinned(d)) is not None:
+        if stream is out is None and (done := one_step.to_host(d, None, dtype, is_pinned=True)) is not None:
             return done
         return copies.to_pinned(d, dtype, stream, out)
     if stream is None and (done := one_step.to_host(d, out, dtype)) is not None:

@@ -155,9 +155,9 @@ class FastCopies:
         """
         return False
 
-    def whole(self, array: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-        """The address of ``array``, if it has that shape and dtype and lies in C order on a device; else 0."""
-        return 0
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        """Address, shape and dtype of an array that lies on a device as it is, in C order; None of any other."""
+        return None
 
     def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
         """Do a whole blocking upload of at most ``most`` bytes in one step; ``src`` has been read on return.

@@ -41,7 +41,7 @@ def device_to_host(
     """Blocking download: complete on return."""
     src, info = resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
-    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info):
+    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info.size, info.device):
         src, info = narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     end = HostEnd(dst, info.dtype, backend)

@@ -10,6 +10,7 @@ in its places, in one call of C where the stream allows a synchronous copy; a do
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +19,23 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, GATHERED_MOST, SMALL_NBYTES
+from xferlib._core.thresholds import (
+    CAST_ON_DEVICE_FROM,
+    DRIVER_MOST_DOWN,
+    DRIVER_MOST_OF_ALL,
+    DRIVER_MOST_UP,
+    GATHERED_MOST,
+    SMALL_NBYTES,
+)
 from xferlib._memory import host, pinned, slab
 from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.preparation import cast_on_current, in_native_order
 from xferlib._transfer.upload import Upload
+from xferlib.errors import DeviceMemoryError
+
+_ANY = 1 << 62
+"""More bytes than an array has."""
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
@@ -40,6 +53,10 @@ def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any =
         return None
     if out is not None:
         return out if backend is device is None and _fills(x, out, wanted) else None
+    if backend is device is None:
+        owner = defaults.default_backend()
+        place = devices.current_device(owner)
+        return _to_new(x, owner.at(place), place, wanted)
     target = _target(backend, device)
     return _to_new(x, *target, wanted) if target is not None else None
 
@@ -59,7 +76,7 @@ def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
 
 
 def _target(name: Any, device: Any) -> tuple[Backend, Device] | None:
-    """The backend's part and the device that a call names, the current one if None; None where that must be checked."""
+    """The backend's part and the device that a call names; None where that must be checked."""
     if isinstance(device, Device):
         backend = devices.backend_of(device) if name is None else None
         return (backend, device) if backend is not None else None
@@ -90,6 +107,9 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         return filled
     if (fast := backend.fast) is None or not x.nbytes:
         return None
+    if not is_same and plan.casts_on_device(x.dtype, wanted, x.size, device):
+        narrow = _to_new(x, backend, device, in_native_order(x.dtype))
+        return _converted(narrow, x.shape, wanted, backend) if narrow is not None else None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
@@ -104,6 +124,18 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     if not _sends(end, into, stream) and not _stages(end, into, stream):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
+
+
+def _converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:
+    """A new array, converted on the device in the order of the current stream; None where that has no room."""
+    device = backend.device_of(src)
+    backend.attach(device)
+    try:
+        made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
+    except DeviceMemoryError:
+        return None
+    cast_on_current(backend.detached(src), made)
+    return made
 
 
 def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
@@ -137,8 +169,10 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     is_same = x.dtype == wanted
     if (fast := owner.fast) is None:
         return is_same and not owner.capabilities.streams and _fills_on_host(x, out, owner)
-    if not (pointer := fast.whole(out, x.shape, wanted)) or not x.nbytes:
+    found = fast.whole(out)
+    if found is None or found[1] != x.shape or found[2] != wanted or not x.nbytes:
         return False
+    pointer = found[0]
     if not is_same or not x.flags.c_contiguous:
         return _fills_from_gathered(x, out, pointer, wanted, owner)
     if owner.follows_writes:
@@ -206,96 +240,98 @@ def _is_drivers(end: HostEnd) -> bool:
     return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None
 
 
-def to_host(d: Any, out: Any, dtype: Any = None) -> HostArray | None:
-    """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
+def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> HostArray | None:
+    """Copy ``d`` to the host, complete on return. None, a no-op, in every case that is not this module's.
+
+    Args:
+        d: Of any kind.
+        out: Filled, if given.
+        dtype: As for `xferlib.to_host`.
+        is_pinned: The result is a new array of the pinned pool.
+    """
     owner = registry.backend_of(d)
     if owner is None or not plan.may_skip():
         return None
     if (fast := owner.fast) is None:
-        if dtype is not None:
+        if dtype is not None or is_pinned:
             return None
         memory = _memory_of(d, owner) if not owner.capabilities.streams else None
         return host_copy.copied(memory, out) if memory is not None else None
-    if dtype is not None:
-        return _fetch_and_scatter(d, owner, out, dtype)
-    if out is not None:
-        if type(out) is not np.ndarray:
-            return None
-        pointer = fast.whole(d, out.shape, out.dtype)
-        if not pointer or not out.flags.c_contiguous:
-            return _fetch_and_scatter(d, owner, out, None)
-        if fast.fetch_whole(out, d, pointer, DRIVER_MOST_DOWN):
-            return out
-    info = owner.view(d)
-    nbytes = info.nbytes
-    if info.device.kind == "cpu" or not nbytes:
-        return None
-    if not (info.is_c_contiguous if out is None else out.flags.carray):
-        return None
-    backend = owner.at(info.device)
-    if backend.resolved(d) is not d:
-        return None
-    dst: HostArray = out if out is not None else host.host_cache.empty(info.shape, info.dtype)
-    if out is None and fast.fetch_whole(dst, d, info.pointer, DRIVER_MOST_DOWN):
-        return dst
-    backend.attach(info.device)
-    stream = backend.stream_current(info.device)
-    if not plan.is_drivers_size(nbytes, is_upward=False):
-        end = HostEnd(dst, info.dtype, backend)
-        if out is not None and end.pinned is not None:
-            return None
-        return dst if staged.stage_in_one_call(end, info.pointer, stream, is_upward=False) else None
-    if not fast.takes_pageable(stream, idle=False):
-        return None
-    return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
-
-
-def _fetch_and_scatter(d: Any, owner: Backend, out: HostArray | None, dtype: Any) -> HostArray | None:
-    """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
-    info = owner.view(d)
-    if info.device.kind == "cpu" or not 0 < info.nbytes <= GATHERED_MOST or not info.is_c_contiguous:
-        return None
-    wanted = _arriving(info.dtype, dtype)
-    if wanted is None or (
-        out is not None and (type(out) is not np.ndarray or (out.shape, out.dtype) != (info.shape, wanted))
-    ):
-        return None
-    backend = owner.at(info.device)
-    if backend.fast is None or backend.resolved(d) is not d:
-        return None
-    target: HostArray = out if out is not None else np.empty(info.shape, wanted)
-    found = compiled_copies.form(target.shape, target.strides, target.dtype, info.dtype)
+    found = fast.whole(d)
     if found is None:
         return None
-    backend.attach(info.device)
-    _, memory = slab.slab_of(backend, info.nbytes).take(info.nbytes, None)
-    is_done = backend.fast.fetch_scattered(target, found.address, d, info.pointer, info.nbytes, memory)
-    return target if is_done else None
-
-
-def to_pinned(d: Any) -> HostArray | None:
-    """Copy ``d`` to a new array in the pinned pool; complete on return. None, a no-op, in every other case."""
-    owner = registry.backend_of(d)
-    if owner is None or owner.fast is None or not plan.may_skip():
+    pointer, shape, given = found
+    wanted = given if dtype is None else _arriving(given, dtype)
+    nbytes = math.prod(shape) * given.itemsize
+    if wanted is None or not nbytes:
         return None
+    if out is not None and (type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted):
+        return None
+    if wanted != given and _is_cast_first(d, nbytes // given.itemsize, given, wanted, owner, is_pinned=is_pinned):
+        made = _converted(d, shape, wanted, owner)
+        return to_host(made, out, is_pinned=is_pinned) if made is not None else None
+    if wanted != given or (out is not None and not out.flags.carray):
+        return _fetch_and_scatter(d, pointer, given, owner, _result(out, shape, wanted, owner, is_pinned=is_pinned))
+    dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
+    if dst is None:
+        return None
+    if fast.fetch_whole(dst, d, pointer, _ANY if is_pinned else DRIVER_MOST_DOWN):
+        return dst
     info = owner.view(d)
-    if info.device.kind == "cpu" or not info.nbytes or not info.is_c_contiguous:
-        return None
     backend = owner.at(info.device)
-    if backend.resolved(d) is not d or backend.fast is None:
-        return None
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
-    pool = pinned.pools.of(backend)
-    dst = pool.empty(info.shape, info.dtype)
-    pointer = address(dst)
-    if pool.find(pointer) is None:  # the pool is full, and set up to give ordinary memory
+    if is_pinned:
+        return _fetch_pinned(dst, info, backend, stream)
+    if not plan.is_drivers_size(nbytes, is_upward=False):
+        end = HostEnd(dst, given, backend)
+        if out is not None and end.pinned is not None:
+            return None
+        return dst if staged.stage_in_one_call(end, pointer, stream, is_upward=False) else None
+    if not fast.takes_pageable(stream, idle=False):
         return None
-    if backend.fast.takes_pageable(stream, idle=False):
-        if backend.fast.copy_to_host(pointer, info.pointer, info.nbytes, stream=stream):
-            return dst
+    return dst if fast.copy_to_host(address(dst), pointer, nbytes, stream=stream) else None
+
+
+def _is_cast_first(
+    d: Any, size: int, given: np.dtype[Any], wanted: np.dtype[Any], owner: Backend, *, is_pinned: bool
+) -> bool:
+    """Whether a download is converted on the device: fewer bytes travel, or nothing is left to do on the host."""
+    device = owner.device_of(d)
+    if plan.casts_on_device(wanted, given, size, device):
+        return True
+    return is_pinned and device.kind == "cuda" and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
+
+
+def _result(
+    out: HostArray | None, shape: tuple[int, ...], dtype: np.dtype[Any], owner: Backend, *, is_pinned: bool
+) -> HostArray | None:
+    """The caller's array, or a new one; None where the pinned pool is full, and set up to give ordinary memory."""
+    if out is not None:
+        return out
+    if not is_pinned:
+        return host.host_cache.empty(shape, dtype)
+    made = pinned.pools.of(owner).empty(shape, dtype)
+    return made if isinstance(made.base, pinned.Lease) else None
+
+
+def _fetch_pinned(dst: HostArray, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:
     try:
-        backend.copy(pointer, info.pointer, info.nbytes, stream=stream)
+        backend.copy(address(dst), info.pointer, info.nbytes, stream=stream)
     finally:
         staged.await_copy(backend, stream)  # the memory must outlive what has been enqueued
     return dst
+
+
+def _fetch_and_scatter(
+    d: Any, pointer: int, given: np.dtype[Any], owner: Backend, dst: HostArray | None
+) -> HostArray | None:
+    """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
+    if dst is None or owner.fast is None:
+        return None
+    nbytes = dst.size * given.itemsize
+    layout = compiled_copies.form(dst.shape, dst.strides, dst.dtype, given) if nbytes <= GATHERED_MOST else None
+    if layout is None:
+        return None
+    _, memory = slab.slab_of(owner, nbytes).take(nbytes, None)
+    return dst if owner.fast.fetch_scattered(dst, layout.address, d, pointer, nbytes, memory) else None

@@ -21,19 +21,24 @@ def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
-    """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
+def cast_on_current(src: Array, dst: Array) -> None:
+    """Enqueue ``dst[...] = src`` with conversion on the current stream."""
     from xferlib.kernels import casting
 
+    casting.cast_into(dst, src)
+
+
+def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
+    """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
     src, dst = backend.detached(src), backend.detached(dst)  # a copy carries values, no history
     current = backend.stream_current(stream.device)
     if current.handle == stream.handle:
-        casting.cast_into(dst, src)
+        cast_on_current(src, dst)
     else:
         with deferred:  # or Ctrl-C might leave the other stream current
             backend.stream_use(stream)
             try:
-                casting.cast_into(dst, src)
+                cast_on_current(src, dst)
             finally:
                 backend.stream_use(current)
     in_flight.in_flight.hold(backend, in_flight.record(backend, stream), src, dst)
