@@ -1,4 +1,5 @@
-"""Blocking copies of one array as it is, in as few steps as possible: most calls are of this kind.
+"""Blocking uploads of one array, in as few steps as possible: most calls are of this kind; `one_step_download` is the
+other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
@@ -10,7 +11,6 @@ in its places, in one call of C where the stream allows a synchronous copy; a do
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,24 +18,18 @@ import numpy as np
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
-from xferlib._core.layout import address
 from xferlib._core.thresholds import (
-    CAST_ON_DEVICE_FROM,
-    DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
     GATHERED_MOST,
     SMALL_NBYTES,
 )
-from xferlib._memory import host, pinned, slab
+from xferlib._memory import slab
 from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.preparation import cast_on_current, in_native_order
 from xferlib._transfer.upload import Upload
 from xferlib.errors import DeviceMemoryError
-
-_ANY = 1 << 62
-"""More bytes than an array has."""
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
@@ -48,20 +42,24 @@ def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any =
     """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
     if type(x) is not np.ndarray or not plan.may_skip():
         return None
-    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else _arriving(x.dtype, dtype)
+    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else arriving(x.dtype, dtype)
     if wanted is None:
         return None
     if out is not None:
         return out if backend is device is None and _fills(x, out, wanted) else None
-    if backend is device is None:
+    part: Backend | None
+    if backend is not None or isinstance(device, (str, int)):
+        part, place = _named(backend, device)
+    elif device is None:
         owner = defaults.default_backend()
         place = devices.current_device(owner)
-        return _to_new(x, owner.at(place), place, wanted)
-    target = _target(backend, device)
-    return _to_new(x, *target, wanted) if target is not None else None
+        part = owner.at(place)
+    else:
+        part, place = (devices.backend_of(device), device) if isinstance(device, Device) else (None, device)
+    return _to_new(x, part, place, wanted) if part is not None else None
 
 
-def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
+def arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
     """The dtype that arrives, native; None where that must be looked at, or refused, the long way."""
     native = given if given.isnative else given.newbyteorder("=")
     if dtype is None or native not in SUPPORTED:
@@ -75,25 +73,13 @@ def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
     return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
 
 
-def _target(name: Any, device: Any) -> tuple[Backend, Device] | None:
+def _named(name: Any, device: Any) -> tuple[Backend | None, Any]:
     """The backend's part and the device that a call names; None where that must be checked."""
-    if isinstance(device, Device):
-        backend = devices.backend_of(device) if name is None else None
-        return (backend, device) if backend is not None else None
-    if name is None:
-        owner = defaults.default_backend()
-    elif type(name) is str:
-        owner = registry.get(name)
-    else:
-        return None
-    if device is None:
-        found = devices.current_device(owner)
-    elif type(device) is str:
-        found = devices.resolve(device, backend=owner if name is not None else None)
-        owner = registry.get(found.backend)
-    else:
-        return None
-    return owner.at(found), found
+    if name is not None and type(name) is not str:
+        return None, None
+    chosen = registry.get(name) if name is not None else None
+    place = devices.resolve(device, backend=chosen)
+    return registry.get(place.backend).at(place), place
 
 
 def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
@@ -109,7 +95,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         return None
     if not is_same and plan.casts_on_device(x.dtype, wanted, x.size, device):
         narrow = _to_new(x, backend, device, in_native_order(x.dtype))
-        return _converted(narrow, x.shape, wanted, backend) if narrow is not None else None
+        return converted(narrow, x.shape, wanted, backend) if narrow is not None else None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
@@ -126,7 +112,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     return out
 
 
-def _converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:
+def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:
     """A new array, converted on the device in the order of the current stream; None where that has no room."""
     device = backend.device_of(src)
     backend.attach(device)
@@ -149,16 +135,21 @@ def _gather_and_send(
     x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream
 ) -> None:
     """Send an array of any layout, up to `GATHERED_MOST`, to one on the device, by way of the thread's slab."""
+    if _sends_gathered(x, dtype, out, pointer, backend):
+        return
     nbytes = x.size * dtype.itemsize
-    assert backend.fast is not None
-    found = compiled_copies.form(x.shape, x.strides, x.dtype, dtype)
-    if found is not None:
-        _, address = slab.slab_of(backend, nbytes).take(nbytes, None)
-        if backend.fast.send_gathered(x, found.address, out, pointer, nbytes, address):
-            return
     memory, address = slab.slab_of(backend, nbytes).take(nbytes, stream)
     compiled_copies.gather(x, dtype, memory, address)
     backend.copy(pointer, address, nbytes, stream=stream)
+
+
+def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend) -> bool:
+    """The same in one call of C; False, a no-op, where the stream or the layout does not allow that."""
+    layout = compiled_copies.form(x.shape, x.strides, x.dtype, dtype)
+    if layout is None or backend.fast is None:
+        return False
+    nbytes = x.size * dtype.itemsize
+    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
@@ -191,20 +182,22 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
 def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtype[Any], owner: Backend) -> bool:
     if x.size * wanted.itemsize > GATHERED_MOST:
         return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    if _sends_gathered(x, wanted, out, pointer, owner):
+        return True
     device = owner.device_of(out)
     backend = owner.at(device)
     backend.attach(device)
     stream = backend.stream_current(device)
     if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
         return False
-    if owner.follows_writes:
-        owner.note_write(out, "out")
     _gather_and_send(x, wanted, out, pointer, backend, stream)
     return True
 
 
 def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
-    memory = _memory_of(out, owner)
+    memory = memory_of(out, owner)
     if memory is None or not host_copy.is_twin(memory, x):
         return False
     if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
@@ -215,7 +208,7 @@ def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
     return True
 
 
-def _memory_of(array: Array, owner: Backend) -> HostArray | None:
+def memory_of(array: Array, owner: Backend) -> HostArray | None:
     """The memory of an array on the CPU; None where it has none, which the long way tells."""
     try:
         return owner.host_view(array)
@@ -238,100 +231,3 @@ def _is_drivers(end: HostEnd) -> bool:
     if plan.is_drivers_size(end.nbytes, is_upward=True):
         return True
     return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None
-
-
-def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> HostArray | None:
-    """Copy ``d`` to the host, complete on return. None, a no-op, in every case that is not this module's.
-
-    Args:
-        d: Of any kind.
-        out: Filled, if given.
-        dtype: As for `xferlib.to_host`.
-        is_pinned: The result is a new array of the pinned pool.
-    """
-    owner = registry.backend_of(d)
-    if owner is None or not plan.may_skip():
-        return None
-    if (fast := owner.fast) is None:
-        if dtype is not None or is_pinned:
-            return None
-        memory = _memory_of(d, owner) if not owner.capabilities.streams else None
-        return host_copy.copied(memory, out) if memory is not None else None
-    found = fast.whole(d)
-    if found is None:
-        return None
-    pointer, shape, given = found
-    wanted = given if dtype is None else _arriving(given, dtype)
-    nbytes = math.prod(shape) * given.itemsize
-    if wanted is None or not nbytes:
-        return None
-    if out is not None and (type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted):
-        return None
-    if wanted != given and _is_cast_first(d, nbytes // given.itemsize, given, wanted, owner, is_pinned=is_pinned):
-        made = _converted(d, shape, wanted, owner)
-        return to_host(made, out, is_pinned=is_pinned) if made is not None else None
-    if wanted != given or (out is not None and not out.flags.carray):
-        return _fetch_and_scatter(d, pointer, given, owner, _result(out, shape, wanted, owner, is_pinned=is_pinned))
-    dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
-    if dst is None:
-        return None
-    if fast.fetch_whole(dst, d, pointer, _ANY if is_pinned else DRIVER_MOST_DOWN):
-        return dst
-    info = owner.view(d)
-    backend = owner.at(info.device)
-    backend.attach(info.device)
-    stream = backend.stream_current(info.device)
-    if is_pinned:
-        return _fetch_pinned(dst, info, backend, stream)
-    if not plan.is_drivers_size(nbytes, is_upward=False):
-        end = HostEnd(dst, given, backend)
-        if out is not None and end.pinned is not None:
-            return None
-        return dst if staged.stage_in_one_call(end, pointer, stream, is_upward=False) else None
-    if not fast.takes_pageable(stream, idle=False):
-        return None
-    return dst if fast.copy_to_host(address(dst), pointer, nbytes, stream=stream) else None
-
-
-def _is_cast_first(
-    d: Any, size: int, given: np.dtype[Any], wanted: np.dtype[Any], owner: Backend, *, is_pinned: bool
-) -> bool:
-    """Whether a download is converted on the device: fewer bytes travel, or nothing is left to do on the host."""
-    device = owner.device_of(d)
-    if plan.casts_on_device(wanted, given, size, device):
-        return True
-    return is_pinned and device.kind == "cuda" and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
-
-
-def _result(
-    out: HostArray | None, shape: tuple[int, ...], dtype: np.dtype[Any], owner: Backend, *, is_pinned: bool
-) -> HostArray | None:
-    """The caller's array, or a new one; None where the pinned pool is full, and set up to give ordinary memory."""
-    if out is not None:
-        return out
-    if not is_pinned:
-        return host.host_cache.empty(shape, dtype)
-    made = pinned.pools.of(owner).empty(shape, dtype)
-    return made if isinstance(made.base, pinned.Lease) else None
-
-
-def _fetch_pinned(dst: HostArray, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:
-    try:
-        backend.copy(address(dst), info.pointer, info.nbytes, stream=stream)
-    finally:
-        staged.await_copy(backend, stream)  # the memory must outlive what has been enqueued
-    return dst
-
-
-def _fetch_and_scatter(
-    d: Any, pointer: int, given: np.dtype[Any], owner: Backend, dst: HostArray | None
-) -> HostArray | None:
-    """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
-    if dst is None or owner.fast is None:
-        return None
-    nbytes = dst.size * given.itemsize
-    layout = compiled_copies.form(dst.shape, dst.strides, dst.dtype, given) if nbytes <= GATHERED_MOST else None
-    if layout is None:
-        return None
-    _, memory = slab.slab_of(owner, nbytes).take(nbytes, None)
-    return dst if owner.fast.fetch_scattered(dst, layout.address, d, pointer, nbytes, memory) else None
