@@ -69,7 +69,7 @@ def test_a_small_copy_passes_few_functions() -> None:
             (lambda: xl.to_device(x, device=device), 11),
             (lambda: xl.to_device(x, out=d), 8),  # two of them the fake's
             (lambda: xl.to_host(d), 11),
-            (lambda: xl.to_host(d, out=y), 7),
+            (lambda: xl.to_host(d, out=y), 8),
         ]:
             call()
             modules = modules_of(call)
