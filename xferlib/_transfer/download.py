@@ -16,8 +16,8 @@ from xferlib._transfer import plan, staged
 from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.on_device import in_c_order, narrowed, resolved
 from xferlib._transfer.plan import Path
-from xferlib._transfer.preparation import in_c_order, narrowed, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,16 +18,18 @@ import numpy as np
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
+from xferlib._core.layout import dense_order
 from xferlib._core.thresholds import (
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
+    GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
     SMALL_NBYTES,
 )
 from xferlib._memory import slab
 from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.preparation import cast_on_current, in_native_order
+from xferlib._transfer.on_device import cast_on_current, in_native_order
 from xferlib._transfer.upload import Upload
 from xferlib.errors import DeviceMemoryError
 
@@ -102,7 +104,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     if is_same and x.flags.c_contiguous:
         if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
             return out
-    elif x.size * wanted.itemsize <= GATHERED_MOST:
+    elif _is_gathered(x, wanted):
         _gather_and_send(x, wanted, out, backend.operands((out,))[0], backend, stream)
         return out
     end = HostEnd(x, wanted, backend)
@@ -129,6 +131,13 @@ def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
     if end.nbytes <= SMALL_NBYTES or not end.is_plain or end.pinned is not None:
         return False
     return staged.stage_in_one_call(end, into.pointer, stream, is_upward=True)
+
+
+def _is_gathered(x: HostArray, wanted: np.dtype[Any]) -> bool:
+    """Whether this thread gathers the array, for one copy."""
+    if x.size * wanted.itemsize > GATHERED_MOST:
+        return False
+    return x.size <= GATHERED_ELEMENTS_MOST or x.dtype != wanted or dense_order(x) is None
 
 
 def _gather_and_send(
@@ -180,7 +189,7 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
 
 
 def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtype[Any], owner: Backend) -> bool:
-    if x.size * wanted.itemsize > GATHERED_MOST:
+    if not _is_gathered(x, wanted):
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
