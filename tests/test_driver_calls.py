@@ -227,7 +227,8 @@ def test_an_array_of_any_layout_is_copied_in_one_step(
     axes = list(range(len(shape)))
     order.shuffle(axes)
     cut = tuple(slice(None, None, step) for step in steps[: len(shape)])
-    host = base.transpose(axes)[(*cut, ...)][(*(slice(extent) for extent in shape), ...)]
+    host: Any = base.transpose(axes)[(*cut, ...)]  # type: ignore[arg-type]
+    host = host[(*(slice(extent) for extent in shape), ...)]
     wire = "float32" if is_converted else "int16"
     values = np.ascontiguousarray(host).astype(wire)
     device = values.copy() if not is_upward else np.zeros_like(values)
