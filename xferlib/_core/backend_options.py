@@ -87,6 +87,16 @@ class LibraryHooks:
         nbytes = math.prod(shape) * dtype.itemsize
         return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
 
+    def strided(self, array: Array, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+        """An array over part of the memory of ``array``, of its dtype: what `xferlib._api.arrays` makes views with.
+
+        Args:
+            array: Stays alive with the result.
+            pointer: The address of the first element, within ``array``.
+            shape, strides: In bytes, of any sign; a stride of 0 repeats elements, and makes the result read-only.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has its library's own views")
+
     def signature(self, array: Array) -> Hashable:
         """All of an array that a prepared kernel call depends on, its type too, but not its address."""
         return (type(array), *self.view(array)[1:])

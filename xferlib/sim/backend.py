@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import staging_hooks
-from xferlib._core.array import Array, ArrayInfo, c_strides
+from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
@@ -129,6 +129,13 @@ class SimBackend(Backend, DeviceKernels):
             slab.info.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.info.device, True
         )
         return SimArray(slab.allocation, info)
+
+    def strided(self, array: SimArray, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> SimArray:
+        is_writable = array.info.is_writable and not repeats(shape, strides)
+        return SimArray(
+            array.allocation,
+            array.info._replace(pointer=pointer, shape=shape, strides=strides, is_writable=is_writable),
+        )
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.allocation.users[_stream(stream).key] = _stream(stream)

@@ -1,0 +1,1 @@
+"""The Array-API namespace of libraries that have none, over xferlib's own kernels and reductions."""
