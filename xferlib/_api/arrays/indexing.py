@@ -103,7 +103,7 @@ class _Places(NamedTuple):
 
 
 def _places(x: Array, keys: tuple[Any, ...]) -> _Places:
-    """What a key with arrays selects."""
+    """The elements that a key with arrays selects."""
     info = views.info_of(x, "index")
     indices = [part for each in keys for part in _parts(each, info)]
     used = sum(each is not None and each is not Ellipsis for each in indices)
@@ -193,7 +193,7 @@ def _scatter_chosen() -> ElementwiseKernel:
 
 
 def gather(x: Array, places: Array) -> Array:
-    """The elements at these places in C order; every place is in the array."""
+    """The elements of these numbers in C order; every number is in the array."""
     out = views.new(x, views.info_of(places).shape, views.info_of(x).dtype)
     if views.info_of(out).size:
         _gather()(x, places, out)
@@ -201,7 +201,7 @@ def gather(x: Array, places: Array) -> Array:
 
 
 def scatter(x: Array, places: Array, values: Array) -> None:
-    """Write values to these places in C order. Of several for one place any is kept."""
+    """Write values to the elements of these numbers in C order. Of several for one element any is kept."""
     if views.info_of(places).size:
         _scatter()(places, values, x)
 

@@ -33,7 +33,7 @@ _PARTS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
-class Info:
+class NamespaceInfo:
     """The answers of ``__array_namespace_info__()``."""
 
     def __init__(self, backend: str) -> None:
@@ -149,7 +149,10 @@ def _makers(backend: str) -> dict[str, Any]:
 
 @functools.cache
 def of(backend: str) -> ModuleType:
-    """The namespace for the arrays of a backend."""
+    """The namespace for the arrays of a backend.
+
+    Beside the standard's functions, for operators: ``get_item``, ``set_item``, and ``in_place(name)``.
+    """
     found: dict[str, Any] = {name: getattr(part, name) for part, names in _PARTS for name in names}
     found |= {name: elementwise.made(name) for name in (*elementwise.UNARY, *elementwise.BINARY)}
     found |= _makers(backend)
@@ -159,6 +162,8 @@ def of(backend: str) -> ModuleType:
     module = ModuleType(f"xferlib.arrays.{backend}", f"The Array API on arrays of {backend}, over xferlib's kernels.")
     vars(module).update(found)
     module.__all__ = sorted(found)  # type: ignore[attr-defined]
+    module.get_item, module.set_item = indexing.get, indexing.put  # type: ignore[attr-defined]
+    module.in_place = functools.cache(elementwise.in_place)  # type: ignore[attr-defined]
     module.__array_api_version__ = "2024.12"  # type: ignore[attr-defined]
-    module.__array_namespace_info__ = lambda: Info(backend)  # type: ignore[attr-defined]
+    module.__array_namespace_info__ = lambda: NamespaceInfo(backend)  # type: ignore[attr-defined]
     return module

@@ -56,7 +56,7 @@ def _ordered(x: Array) -> tuple[Array, Array]:
     while size <= wide:
         distance = size // 2
         while distance:
-            direction = size if size < wide else 0  # the last merge of every line is upwards
+            direction = size if size < wide else 0  # the last merge of every line is ascending
             values, places = _next(values, places, distance, direction)
             distance //= 2
         size *= 2

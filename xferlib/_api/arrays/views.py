@@ -1,6 +1,6 @@
 """Views: other shapes and strides over the same memory, and copies where no strides can tell.
 
-NumPy finds shapes and strides. It is given an array of the same form whose memory nobody reads, so that its rules, and
+NumPy finds shapes and strides. It is given an array of the same form whose memory is never read, so that its rules, and
 its errors, are those of all libraries.
 """
 
@@ -132,7 +132,7 @@ def matrix_transpose(x: Array, /) -> Array:
 
 
 def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
-    """A view with some axes at other places."""
+    """A view with some axes in other positions."""
     return viewed(x, lambda a: np.moveaxis(a, source, destination), "moveaxis")  # type: ignore[arg-type]
 
 

@@ -16,9 +16,9 @@ import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
-from pycuda.gpuarray import GPUArray
 
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core import registry
+from xferlib._core.array import Array, ArrayInfo, repeats
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
@@ -30,6 +30,7 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.memory import Guard
 from xferlib.backends.cuda.streams import Made
+from xferlib.backends.pycuda.array import PycudaArray
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
 
@@ -107,17 +108,16 @@ def _leave_parent() -> None:
 
 
 class PycudaBackend(CudaBackend):
-    """PyCUDA arrays. The device is that of ``pycuda.autoprimaryctx`` until another is chosen."""
+    """PyCUDA arrays: `PycudaArray` where xferlib makes them. The device is that of ``pycuda.autoprimaryctx`` until another is chosen."""
 
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
     capabilities = Capabilities(
         streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True,
+        namespace=True, strided=True,
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "namespace": "PyCUDA has no Array-API namespace; elementwise, to_device and to_host work on its arrays",
-            "strided": "PyCUDA's own operations take contiguous arrays only",
         },
     )  # fmt: skip
 
@@ -143,7 +143,7 @@ class PycudaBackend(CudaBackend):
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
     def namespace(self) -> ModuleType:
-        raise self._unsupported("namespace")
+        return registry.own_namespace(self.name)
 
     def device_current(self) -> Device:
         pushed: _Pushed | None = getattr(self._local, "pushed", None)
@@ -192,11 +192,11 @@ class PycudaBackend(CudaBackend):
         self._push(device)
         nbytes = math.prod(shape) * dtype.itemsize
         if not nbytes:
-            return GPUArray(shape, dtype)
+            return PycudaArray(shape, dtype)
         buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)
         guard = Guard(self, buffer, stream)
         guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
-        return GPUArray(shape, dtype, gpudata=_Allocation(buffer, guard))
+        return PycudaArray(shape, dtype, gpudata=_Allocation(buffer, guard))
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
@@ -207,7 +207,8 @@ class PycudaBackend(CudaBackend):
 
     def view(self, array: Array) -> ArrayInfo:
         pointer = 0 if array.gpudata is None else int(array.gpudata)
-        return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), True)
+        is_writable = 0 not in array.strides or not repeats(array.shape, array.strides)
+        return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), is_writable)
 
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1 or array.gpudata is None:
@@ -225,8 +226,13 @@ class PycudaBackend(CudaBackend):
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         if 0 in shape:
-            return GPUArray(shape, dtype)
-        return GPUArray(shape, dtype, base=slab, gpudata=int(slab.gpudata) + offset)
+            return PycudaArray(shape, dtype)
+        return PycudaArray(shape, dtype, base=slab, gpudata=int(slab.gpudata) + offset)
+
+    def strided(self, array: Array, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+        if 0 in shape:
+            return PycudaArray(shape, array.dtype)
+        return PycudaArray(shape, array.dtype, base=array, gpudata=pointer, strides=strides)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         allocation = array.gpudata

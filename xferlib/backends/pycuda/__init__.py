@@ -1,0 +1,5 @@
+"""PyCUDA: ``GPUArray`` in the primary context."""
+
+from xferlib.backends.pycuda.backend import PycudaBackend
+
+__all__ = ["PycudaBackend"]
