@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,16 +13,18 @@ from xferlib._api.arrays import elementwise, views
 from xferlib._core.array import Array, check_dtype
 from xferlib.errors import ArgumentError
 from xferlib.kernels import reductions as kernels
+from xferlib.kernels.elementwise import ElementwiseKernel
+from xferlib.kernels.elementwise import elementwise as kernel
 
-_add, _multiply, _sqrt = (elementwise.made(name) for name in ("add", "multiply", "sqrt"))
+_multiply, _sqrt = elementwise.made("multiply"), elementwise.made("sqrt")
 _not_equal = elementwise.made("not_equal")
 
 
 def _over(name: str) -> Callable[..., Array]:
-    kernel = getattr(kernels, name)
+    reduce = getattr(kernels, name)
 
     def operate(x: Array, /, *, axis: views.Axes = None, keepdims: bool = False) -> Array:
-        return kernel(x, axis=axis, keepdims=keepdims)
+        return reduce(x, axis=axis, keepdims=keepdims)
 
     operate.__name__ = operate.__qualname__ = name
     operate.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
@@ -32,14 +35,14 @@ all, any, argmax, argmin, max, mean, min = map(_over, ("all", "any", "argmax", "
 
 
 def _accumulated(name: str) -> Callable[..., Array]:
-    kernel = getattr(kernels, name)
+    reduce = getattr(kernels, name)
 
     def operate(x: Array, /, *, axis: views.Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
         if dtype is None:
-            return kernel(x, axis=axis, keepdims=keepdims)
+            return reduce(x, axis=axis, keepdims=keepdims)
         wanted = check_dtype(dtype, what="dtype")
         return views.astype(
-            kernel(views.astype(x, wanted, copy=False), axis=axis, keepdims=keepdims), wanted, copy=False
+            reduce(views.astype(x, wanted, copy=False), axis=axis, keepdims=keepdims), wanted, copy=False
         )
 
     operate.__name__ = operate.__qualname__ = name
@@ -70,26 +73,34 @@ def count_nonzero(x: Array, /, *, axis: views.Axes = None, keepdims: bool = Fals
     return kernels.sum(_not_equal(x, 0), axis=axis, keepdims=keepdims)
 
 
-# --- running sums: each pass adds the element 1, 2, 4, ... places before (Hillis and Steele, 1986)
+# --- running sums: each pass adds the element 1, 2, 4, ... before (Hillis and Steele, 1986)
 
 
-def _running(name: str, combine: Callable[..., Array], start: int) -> Callable[..., Array]:
+@functools.cache
+def _pass(operator: str) -> ElementwiseKernel:
+    text = f"""
+    bool is_first = (i % extent) < distance;
+    T one = x[is_first ? i : i - distance];
+    y = is_first ? x[i] : one {operator} x[i];
+    """
+    return kernel("raw T x, int64 extent, int64 distance", "T y", text, name="scan_pass")
+
+
+def _running(name: str, operator: str, start: int) -> Callable[..., Array]:
     def operate(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
         info = views.info_of(x, name)
         if axis is None and len(info.shape) > 1:
             raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
         along = 0 if axis is None else axis
         wanted = check_dtype(dtype, what="dtype") if dtype is not None else _wide(info.dtype)
-        sums = scanned(views.copied(x, wanted), along, combine)
-        if not include_initial:
-            return sums
-        shape = list(info.shape)
-        shape[along] += 1
-        out = views.new(x, tuple(shape), wanted)
-        last = views.viewed(out, lambda a: np.moveaxis(a, along, -1))
-        views.fill(views.viewed(last, lambda a: a[..., :1]), start)
-        views.assign(views.viewed(last, lambda a: a[..., 1:]), views.viewed(sums, lambda a: np.moveaxis(a, along, -1)))
-        return out
+        line = _scanned(views.copied(views.moveaxis(x, along, -1), wanted), operator)
+        if include_initial:
+            shape = views.info_of(line).shape
+            longer = views.new(x, (*shape[:-1], shape[-1] + 1), wanted)
+            views.fill(views.viewed(longer, lambda a: a[..., :1]), start)
+            views.assign(views.viewed(longer, lambda a: a[..., 1:]), line)
+            line = longer
+        return views.contiguous(views.moveaxis(line, -1, along))
 
     operate.__name__ = operate.__qualname__ = name
     operate.__doc__ = f"``{name}`` of the Array API: integers exact, floats in the order of a tree."
@@ -100,16 +111,15 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype({"b": "int64", "i": "int64", "u": "uint64"}.get(dtype.kind, dtype))
 
 
-def scanned(x: Array, axis: int, combine: Callable[..., Array]) -> Array:
-    """The running combinations of an array's elements along an axis; the array is used up."""
-    extent, step = views.info_of(x).shape[axis], 1
-    while step < extent:
-        later = views.viewed(x, lambda a: np.moveaxis(a, axis, -1)[..., step:])  # noqa: B023 - called at once
-        earlier = views.viewed(x, lambda a: np.moveaxis(a, axis, -1)[..., :-step])  # noqa: B023
-        views.assign(later, combine(earlier, later))
-        step *= 2
+def _scanned(x: Array, operator: str) -> Array:
+    """The running combinations along the last axis of an array in C order."""
+    info, distance = views.info_of(x), 1
+    while info.size and distance < info.shape[-1]:
+        y = views.new(x, info.shape, info.dtype)
+        _pass(operator)(x, info.shape[-1], distance, y)
+        x, distance = y, 2 * distance
     return x
 
 
-cumulative_sum = _running("cumulative_sum", _add, 0)
-cumulative_prod = _running("cumulative_prod", _multiply, 1)
+cumulative_sum = _running("cumulative_sum", "+", 0)
+cumulative_prod = _running("cumulative_prod", "*", 1)

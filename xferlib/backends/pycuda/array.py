@@ -1,8 +1,8 @@
 """PyCUDA's array with NumPy's operators: what xferlib makes where PyCUDA's arrays are asked for.
 
 PyCUDA's own operators neither broadcast nor promote, take two C- and F-ordered arrays in the order of their memory,
-divide integers to integers, and run on the default stream. Every function of PyCUDA takes this array, which is a ``GPUArray``;
-its operators and methods are functions of xferlib's namespace, and run on the current stream.
+divide integers to integers, and run on the default stream. Every function of PyCUDA takes this array, which is a
+``GPUArray``; its operators and methods are functions of xferlib's namespace, and run on the current stream.
 """
 
 from __future__ import annotations

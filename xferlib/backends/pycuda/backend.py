@@ -108,7 +108,10 @@ def _leave_parent() -> None:
 
 
 class PycudaBackend(CudaBackend):
-    """PyCUDA arrays: `PycudaArray` where xferlib makes them. The device is that of ``pycuda.autoprimaryctx`` until another is chosen."""
+    """PyCUDA arrays: `PycudaArray` where xferlib makes them.
+
+    The device is that of ``pycuda.autoprimaryctx`` until another is chosen.
+    """
 
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
