@@ -14,7 +14,7 @@ import xferlib
 ROOT = Path(xferlib.__file__).parent
 LONGEST = 350
 MOST_FILES = 20
-FLAT = {"__init__", "__main__", "_pytest_plugin", "errors", "tree"}
+FLAT = {"__init__", "__main__", "_pytest_plugin", "errors", "random", "tree"}
 HEAVY = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}
 """Libraries that take a second to import, or are not installed everywhere."""
 OWNERS = tuple(f"xferlib.backends.{name}" for name in ("cuda", "cupy", "pycuda", "torch"))
