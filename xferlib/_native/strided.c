@@ -296,11 +296,13 @@ static void tile(const Work *work, char *host, char *other, Axis rows, int64_t o
             if (work->is_gather) square(here, other_stride, there, columns.stride);
             else square(there, columns.stride, here, other_stride);
         }
-    for (int64_t row = 0; row < rows.extent; row++) {
-        int64_t done = row < down ? across : 0;
-        line(work, &work->elements, host + row * rows.stride + done * columns.stride,
-             other + row * other_stride + done * size, columns.extent - done, columns.stride);
+    for (int64_t column = across; down && column < columns.extent; column++) { /* few columns: each along all rows */
+        char *there = host + column * columns.stride, *here = other + column * size;
+        if (work->is_gather) hop_of(size)(here, other_stride, there, rows.stride, down);
+        else hop_of(size)(there, rows.stride, here, other_stride, down);
     }
+    for (int64_t row = down; row < rows.extent; row++)
+        line(work, &work->elements, host + row * rows.stride, other + row * other_stride, columns.extent, columns.stride);
 }
 
 /* Rows by columns: `rows` has its strides on both sides, columns are contiguous elsewhere. */
@@ -402,6 +404,9 @@ static int hops(const Work *work, char *host, char *device, const Axis *axes, co
         if (count == 0) return 0;
         inner = row >= 0 && strides[row] == size ? axes[row].extent : 1;
     } else if (axes[last].stride == size) return 0; /* long runs */
+    int64_t side = 0;
+    if (row >= 0 && axes[row].stride == size && axes[row].extent >= 8 && square_of(size, &side) != NULL && inner >= 2 * side)
+        return 0; /* squares are faster */
     for (int64_t axis = 1; axis < count; axis++)
         if (axes[axis].extent > axes[longest].extent) longest = axis;
     if (inner >= HOPS_BELOW || axes[longest].extent < 2 * inner) return 0;
