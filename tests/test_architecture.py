@@ -14,12 +14,12 @@ import xferlib
 ROOT = Path(xferlib.__file__).parent
 LONGEST = 350
 MOST_FILES = 20
-FLAT = {"__init__", "__main__", "_pytest_plugin", "errors", "tree"}
+FLAT = {"__init__", "__main__", "errors", "random", "tree"}
 HEAVY = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}
 """Libraries that take a second to import, or are not installed everywhere."""
 OWNERS = tuple(f"xferlib.backends.{name}" for name in ("cuda", "cupy", "pycuda", "torch"))
 """The modules and packages that may import those."""
-PROGRAMS = ("xferlib._cli", "xferlib._pytest_plugin", "xferlib.testing")
+PROGRAMS = ("xferlib._cli", "xferlib.testing")
 """They use the library as its users do."""
 
 

@@ -88,6 +88,19 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     yield "eye(k)", lambda v: xl.eye(3, 3, v)
     yield "concat(axis)", lambda v: xl.concat([d], v)
     yield "concat(element)", lambda v: xl.concat([d, v])
+    rng = xl.random.Generator(1)
+    for name in ("seed", "backend", "device"):
+        yield f"default_rng({name}=)", lambda v, o=name: xl.random.default_rng(**{o: v})
+    for name in ("low", "high", "size", "dtype", "endpoint"):
+        yield f"integers({name}=)", lambda v, o=name: rng.integers(**{"low": 0, "high": 3, "size": 2, o: v})
+    for name in ("low", "high", "size", "dtype"):
+        yield f"uniform({name}=)", lambda v, o=name: rng.uniform(**{"size": 2, o: v})
+    for name in ("loc", "scale", "size", "dtype"):
+        yield f"normal({name}=)", lambda v, o=name: rng.normal(**{"size": 2, o: v})
+    yield "random(size)", rng.random
+    yield "permutation(x)", rng.permutation
+    yield "spawn(count)", rng.spawn
+    yield "set_state(state)", rng.set_state
     yield "zeros(backend=)", lambda v: xl.zeros(3, backend=v)
     yield "pin(x)", lambda v: xl.pin(v).__enter__()
     yield "zeros(device=)", lambda v: xl.zeros(3, device=v)

@@ -142,11 +142,12 @@ class Driver:
         context[0] = self.context
         return 0
 
-    def bound(self, *, is_upward: bool) -> Callable[..., int]:
+    def bound(self, *, is_upward: bool, is_whole: bool = True) -> Callable[..., int]:
         addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
         if not is_upward:
             addresses[2] = 0
-        made = driver_calls.bind_copy(*addresses, is_upward=is_upward)
+        bind = driver_calls.bind_copy if is_whole else driver_calls.bind_spread
+        made = bind(*addresses, is_upward=is_upward)
         assert made is not None
         return made
 
@@ -193,6 +194,85 @@ def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
         copy(host, device.ctypes.data, CONTEXT)
 
 
+INT16, FLOAT32 = 2, 10  # their places among the dtypes
+
+
+def described(host: Any, wire: str) -> _native.StridedLayout:
+    """The layout of an array of int16 or float32, and of ``wire`` on the device."""
+    numbers = {"int16": INT16, "float32": FLOAT32}
+    layout = _native.StridedLayout(axes=max(host.ndim, 1), host_size=host.itemsize, device_size=np.dtype(wire).itemsize)
+    for axis, (extent, stride) in enumerate(zip(host.shape or (1,), host.strides or (host.itemsize,), strict=True)):
+        layout.extents[axis], layout.strides[axis] = extent, stride
+    layout.host_type, layout.device_type = numbers[host.dtype.name], numbers[wire]
+    return layout
+
+
+spread = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+
+
+@compiled
+@spread
+@given(
+    shape=st.lists(st.integers(1, 7), max_size=4),
+    steps=st.lists(st.sampled_from([1, 2, -1]), min_size=4, max_size=4),
+    order=st.randoms(use_true_random=False),
+    is_upward=st.booleans(),
+    is_converted=st.booleans(),
+)
+def test_an_array_of_any_layout_is_copied_in_one_step(
+    shape: list[int], steps: list[int], order: Any, is_upward: bool, is_converted: bool
+) -> None:
+    wide = [2 * extent for extent in shape]
+    base = np.arange(np.prod(wide, dtype=int), dtype=np.int16).reshape(wide)
+    axes = list(range(len(shape)))
+    order.shuffle(axes)
+    cut = tuple(slice(None, None, step) for step in steps[: len(shape)])
+    host: Any = base.transpose(axes)[(*cut, ...)]  # type: ignore[arg-type]
+    host = host[(*(slice(extent) for extent in shape), ...)]
+    wire = "float32" if is_converted else "int16"
+    values = np.ascontiguousarray(host).astype(wire)
+    device = values.copy() if not is_upward else np.zeros_like(values)
+    untouched = base.copy()
+    if not is_upward:
+        host[...] = -1
+    memory, layout = np.empty(device.nbytes, np.uint8), described(host, wire)
+    driver = Driver()
+    copy = driver.bound(is_upward=is_upward, is_whole=False)
+    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data)
+    assert copy(host, *arguments) == 0
+    assert driver.copies == 1
+    assert_same_bits(device, values)
+    assert_same_bits(base, untouched)
+
+
+@compiled
+@spread
+@pytest.mark.parametrize("is_upward", [True, False])
+def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: bool) -> None:
+    driver, host = Driver(), np.arange(8, dtype=np.int16)[::2]
+    device, memory, layout = np.zeros(4, np.int16), np.zeros(4, np.int16), described(host, "int16")
+    copy = driver.bound(is_upward=is_upward, is_whole=False)
+    arguments = [ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data]
+    arguments[4] = CONTEXT + 1
+    assert copy(host, *arguments) == driver_calls.NOT_ASKED
+    arguments[4] = CONTEXT
+    driver.busy = 600
+    assert copy(host, *arguments) == (driver_calls.NOT_ASKED if is_upward else 0)
+    driver.busy = 0
+    host.flags.writeable = False
+    assert copy(host, *arguments) == (0 if is_upward else driver_calls.NOT_ASKED)
+    host = np.arange(8, dtype=np.int16)[::2]
+    driver.result = 700
+    assert copy(host, *arguments) == 700
+    assert list(host) == [0, 2, 4, 6]
+    with pytest.raises(TypeError):
+        copy(object(), *arguments)
+    with pytest.raises(TypeError, match="7 arguments, not 1"):
+        copy(host)
+    with pytest.raises(ValueError, match="addresses"):
+        driver_calls.bind_spread(0, 0, 0, is_upward=is_upward)
+
+
 @compiled
 def test_an_array_can_be_dropped_after_its_copy() -> None:
     driver, device = Driver(), np.zeros(8, np.uint8)
@@ -205,6 +285,7 @@ def test_an_array_can_be_dropped_after_its_copy() -> None:
 def test_whole_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
+    assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
 
 
 # --- compiling
@@ -345,3 +426,4 @@ def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy_behind(1, 1, 1) is None
     assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
+    assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None

@@ -15,7 +15,7 @@ from typing import Any
 import griffe
 
 ROOT = Path(__file__).resolve().parents[1]
-PUBLIC = ("", "errors", "tree", "backends.base", "kernels", "sim", "testing")
+PUBLIC = ("", "errors", "tree", "backends.base", "kernels", "random", "sim", "testing")
 """The documented modules, below the package."""
 
 

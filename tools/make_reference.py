@@ -238,9 +238,9 @@ def capabilities() -> Iterator[tuple[str, Capabilities]]:
     for name, spec in registry._BUILTIN.items():
         module = ROOT / spec.path.partition(":")[0].replace(".", "/")
         paths = sorted(module.glob("*.py")) if module.is_dir() else [module.with_suffix(".py")]
-        parts = [(path, found) for path in paths for found in capabilities_in(path)]
-        for path, found in parts:
-            yield (f"{name}, {'CUDA' if 'cuda' in path.stem else 'CPU'}" if len(parts) > 1 else name), found
+        classes = [(path, found) for path in paths for found in capabilities_in(path)]
+        for path, found in classes:
+            yield (f"{name}, {'CUDA' if 'cuda' in path.stem else 'CPU'}" if len(classes) > 1 else name), found
 
 
 def capabilities_in(path: Path) -> Iterator[Capabilities]:

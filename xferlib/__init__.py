@@ -34,7 +34,7 @@ from xferlib._runtime.version import __version__ as __version__
 from xferlib._transfer.handle import Transfer, TransferStats
 
 if TYPE_CHECKING:
-    from xferlib import sim
+    from xferlib import random, sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
@@ -98,6 +98,7 @@ __all__ = [
     "pinned_pool",
     "pinned_zeros",
     "prefetch",
+    "random",
     "raw_module",
     "reduction",
     "sim",
@@ -131,6 +132,7 @@ _LAZY = {
         "xferlib.kernels": (
             "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "elementwise", "raw_module", "reduction"
         ),
+        "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
         "xferlib.tree": ("tree",),
     }.items()
@@ -144,7 +146,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("sim", "tree") else getattr(module, name)
+    value = module if name in ("random", "sim", "tree") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -54,19 +54,21 @@ def same(found: Any, expected: Any) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def namespace_over(name: str) -> Any:
+    """The namespace over the arrays of a backend; over `sim` it stands beside the simulator's own."""
+    backend: Any = backend_named(name)
+    return make_namespace(backend, type(xl.zeros(1, backend="sim"))) if name == "sim" else backend.namespace()
+
+
 SPACES = ("bare", "sim", "pycuda")
 
 
 @pytest.fixture(params=SPACES)
 def space(request: pytest.FixtureRequest, plugins: object) -> Iterator[Space]:
-    """The namespace over each library; over `sim` it stands beside the simulator's own."""
+    """The namespace over each library."""
     name: str = request.param
     status = xl.available_backends()[name]
     if not status.is_available:
         pytest.skip(f"{name}: {status.reason}")
-    backend: Any = backend_named(name)
-    xp = backend.namespace()
-    if name == "sim":
-        xp = make_namespace(backend, type(xl.zeros(1, backend="sim")))
     with xl.use_backend(name):
-        yield Space(name, xp)
+        yield Space(name, namespace_over(name))

@@ -35,8 +35,17 @@ struct Index { int x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float __fsqrt_rn(float x) { return sqrt(x); }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dmul_rn(double x, double y) { return x * y; }
+inline double __dsub_rn(double x, double y) { return x - y; }
+inline double __ddiv_rn(double x, double y) { return x / y; }
+inline double __dsqrt_rn(double x) { return sqrt(x); }
+inline unsigned int __float_as_uint(float x) { unsigned int y; __builtin_memcpy(&y, &x, 4); return y; }
+inline float __uint_as_float(unsigned int x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
+inline long long __double_as_longlong(double x) { long long y; __builtin_memcpy(&y, &x, 8); return y; }
 inline float __int_as_float(unsigned int x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
 inline double __longlong_as_double(long long x) { double y; __builtin_memcpy(&y, &x, 8); return y; }
 

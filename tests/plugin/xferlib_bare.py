@@ -51,4 +51,7 @@ class BareBackend(HostBackend):
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         start = array.data.ctypes.data + offset - owner.ctypes.data if 0 not in shape else 0
-        return BareArray(np.ndarray(shape, dtype, owner, start, strides))
+        found = np.ndarray(shape, dtype, owner, start, strides)
+        shares = any(extent > 1 and not stride for extent, stride in zip(shape, strides, strict=True))
+        found.flags.writeable = array.data.flags.writeable and not shares
+        return BareArray(found)

@@ -45,7 +45,17 @@ def run(tmp_path: Path, **environ: str) -> str:
     file = tmp_path / "test_program.py"
     file.write_text(TESTS)
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), **environ}
-    command = [sys.executable, "-m", "pytest", "-p", "xferlib._pytest_plugin", "-q", "-rA", "--rootdir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "xferlib._cli.pytest_plugin",
+        "-q",
+        "-rA",
+        "--rootdir",
+        str(tmp_path),
+    ]
     done = subprocess.run(
         [*command, str(file)], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )

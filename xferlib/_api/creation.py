@@ -25,16 +25,16 @@ _MOST_ELEMENTS = (1 << 63) // 16 - 1
 """NumPy's limits, at 16 bytes an element."""
 
 
-def shape_of(shape: Any) -> tuple[int, ...]:
+def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
     try:
         extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
     except Exception:  # a foreign object may raise anything; it is not a shape
-        raise LayoutError(f"shape={shown(shape)} is no shape; give an int or a sequence of ints") from None
+        raise LayoutError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
-        raise LayoutError(f"shape={shown(extents)} has a negative extent; extents are 0 or more")
+        raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
     if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
         raise LayoutError(
-            f"shape={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
+            f"{what}={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
             "and no more bytes than can be addressed"
         )
     return extents

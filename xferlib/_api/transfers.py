@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import copies, ends, one_step
+from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
-    if backend is stream is None and copy is True:  # as most calls are
-        done = one_step.to_device(x, device, out, dtype)
+    if stream is None and copy is True:  # as most calls are
+        done = one_step.to_device(x, backend, device, out, dtype)
         if done is not None:
             return done
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
@@ -111,10 +111,10 @@ def to_host(
     """
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
-        if dtype is stream is out is None and (done := one_step.to_pinned(d)) is not None:
+        if stream is out is None and (done := one_step_download.to_host(d, None, dtype, is_pinned=True)) is not None:
             return done
         return copies.to_pinned(d, dtype, stream, out)
-    if stream is None and (done := one_step.to_host(d, out, dtype)) is not None:
+    if stream is None and (done := one_step_download.to_host(d, out, dtype)) is not None:
         return done
     return copies.to_host(d, dtype, stream, out)
 

@@ -172,7 +172,13 @@ def _indices(lib: Primitives, value: Any, shape: tuple[int, ...], axis: int) -> 
 
 
 def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
-    """Write a number or an array into a part of another array."""
+    """Write a number or an array into a part of another array.
+
+    Raises:
+        LayoutError: Elements of ``x`` share memory; or the value does not fit.
+    """
+    if not lib.info(x).is_writable:
+        raise LayoutError("assignment: elements of the array share memory (broadcast_to), or it is read-only; copy it")
     keys = key if type(key) is tuple else (key,)
     if _is_basic(keys):
         assign(lib, _view(lib, x, keys), value)

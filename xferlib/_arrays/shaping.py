@@ -48,7 +48,10 @@ def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> A
 
 def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
     """Repeat the elements without a copy; the result cannot be written to."""
-    return lib.viewed(x, np.broadcast_to(lib.shadow(x), shape))
+    try:
+        return lib.viewed(x, np.broadcast_to(lib.shadow(x), shape))
+    except ValueError as error:
+        raise LayoutError(f"broadcast_to: {error}; reshape the array first") from None
 
 
 def broadcast_arrays(lib: Primitives, *arrays: Array) -> list[Array]:
@@ -58,16 +61,24 @@ def broadcast_arrays(lib: Primitives, *arrays: Array) -> list[Array]:
 
 
 def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:
-    """The elements in another shape: a view where strides allow."""
+    """The elements in another shape: a view where strides allow.
+
+    Raises:
+        LayoutError: The shape has another number of elements; or ``copy=False``, and there is no such view.
+    """
+    x = lib.array("reshape", x)
     try:
-        view = np.reshape(lib.shadow(x), shape, copy=False)
-    except ValueError:
+        found = lib.viewed(x, np.reshape(lib.shadow(x), shape, copy=False))
+    except ValueError as error:
         if copy is False:
-            raise
-        flat = lib.copy(x)
+            raise LayoutError(f"reshape: {error}; leave copy=False out") from None
+    else:
+        return lib.copy(found) if copy else found
+    flat = lib.copy(x)
+    try:
         return lib.viewed(flat, np.reshape(lib.shadow(flat), shape, copy=False))
-    found = lib.viewed(x, view)
-    return lib.copy(found) if copy else found
+    except ValueError as error:
+        raise LayoutError(f"reshape: {error}; give a shape of as many elements") from None
 
 
 def real(lib: Primitives, x: Array, /) -> Array:

@@ -67,6 +67,11 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements share their memory, as after broadcasting."""
+    return any(not stride and extent > 1 for extent, stride in zip(shape, strides, strict=True))
+
+
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
     """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not count."""
     if len(shape) == 1:

@@ -155,12 +155,9 @@ class FastCopies:
         """
         return False
 
-    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        """The address of ``array``, on a device, if the bytes of ``host`` fill it without change; else 0.
-
-        Shape and dtype are the same, and ``array`` is in C order if ``host`` is, which the caller finds out.
-        """
-        return 0
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        """Address, shape and dtype of an array that lies on a device as it is, in C order; None of any other."""
+        return None
 
     def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
         """Do a whole blocking upload of at most ``most`` bytes in one step; ``src`` has been read on return.
@@ -179,6 +176,27 @@ class FastCopies:
 
     def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
         """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
+        return False
+
+    def send_gathered(
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
+    ) -> bool:
+        """As `send_whole`, of an array of any layout, converted on the way.
+
+        Args:
+            src: On the host, at least one element.
+            layout: The address of its `xferlib._native.StridedLayout`.
+            dst: The same elements in C order, on a device.
+            pointer: Of ``dst``.
+            nbytes: Of ``dst``.
+            memory: The address of as many bytes of pinned memory, which is free again on return.
+        """
+        return False
+
+    def fetch_scattered(
+        self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
+    ) -> bool:
+        """As `fetch_whole`, into an array of any layout; arguments as for `send_gathered`."""
         return False
 
 

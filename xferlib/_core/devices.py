@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,7 @@ def backend_of(device: Device) -> Backend | None:
     return owner.at(device) if device in owner.devices() else None
 
 
+@functools.lru_cache(maxsize=64)
 def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
     if _INDEX.fullmatch(spec):
         return None, None, int(spec)

@@ -7,7 +7,7 @@ Plain bytes in C order take the first way that fits:
 | 1 MiB | a blocking copy on an idle stream is the driver's own |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
-| 1 MiB, not plain | gathered by one thread into its slab, for one copy |
+| 2 MiB, not plain | gathered by one thread into its slab, for one copy |
 | any | several threads of C, through the ring; one thread, through its slab, where C cannot |
 
 Any other layout, and conversions, take the last three.
@@ -35,14 +35,17 @@ DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
 """From here on the driver is asked whether memory that is not of the pool is pinned."""
-GATHERED_MOST = 1 << 20
-"""Up to here one thread gathers an array that is not in C order into its slab, for one copy: on an H200's host 30 us
-for 350 KiB, where to begin a staged transfer takes as long again."""
+GATHERED_MOST = 2 << 20
+"""Up to here one thread gathers an array that is not in C order into its slab, for one copy: on an H200's host 170 us
+for 1.8 MiB. Threads that sleep need 400 us for it, those that spin 150."""
 PERMUTED_FROM = 1 << 20
 """From here on a dense array in another axis order is sent as it lies, and put in C order on the device; and likewise
 on the way back to such an array."""
-CAST_ON_DEVICE_FROM = 1 << 20
-"""From here on a conversion is a kernel on the device, if that lets the narrower values cross the link."""
+GATHERED_ELEMENTS_MOST = 512 << 10
+"""Of a dense array, which the device puts in order otherwise: one core gathers an element in 0.2 to 0.7 ns."""
+CAST_ON_DEVICE_FROM = 256 << 10
+"""From here on a conversion is a kernel on the device, if that lets the narrower values cross the link, or the result
+is pinned: the kernel takes 10 us, and one core converts 6 to 40 GB/s. Bytes of the wider dtype."""
 PARALLEL_HOST_FROM = 8 << 20
 """From here on several threads copy between two host arrays."""
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.thresholds import MEDIUM_NBYTES, SMALL_SEGMENT_NBYTES
+from xferlib._core.thresholds import GATHERED_MOST, MEDIUM_NBYTES, SMALL_SEGMENT_NBYTES
 from xferlib._memory import host
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.handoff import Handed
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 _SEGMENTS = 4
+_SCRATCH = 0
+"""In place of a segment's size: the slab of `scratch_of`."""
 
 
 _MOST_STREAMS = 32
@@ -57,14 +59,15 @@ class _Segment:
 class Slab(Handed):
     """One thread's pinned memory for copies of one size or less: taken in turn, one event a segment and stream."""
 
-    def __init__(self, backend: Backend, segment_nbytes: int) -> None:
+    def __init__(self, backend: Backend, segment_nbytes: int, segments: int = _SEGMENTS) -> None:
         self._backend = backend
         self._segment_nbytes = segment_nbytes
-        block = backend.pinned_alloc(_SEGMENTS * segment_nbytes)
+        block = backend.pinned_alloc(segments * segment_nbytes)
+        self.pointer = block.pointer
         data = host.bytes_over(block.pointer, block.nbytes, block)
         self._segments = [
             _Segment(data[start : start + segment_nbytes], block.pointer + start)
-            for start in range(0, _SEGMENTS * segment_nbytes, segment_nbytes)
+            for start in range(0, segments * segment_nbytes, segment_nbytes)
         ]
         self._index = 0
 
@@ -87,7 +90,7 @@ class Slab(Handed):
         full = self._segments[self._index]
         full.events += [self._backend.event_record(stream, timing=False) for stream in full.streams.values()]
         full.streams = {}
-        index = (self._index + 1) % _SEGMENTS
+        index = (self._index + 1) % len(self._segments)
         fresh = self._segments[index]
         for event in fresh.events:
             self._backend.event_synchronize(event)  # if this is interrupted, the next call begins here
@@ -102,9 +105,9 @@ class Slab(Handed):
         for segment in self._segments:
             for stream in segment.streams.values():
                 self._backend.attach(stream.device)
-        for _ in range(_SEGMENTS + 1):
+        for _ in range(len(self._segments) + 1):
             self._advance()
-        return _SEGMENTS * self._segment_nbytes
+        return len(self._segments) * self._segment_nbytes
 
 
 class _Tenancy:
@@ -134,7 +137,21 @@ _local = threading.local()
 
 def slab_of(backend: Backend, nbytes: int) -> Slab:
     """This thread's slab, for a backend's family, whose segments hold ``nbytes``; `MEDIUM_NBYTES` at most."""
-    kind = (backend.pinned_domain, SMALL_SEGMENT_NBYTES if nbytes <= SMALL_SEGMENT_NBYTES else MEDIUM_NBYTES)
+    return _own(
+        backend, (backend.pinned_domain, SMALL_SEGMENT_NBYTES if nbytes <= SMALL_SEGMENT_NBYTES else MEDIUM_NBYTES)
+    )
+
+
+def scratch_of(backend: Backend) -> int:
+    """The address of `GATHERED_MOST` bytes of this thread's pinned memory, for one call of C that waits for its copy.
+
+    Nothing need be noted: whatever runs in this thread before the call has done with them, too. The next call finds
+    them in the processor's cache.
+    """
+    return _own(backend, (backend.pinned_domain, _SCRATCH)).pointer
+
+
+def _own(backend: Backend, kind: tuple[str, int]) -> Slab:
     tenancies: dict[tuple[str, int], _Tenancy] = _local.__dict__  # type: ignore[assignment]  # its own, not an object's
     tenancy = tenancies.get(kind)
     if tenancy is None:
@@ -146,7 +163,7 @@ def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
     try:
         slab = _idle_slabs[kind].pop()
     except (KeyError, IndexError):
-        return Slab(backend, kind[1])
+        return Slab(backend, GATHERED_MOST, 1) if kind[1] == _SCRATCH else Slab(backend, kind[1])
     slab.take_over()
     return slab
 

@@ -127,6 +127,59 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
     return PyLong_FromLong(result);
 }
 
+/* --- one copy of an array of any layout */
+
+typedef struct {
+    copier copier;
+    union {
+        void (*gather)(const void *, const char *, int64_t, int64_t, char *, int);
+        void (*scatter)(const void *, char *, int64_t, int64_t, const char *);
+    } c; /* of strided.c */
+} spreader;
+
+enum { SPREAD = 7 };
+
+/* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes)
+   -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
+   array is read-only and to be filled. */
+static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const spreader *s = PyCapsule_GetPointer(self, NULL);
+    word a[SPREAD];
+    void *current = NULL;
+    int result = NOT_ASKED;
+    Py_buffer host;
+    if (!s)
+        return NULL;
+    if (count != SPREAD)
+        return PyErr_Format(PyExc_TypeError, "a copy of any layout takes %d arguments, not %zd", SPREAD, count);
+    for (Py_ssize_t i = 1; i < count; ++i)
+        if (!is_word(given[i], &a[i]))
+            return NULL;
+    if (PyObject_GetBuffer(given[0], &host, s->copier.is_upward ? PyBUF_STRIDED_RO : PyBUF_STRIDED)) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+            return NULL;
+        PyErr_Clear();
+        return PyLong_FromLong(NOT_ASKED);
+    }
+    if (s->copier.current(&current) == 0 && (word)(uintptr_t)current == a[5]) {
+        const void *layout = (const void *)(uintptr_t)a[1];
+        char *memory = (char *)(uintptr_t)a[6];
+        Py_BEGIN_ALLOW_THREADS
+        if (!s->copier.is_upward) {
+            result = s->copier.copy(a[6], a[3], (size_t)a[4]);
+            if (!result)
+                s->c.scatter(layout, host.buf, 0, (int64_t)a[2], memory);
+        } else if (s->copier.query(NULL) == 0) {
+            s->c.gather(layout, host.buf, 0, (int64_t)a[2], memory, 0);
+            result = s->copier.copy(a[3], a[6], (size_t)a[4]);
+        }
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&host);
+    return PyLong_FromLong(result);
+}
+
 /* --- one copy between two streams */
 
 typedef struct {
@@ -360,6 +413,7 @@ static void freed(PyObject *capsule)
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
 static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
+static PyMethodDef one_spread = {"copy", (PyCFunction)(void (*)(void))copy_spread, METH_FASTCALL, NULL};
 static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))copy_behind, METH_FASTCALL, NULL};
 
 static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
@@ -422,6 +476,25 @@ static PyObject *bind_copy(PyObject *module, PyObject *arguments)
     return bound(&one_copy, &c, sizeof c);
 }
 
+static PyObject *bind_spread(PyObject *module, PyObject *arguments)
+{
+    unsigned long long copy, current, query, spread;
+    spreader s = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KKKKp", &copy, &current, &query, &spread, &s.copier.is_upward))
+        return NULL;
+    if (!copy || !current || !spread || (s.copier.is_upward && !query))
+        return PyErr_Format(PyExc_ValueError, "a copy of any layout needs the addresses of its functions");
+    s.copier.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
+    s.copier.current = (int (*)(void **))(uintptr_t)current;
+    s.copier.query = (int (*)(void *))(uintptr_t)query;
+    if (s.copier.is_upward)
+        s.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)spread;
+    else
+        s.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)spread;
+    return bound(&one_spread, &s, sizeof s);
+}
+
 static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
 {
     unsigned long long record, wait, copy;
@@ -444,6 +517,8 @@ static PyMethodDef methods[] = {
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
     {"bind_copy", bind_copy, METH_VARARGS,
      "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
+    {"bind_spread", bind_spread, METH_VARARGS,
+     "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
      "bind_copy_behind(record, wait, copy): a copy on one stream behind another one's work, and an event after it."},
     {"locate", (PyCFunction)(void (*)(void))locate, METH_FASTCALL,

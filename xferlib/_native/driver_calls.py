@@ -169,6 +169,25 @@ def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callab
     return made
 
 
+def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[..., int] | None:
+    """A function that copies an array of any layout in one step, converted; None where that is not compiled.
+
+    It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
+    the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
+    It returns as the function of `bind_copy` does. The GIL is released meanwhile.
+
+    Args:
+        copy, current, is_upward: As for `bind_copy`.
+        query: As for `bind_copy`; a download asks no stream.
+    """
+    library = _native.library()
+    if (module := _module()) is None or library is None:
+        return None
+    spread = ctypes.cast(library.xf_gather if is_upward else library.xf_scatter, ctypes.c_void_p).value
+    made: Callable[..., int] = module.bind_spread(copy, current, query, spread, is_upward)
+    return made
+
+
 def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | None:
     """A function that orders a copy behind another stream's work, in one step; None where that is not compiled.
 

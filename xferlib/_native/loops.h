@@ -19,7 +19,7 @@
 #define SPECIAL_4 EVERY(4, 8) EVERY(4, 12) EVERY(4, 16) EVERY(4, -4)
 #define SPECIAL_3
 #define SPECIAL_6
-#define SPECIAL_8
+#define SPECIAL_8 EVERY(8, 16) EVERY(8, -8)
 #define SPECIAL_12
 #define SPECIAL_16
 #define SPECIAL_24

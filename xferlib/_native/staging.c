@@ -785,7 +785,8 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
     }
     if (is_last) close_regions(staging);
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
-    threads = most(least(threads, 1 + staging->total / setup->helper_nbytes), 1);
+    int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
+    threads = most(least(threads, 1 + staging->total / share), 1);
     staging->threads = threads;
     __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
     pthread_cond_broadcast(&staging->changed);

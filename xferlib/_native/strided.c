@@ -19,11 +19,17 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define HAS_AVX2
+#endif
 
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
 #define PAST_LEAST 4096      /* fewer bytes are copied through the caches */
 #define STREAM_LEAST 256     /* shorter runs are not worth their fence */
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
+#define HOPS_BELOW 16       /* words of an innermost loop: fewer cost less than what is around it */
+#define HOPS_MOST 512       /* words of one hop */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
 
 /* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
@@ -148,8 +154,7 @@ static inline float half_to_float(uint16_t half) {
 #define TARGET
 #include "loops.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_AVX2
+#ifdef HAS_AVX2
 #define NAMED(NAME) NAME##_avx2
 #define TARGET __attribute__((target("avx2")))
 #include "loops.h"
@@ -160,6 +165,42 @@ static inline float half_to_float(uint16_t half) {
 #else
 #define BEST(NAME) NAME##_anywhere
 #endif
+
+/* Words that are apart on both sides. The steps are variables: vectors would not help. */
+typedef void (*Hop)(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count);
+
+#define HOP(SIZE)                                                                                                  \
+    static void hop_##SIZE(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count) { \
+        for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, SIZE);                  \
+    }
+HOP(1)
+HOP(2)
+HOP(3)
+HOP(4)
+HOP(6)
+HOP(8)
+HOP(12)
+HOP(16)
+HOP(24)
+HOP(32)
+#undef HOP
+
+/* The loop for words of that size; NULL if there is none. */
+static Hop hop_of(int64_t size) {
+    switch (size) {
+        case 1: return hop_1;
+        case 2: return hop_2;
+        case 3: return hop_3;
+        case 4: return hop_4;
+        case 6: return hop_6;
+        case 8: return hop_8;
+        case 12: return hop_12;
+        case 16: return hop_16;
+        case 24: return hop_24;
+        case 32: return hop_32;
+    }
+    return NULL;
+}
 
 /* Turn a square of elements over its diagonal: interleaving the first half of the rows with the second, as often as the
    side has bits, does it. Elements of a row are together on both sides. */
@@ -183,9 +224,32 @@ SQUARE(4, 4, 32)
 SQUARE(8, 2, 64)
 #endif
 
+#ifdef HAS_AVX2
+/* The same for 8 bytes, by 4. */
+__attribute__((target("avx2"))) static void square_8_avx2(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
+    __m256i a = _mm256_loadu_si256((const __m256i *)from), b = _mm256_loadu_si256((const __m256i *)(from + from_stride));
+    __m256i c = _mm256_loadu_si256((const __m256i *)(from + 2 * from_stride));
+    __m256i d = _mm256_loadu_si256((const __m256i *)(from + 3 * from_stride));
+    __m256i even = _mm256_unpacklo_epi64(a, b), odd = _mm256_unpackhi_epi64(a, b);
+    __m256i even_too = _mm256_unpacklo_epi64(c, d), odd_too = _mm256_unpackhi_epi64(c, d);
+    _mm256_storeu_si256((__m256i *)to, _mm256_permute2x128_si256(even, even_too, 0x20));
+    _mm256_storeu_si256((__m256i *)(to + to_stride), _mm256_permute2x128_si256(odd, odd_too, 0x20));
+    _mm256_storeu_si256((__m256i *)(to + 2 * to_stride), _mm256_permute2x128_si256(even, even_too, 0x31));
+    _mm256_storeu_si256((__m256i *)(to + 3 * to_stride), _mm256_permute2x128_si256(odd, odd_too, 0x31));
+}
+#endif
+
 typedef void (*Square)(char *to, int64_t to_stride, const char *from, int64_t from_stride);
 
-static Square square_of(int64_t size) {
+/* The function for elements of a size, and the side of its squares; NULL if there is none. */
+static Square square_of(int64_t size, int64_t *side) {
+    *side = 16 / size;
+#ifdef HAS_AVX2
+    if (size == 8 && __builtin_cpu_supports("avx2")) {
+        *side = 4;
+        return square_8_avx2;
+    }
+#endif
 #ifdef __SSE2__
     return size == 1 ? square_1 : size == 2 ? square_2 : size == 4 ? square_4 : size == 8 ? square_8 : NULL;
 #else
@@ -222,8 +286,8 @@ static void line(const Work *work, const WordLoops *words, char *host, char *oth
 
 /* A part of `move` that stays in the cache: by squares where rows are together on the host, the rest by lines. */
 static void tile(const Work *work, char *host, char *other, Axis rows, int64_t other_stride, Axis columns) {
-    int64_t size = work->layout->host_size, side = 16 / size;
-    Square square = rows.stride == size ? square_of(size) : NULL;
+    int64_t size = work->layout->host_size, side = 1;
+    Square square = rows.stride == size ? square_of(size, &side) : NULL;
     int64_t across = square != NULL ? columns.extent / side * side : 0;
     int64_t down = across ? rows.extent / side * side : 0;
     for (int64_t row = 0; row < down; row += side)
@@ -232,11 +296,13 @@ static void tile(const Work *work, char *host, char *other, Axis rows, int64_t o
             if (work->is_gather) square(here, other_stride, there, columns.stride);
             else square(there, columns.stride, here, other_stride);
         }
-    for (int64_t row = 0; row < rows.extent; row++) {
-        int64_t done = row < down ? across : 0;
-        line(work, &work->elements, host + row * rows.stride + done * columns.stride,
-             other + row * other_stride + done * size, columns.extent - done, columns.stride);
+    for (int64_t column = across; down && column < columns.extent; column++) { /* few columns: each along all rows */
+        char *there = host + column * columns.stride, *here = other + column * size;
+        if (work->is_gather) hop_of(size)(here, other_stride, there, rows.stride, down);
+        else hop_of(size)(there, rows.stride, here, other_stride, down);
     }
+    for (int64_t row = down; row < rows.extent; row++)
+        line(work, &work->elements, host + row * rows.stride, other + row * other_stride, columns.extent, columns.stride);
 }
 
 /* Rows by columns: `rows` has its strides on both sides, columns are contiguous elsewhere. */
@@ -315,6 +381,49 @@ static void move_through(const Work *work, char *host, char *device, Axis rows, 
 
 /* --- boxes, and ranges of them */
 
+/* The next index of the outer axes, but for the one that was `done` inside; whether there is one. */
+static int next(char **host, char **device, const Axis *axes, const int64_t *strides, int64_t *indices, int64_t count,
+                int64_t done) {
+    for (int64_t axis = count; axis-- > 0;) {
+        if (axis == done) continue;
+        *host += axes[axis].stride, *device += strides[axis];
+        if (++indices[axis] < axes[axis].extent) return 1;
+        *host -= axes[axis].stride * axes[axis].extent, *device -= strides[axis] * axes[axis].extent;
+        indices[axis] = 0;
+    }
+    return 0;
+}
+
+/* Where the innermost loop would be short, word by word along the longest axis; 0, with nothing done, elsewhere. */
+static int hops(const Work *work, char *host, char *device, const Axis *axes, const int64_t *strides, int64_t count,
+                int64_t row) {
+    int64_t size = work->layout->host_size, last = count - 1, inner = axes[last].extent, longest = 0;
+    if (work->convert != NULL || work->swap != NULL) return 0;
+    if (axes[last].stride == size && hop_of(inner * size) != NULL) {
+        size *= inner, count--, last--;
+        if (count == 0) return 0;
+        inner = row >= 0 && strides[row] == size ? axes[row].extent : 1;
+    } else if (axes[last].stride == size) return 0; /* long runs */
+    int64_t side = 0;
+    if (row >= 0 && axes[row].stride == size && axes[row].extent >= 8 && square_of(size, &side) != NULL && inner >= 2 * side)
+        return 0; /* squares are faster */
+    for (int64_t axis = 1; axis < count; axis++)
+        if (axes[axis].extent > axes[longest].extent) longest = axis;
+    if (inner >= HOPS_BELOW || axes[longest].extent < 2 * inner) return 0;
+    int64_t indices[XF_MOST_AXES] = {0}, extent = axes[longest].extent, there = axes[longest].stride, here = strides[longest];
+    Hop hop = hop_of(size);
+    if (hop == NULL) return 0;
+    for (int64_t done = 0; done < extent; done += HOPS_MOST) { /* what this touches stays in the first cache */
+        int64_t words = extent - done < HOPS_MOST ? extent - done : HOPS_MOST;
+        char *from = host + done * there, *to = device + done * here;
+        do {
+            if (work->is_gather) hop(to, here, from, there, words);
+            else hop(from, there, to, here, words);
+        } while (next(&from, &to, axes, strides, indices, count, longest));
+    }
+    return 1;
+}
+
 /* All elements of the given axes, which are contiguous on the device. */
 static void box(const Work *work, char *host, char *device, const Axis *axes, int64_t count) {
     int64_t strides[XF_MOST_AXES], indices[XF_MOST_AXES] = {0}; /* on the device; of the outer axes */
@@ -328,21 +437,13 @@ static void box(const Work *work, char *host, char *device, const Axis *axes, in
             int64_t best = axes[row].stride < 0 ? -axes[row].stride : axes[row].stride;
             if (found < best) row = axis;
         }
+    if (hops(work, host, device, axes, strides, count, row)) return;
     Axis rows = row >= 0 ? axes[row] : (Axis){1, 0};
     int64_t row_stride = row >= 0 ? strides[row] : nbytes;
-    for (;;) {
+    do {
         if (work->convert != NULL || work->swap != NULL) move_through(work, host, device, rows, row_stride, axes[last]);
         else move(work, host, device, rows, row_stride, axes[last]);
-        int64_t axis = last - 1;
-        for (; axis >= 0; axis--) {
-            if (axis == row) continue;
-            host += axes[axis].stride, device += strides[axis];
-            if (++indices[axis] < axes[axis].extent) break;
-            host -= axes[axis].stride * axes[axis].extent, device -= strides[axis] * axes[axis].extent;
-            indices[axis] = 0;
-        }
-        if (axis < 0) return;
-    }
+    } while (next(&host, &device, axes, strides, indices, last, row));
 }
 
 static void range(const Work *work, char *start, int64_t first, int64_t count, char *device) {

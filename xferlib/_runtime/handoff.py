@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from xferlib._runtime import happens_before
 
@@ -39,19 +39,30 @@ class Handed:
         if happens_before.listener is not None:
             happens_before.listener.taken(getattr(self, "_mark", None))
 
-    def follow(self, user: T, dead: deque[weakref.ref[T]]) -> weakref.ref[T]:
+    def follow(self, user: T, dead: deque[Death[T]]) -> Death[T]:
         """Hand it on when its user dies, in whichever thread; returns a reference that ``dead`` then receives.
 
         The death runs a C function, so that Ctrl-C comes before or after it: raised in Python it would be swallowed.
         """
         if happens_before.listener is None:
-            return weakref.ref(user, dead.append)
+            reference = Death(user, dead.append)
+        else:
 
-        def died(reference: weakref.ref[T]) -> None:
-            self.hand_on()
-            dead.append(reference)
+            def died(reference: weakref.ref[T]) -> None:
+                self.hand_on()
+                dead.append(cast("Death[T]", reference))
 
-        return weakref.ref(user, died)
+            reference = Death(user, died)
+        reference.thing = self
+        return reference
+
+
+class Death(weakref.ref[T]):
+    """A reference to the user of a thing, which tells the thing after the user's death."""
+
+    __slots__ = ("thing",)
+
+    thing: Handed
 
 
 class HandoffQueue(Generic[T]):

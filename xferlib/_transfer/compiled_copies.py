@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import os
@@ -31,6 +32,8 @@ class HostForm(NamedTuple):
     """The form of host arrays, for C."""
 
     layout: _native.StridedLayout
+    address: int
+    """Of ``layout``."""
     unit: int
     """Bytes on the device: pieces of a multiple of this use the lines of the processor's cache wholly."""
 
@@ -56,7 +59,7 @@ def form(
     layout.host_type = _NUMBERS[given.newbyteorder("=")]
     layout.device_type = _NUMBERS[dtype]
     layout.is_swapped = not given.isnative
-    return HostForm(layout, _unit(axes, dtype.itemsize))
+    return HostForm(layout, ctypes.addressof(layout), _unit(axes, dtype.itemsize))
 
 
 def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:

@@ -16,8 +16,8 @@ from xferlib._transfer import plan, staged
 from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.on_device import in_c_order, narrowed, resolved
 from xferlib._transfer.plan import Path
-from xferlib._transfer.preparation import in_c_order, narrowed, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def device_to_host(
     """Blocking download: complete on return."""
     src, info = resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
-    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info):
+    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info.size, info.device):
         src, info = narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     end = HostEnd(dst, info.dtype, backend)

@@ -1,11 +1,12 @@
-"""Blocking copies of one array as it is, in as few steps as possible: most calls are of this kind.
+"""Blocking uploads of one array, in as few steps as possible: most calls are of this kind; `one_step_download` is the
+other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
 driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
 that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array of
-another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched as it is and put
-in its places; a download to the pinned pool is one copy.
+another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched into it and put
+in its places, in one call of C where the stream allows a synchronous copy; a download to the pinned pool is one copy.
 """
 
 from __future__ import annotations
@@ -17,12 +18,20 @@ import numpy as np
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
-from xferlib._core.layout import address
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_OF_ALL, DRIVER_MOST_UP, GATHERED_MOST, SMALL_NBYTES
-from xferlib._memory import host, pinned, slab
+from xferlib._core.layout import dense_order
+from xferlib._core.thresholds import (
+    DRIVER_MOST_OF_ALL,
+    DRIVER_MOST_UP,
+    GATHERED_ELEMENTS_MOST,
+    GATHERED_MOST,
+    SMALL_NBYTES,
+)
+from xferlib._memory import slab
 from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.on_device import cast_on_current, in_native_order
 from xferlib._transfer.upload import Upload
+from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
@@ -31,19 +40,28 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 
-def to_device(x: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
+def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
     """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
     if type(x) is not np.ndarray or not plan.may_skip():
         return None
-    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else _arriving(x.dtype, dtype)
+    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else arriving(x.dtype, dtype)
     if wanted is None:
         return None
-    if out is None:
-        return _to_new(x, device, wanted)
-    return out if device is None and _fills(x, out, wanted) else None
+    if out is not None:
+        return out if backend is device is None and _fills(x, out, wanted) else None
+    part: Backend | None
+    if backend is not None or isinstance(device, (str, int)):
+        part, place = _named(backend, device)
+    elif device is None:
+        owner = defaults.default_backend()
+        place = devices.current_device(owner)
+        part = owner.at(place)
+    else:
+        part, place = (devices.backend_of(device), device) if isinstance(device, Device) else (None, device)
+    return _to_new(x, part, place, wanted) if part is not None else None
 
 
-def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
+def arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
     """The dtype that arrives, native; None where that must be looked at, or refused, the long way."""
     native = given if given.isnative else given.newbyteorder("=")
     if dtype is None or native not in SUPPORTED:
@@ -57,17 +75,17 @@ def _arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
     return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
 
 
-def _to_new(x: HostArray, device: Any, wanted: np.dtype[Any]) -> Array | None:
-    """Copy an array to a new one on a device, the current one if None; on the usual way where the driver declines."""
-    backend: Backend | None = None
-    if device is None:
-        owner = defaults.default_backend()
-        device = devices.current_device(owner)
-        backend = owner.at(device)
-    elif isinstance(device, Device):
-        backend = devices.backend_of(device)
-    if backend is None:
-        return None
+def _named(name: Any, device: Any) -> tuple[Backend | None, Any]:
+    """The backend's part and the device that a call names; None where that must be checked."""
+    if name is not None and type(name) is not str:
+        return None, None
+    chosen = registry.get(name) if name is not None else None
+    place = devices.resolve(device, backend=chosen)
+    return registry.get(place.backend).at(place), place
+
+
+def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
+    """Copy an array to a new one on a device; on the usual way where the driver declines."""
     is_same = x.dtype == wanted
     if device.kind == "cpu":
         if not is_same:
@@ -77,20 +95,35 @@ def _to_new(x: HostArray, device: Any, wanted: np.dtype[Any]) -> Array | None:
         return filled
     if (fast := backend.fast) is None or not x.nbytes:
         return None
+    if not is_same and plan.casts_on_device(x.dtype, wanted, x.size, device):
+        narrow = _to_new(x, backend, device, in_native_order(x.dtype))
+        return converted(narrow, x.shape, wanted, backend) if narrow is not None else None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
     if is_same and x.flags.c_contiguous:
         if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
             return out
-    elif x.size * wanted.itemsize <= GATHERED_MOST:
-        _gather_and_send(x, wanted, backend.operands((out,))[0], backend, stream)
+    elif _is_gathered(x, wanted):
+        _gather_and_send(x, wanted, out, backend.operands((out,))[0], backend, stream)
         return out
     end = HostEnd(x, wanted, backend)
     into = backend.view(out)
     if not _sends(end, into, stream) and not _stages(end, into, stream):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
+
+
+def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:
+    """A new array, converted on the device in the order of the current stream; None where that has no room."""
+    device = backend.device_of(src)
+    backend.attach(device)
+    try:
+        made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
+    except DeviceMemoryError:
+        return None
+    cast_on_current(backend.detached(src), made)
+    return made
 
 
 def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
@@ -100,12 +133,32 @@ def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
     return staged.stage_in_one_call(end, into.pointer, stream, is_upward=True)
 
 
-def _gather_and_send(x: HostArray, dtype: np.dtype[Any], pointer: int, backend: Backend, stream: RawStream) -> None:
-    """Send an array of any layout, up to `GATHERED_MOST`, to an address on the device, by way of the thread's slab."""
+def _is_gathered(x: HostArray, wanted: np.dtype[Any]) -> bool:
+    """Whether this thread gathers the array, for one copy."""
+    if x.size * wanted.itemsize > GATHERED_MOST:
+        return False
+    return x.size <= GATHERED_ELEMENTS_MOST or x.dtype != wanted or dense_order(x) is None
+
+
+def _gather_and_send(
+    x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream
+) -> None:
+    """Send an array of any layout, up to `GATHERED_MOST`, to one on the device, by way of the thread's slab."""
+    if _sends_gathered(x, dtype, out, pointer, backend):
+        return
     nbytes = x.size * dtype.itemsize
-    memory, source = slab.slab_of(backend, nbytes).take(nbytes, stream)
-    compiled_copies.gather(x, dtype, memory, source)
-    backend.copy(pointer, source, nbytes, stream=stream)
+    memory, address = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    compiled_copies.gather(x, dtype, memory, address)
+    backend.copy(pointer, address, nbytes, stream=stream)
+
+
+def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend) -> bool:
+    """The same in one call of C; False, a no-op, where the stream or the layout does not allow that."""
+    layout = compiled_copies.form(x.shape, x.strides, x.dtype, dtype)
+    if layout is None or backend.fast is None:
+        return False
+    nbytes = x.size * dtype.itemsize
+    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
@@ -116,16 +169,16 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     is_same = x.dtype == wanted
     if (fast := owner.fast) is None:
         return is_same and not owner.capabilities.streams and _fills_on_host(x, out, owner)
-    if not is_same or not x.flags.c_contiguous:
-        return _fills_from_gathered(x, out, wanted, owner)
-    if not (pointer := fast.twin(out, x)):
+    found = fast.whole(out)
+    if found is None or found[1] != x.shape or found[2] != wanted or not x.nbytes:
         return False
+    pointer = found[0]
+    if not is_same or not x.flags.c_contiguous:
+        return _fills_from_gathered(x, out, pointer, wanted, owner)
     if owner.follows_writes:
         owner.note_write(out, "out")
     if fast.send_whole(x, out, pointer, DRIVER_MOST_UP):
         return True
-    if not x.nbytes:
-        return False
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)
@@ -135,25 +188,25 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     return not stream.handle and _stages(end, into, stream)  # else the array's memory may be another stream's
 
 
-def _fills_from_gathered(x: HostArray, out: Array, wanted: np.dtype[Any], owner: Backend) -> bool:
-    into = owner.view(out)
-    if into.dtype != wanted or into.shape != x.shape or not 0 < x.size * wanted.itemsize <= GATHERED_MOST:
-        return False
-    backend = owner.at(into.device)
-    if not into.is_writable or not into.is_c_contiguous or into.device.kind == "cpu":
-        return False
-    backend.attach(into.device)
-    stream = backend.stream_current(into.device)
-    if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
+def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtype[Any], owner: Backend) -> bool:
+    if not _is_gathered(x, wanted):
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    _gather_and_send(x, wanted, into.pointer, backend, stream)
+    if _sends_gathered(x, wanted, out, pointer, owner):
+        return True
+    device = owner.device_of(out)
+    backend = owner.at(device)
+    backend.attach(device)
+    stream = backend.stream_current(device)
+    if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
+        return False
+    _gather_and_send(x, wanted, out, pointer, backend, stream)
     return True
 
 
 def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
-    memory = _memory_of(out, owner)
+    memory = memory_of(out, owner)
     if memory is None or not host_copy.is_twin(memory, x):
         return False
     if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
@@ -164,7 +217,7 @@ def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
     return True
 
 
-def _memory_of(array: Array, owner: Backend) -> HostArray | None:
+def memory_of(array: Array, owner: Backend) -> HostArray | None:
     """The memory of an array on the CPU; None where it has none, which the long way tells."""
     try:
         return owner.host_view(array)
@@ -187,94 +240,3 @@ def _is_drivers(end: HostEnd) -> bool:
     if plan.is_drivers_size(end.nbytes, is_upward=True):
         return True
     return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None
-
-
-def to_host(d: Any, out: Any, dtype: Any = None) -> HostArray | None:
-    """Copy ``d`` to the host, into ``out`` if given; complete on return. None, a no-op, in every other case."""
-    owner = registry.backend_of(d)
-    if owner is None or not plan.may_skip():
-        return None
-    if (fast := owner.fast) is None:
-        if dtype is not None:
-            return None
-        memory = _memory_of(d, owner) if not owner.capabilities.streams else None
-        return host_copy.copied(memory, out) if memory is not None else None
-    most = DRIVER_MOST_DOWN
-    if out is not None:
-        if type(out) is not np.ndarray:
-            return None
-        pointer = fast.twin(d, out) if dtype is None else 0
-        if not pointer:
-            return _fetch_and_spread(d, owner, out, dtype)
-        if fast.fetch_whole(out, d, pointer, most):
-            return out
-    elif dtype is not None:
-        return _fetch_and_spread(d, owner, None, dtype)
-    info = owner.view(d)
-    nbytes = info.nbytes
-    if info.device.kind == "cpu" or not nbytes:
-        return None
-    if not (info.is_c_contiguous if out is None else out.flags.carray):
-        return None
-    backend = owner.at(info.device)
-    if backend.resolved(d) is not d:
-        return None
-    dst: HostArray = out if out is not None else host.host_cache.empty(info.shape, info.dtype)
-    if out is None and fast.fetch_whole(dst, d, info.pointer, most):
-        return dst
-    backend.attach(info.device)
-    stream = backend.stream_current(info.device)
-    if not plan.is_drivers_size(nbytes, is_upward=False):
-        end = HostEnd(dst, info.dtype, backend)
-        if out is not None and end.pinned is not None:
-            return None
-        return dst if staged.stage_in_one_call(end, info.pointer, stream, is_upward=False) else None
-    if not fast.takes_pageable(stream, idle=False):
-        return None
-    return dst if fast.copy_to_host(address(dst), info.pointer, nbytes, stream=stream) else None
-
-
-def _fetch_and_spread(d: Any, owner: Backend, out: HostArray | None, dtype: Any) -> HostArray | None:
-    """Copy a small array as it is, and put it in its places on the host, converted."""
-    info = owner.view(d)
-    if info.device.kind == "cpu" or not 0 < info.nbytes <= GATHERED_MOST or not info.is_c_contiguous:
-        return None
-    wanted = _arriving(info.dtype, dtype)
-    if wanted is None or (out is not None and (out.dtype, out.shape) != (wanted, info.shape)):
-        return None
-    if out is not None and not out.flags.writeable:
-        return None
-    fetched = to_host(d, None)
-    if fetched is None or (out is None and wanted == info.dtype):
-        return fetched
-    target: HostArray = out if out is not None else np.empty(info.shape, wanted)
-    compiled_copies.scatter(target, info.dtype, fetched, fetched.ctypes.data)
-    return target
-
-
-def to_pinned(d: Any) -> HostArray | None:
-    """Copy ``d`` to a new array in the pinned pool; complete on return. None, a no-op, in every other case."""
-    owner = registry.backend_of(d)
-    if owner is None or owner.fast is None or not plan.may_skip():
-        return None
-    info = owner.view(d)
-    if info.device.kind == "cpu" or not info.nbytes or not info.is_c_contiguous:
-        return None
-    backend = owner.at(info.device)
-    if backend.resolved(d) is not d or backend.fast is None:
-        return None
-    backend.attach(info.device)
-    stream = backend.stream_current(info.device)
-    pool = pinned.pools.of(backend)
-    dst = pool.empty(info.shape, info.dtype)
-    pointer = address(dst)
-    if pool.find(pointer) is None:  # the pool is full, and set up to give ordinary memory
-        return None
-    if backend.fast.takes_pageable(stream, idle=False):
-        if backend.fast.copy_to_host(pointer, info.pointer, info.nbytes, stream=stream):
-            return dst
-    try:
-        backend.copy(pointer, info.pointer, info.nbytes, stream=stream)
-    finally:
-        staged.await_copy(backend, stream)  # the memory must outlive what has been enqueued
-    return dst

@@ -34,6 +34,7 @@ from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
+    from xferlib._core.device import Device
     from xferlib._memory.pinned_ranges import PinnedRanges
     from xferlib._transfer.host_end import HostEnd
 
@@ -125,14 +126,15 @@ def _permuted(end: HostEnd, wanted: Path | None) -> tuple[int, ...] | None:
 
 def device_step(end: HostEnd, into: ArrayInfo) -> DeviceStep:
     """The work on the device that an upload to an array ends with."""
-    if casts_on_device(end.array.dtype, end.dtype, into):
+    if casts_on_device(end.array.dtype, end.dtype, into.size, into.device):
         return DeviceStep.CAST
     return DeviceStep.NONE if into.is_c_contiguous else DeviceStep.SPREAD
 
 
-def casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], info: ArrayInfo) -> bool:
-    """Whether converting on the device sends fewer bytes, and enough fewer to pay for a kernel."""
-    return narrow.itemsize < wide.itemsize and info.nbytes >= CAST_ON_DEVICE_FROM and info.device.kind == "cuda"
+def casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], size: int, device: Device) -> bool:
+    """Whether converting ``size`` elements on the device sends fewer bytes, and enough fewer to pay for a kernel."""
+    is_large = size * wide.itemsize >= CAST_ON_DEVICE_FROM
+    return is_large and narrow.itemsize < wide.itemsize and device.kind == "cuda"
 
 
 def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:

@@ -7,6 +7,7 @@ that both the reads and the writes of a warp are contiguous.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,17 +157,44 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
     if dst.is_c_contiguous and src.is_c_contiguous:
         observe.copy(kind, dst.pointer, src.pointer, dst.nbytes, backend, stream)
         return
-    axes = collapsed(dst.shape, dst.strides, src.strides)
+    planned = _planned(dst.shape, dst.strides, src.strides, dst.dtype.itemsize, dst.pointer % 16, src.pointer % 16)
+    code = kernel(planned.name, planned.source, planned.key, backend, dst.device)
+    args = (dst.pointer, src.pointer, *planned.args)
+    launch(code, planned.blocks, planned.block, args, backend, stream, name=planned.name, nbytes=2 * dst.nbytes)
+
+
+class _Launch(NamedTuple):
+    name: str
+    source: str
+    key: tuple[int, int]
+    blocks: int
+    block: tuple[int, int, int]
+    args: tuple[int, ...]
+    """After the two addresses."""
+
+
+@functools.lru_cache(maxsize=256)  # loops move arrays of few forms
+def _planned(
+    shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], itemsize: int, dst_place: int, src_place: int
+) -> _Launch:
+    """The launch that copies arrays of one form; the addresses are given modulo 16, the largest element."""
+    axes = collapsed(shape, dst, src)
     if len(axes) > _MAX_AXES:
         raise LayoutError(
             f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
         )
-    axes, itemsize = aligned(axes, dst.pointer, src.pointer, dst.dtype.itemsize)
+    axes, word = aligned(axes, dst_place, src_place, itemsize)
     tiled = _tiled(axes)
     if tiled is None:
-        _launch_elements(dst, src, axes, itemsize, backend, stream)
-    else:
-        _launch_tiles(dst, src, axes, tiled, itemsize, backend, stream)
+        count = math.prod(axis.extent for axis in axes)
+        key, args = (word, len(axes)), (count, *_flat(axes))
+        return _Launch("copy_elements", source(*key), key, -(-count // _BLOCK), (_BLOCK, 1, 1), args)
+    row, col = (axes[axis] for axis in tiled)
+    outer = [axis for index, axis in enumerate(axes) if index not in tiled]
+    tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
+    key = (word, len(outer))
+    args = (tiles, row.extent, col.extent, row.dst, row.src, col.dst, col.src, *_flat(outer))
+    return _Launch("copy_tiles", source(*key), key, tiles, (_TILE, _TILE_ROWS, 1), args)
 
 
 def _tiled(axes: list[_Axis]) -> tuple[int, int] | None:
@@ -179,32 +207,3 @@ def _tiled(axes: list[_Axis]) -> tuple[int, int] | None:
 
 def _flat(axes: list[_Axis]) -> tuple[int, ...]:
     return tuple(number for axis in axes for number in axis)
-
-
-def _launch_elements(
-    dst: ArrayInfo, src: ArrayInfo, axes: list[_Axis], itemsize: int, backend: Backend, stream: RawStream
-) -> None:
-    count = math.prod(axis.extent for axis in axes)
-    code = kernel("copy_elements", source(itemsize, len(axes)), (itemsize, len(axes)), backend, dst.device)
-    args = (dst.pointer, src.pointer, count, *_flat(axes))
-    launch(
-        code, -(-count // _BLOCK), (_BLOCK, 1, 1), args, backend, stream, name="copy_elements", nbytes=2 * dst.nbytes
-    )
-
-
-def _launch_tiles(
-    dst: ArrayInfo,
-    src: ArrayInfo,
-    axes: list[_Axis],
-    tiled: tuple[int, int],
-    itemsize: int,
-    backend: Backend,
-    stream: RawStream,
-) -> None:
-    row, col = (axes[axis] for axis in tiled)
-    outer = [axis for index, axis in enumerate(axes) if index not in tiled]
-    tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
-    inner = (row.extent, col.extent, row.dst, row.src, col.dst, col.src)
-    code = kernel("copy_tiles", source(itemsize, len(outer)), (itemsize, len(outer)), backend, dst.device)
-    args = (dst.pointer, src.pointer, tiles, *inner, *_flat(outer))
-    launch(code, tiles, (_TILE, _TILE_ROWS, 1), args, backend, stream, name="copy_tiles", nbytes=2 * dst.nbytes)

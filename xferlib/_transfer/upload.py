@@ -20,8 +20,8 @@ from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.on_device import cast, in_native_order
 from xferlib._transfer.plan import DeviceStep, Path, Plan
-from xferlib._transfer.preparation import cast, in_native_order
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:

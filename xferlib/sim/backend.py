@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import staging_hooks
-from xferlib._core.array import Array, ArrayInfo, c_strides
+from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
@@ -133,8 +133,8 @@ class SimBackend(Backend, DeviceKernels):
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
     ) -> SimArray:
-        pointer = array.info.pointer + offset
-        info = array.info._replace(pointer=pointer, shape=shape, strides=strides, dtype=dtype)
+        is_writable = array.info.is_writable and not repeats(shape, strides)
+        info = ArrayInfo(array.info.pointer + offset, shape, strides, dtype, array.info.device, is_writable)
         return SimArray(array.allocation, info)
 
     def consumed(self, array: Array, stream: RawStream) -> None:

@@ -201,9 +201,9 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         self.stream_synchronize(stream)
         return True
 
-    def twin(self, array: FakeArray, host: np.ndarray[Any, Any]) -> int:
-        is_twin = (array.dtype, array.shape, array.strides) == (host.dtype, host.shape, host.strides)
-        return array.pointer if is_twin else 0
+    def whole(self, array: FakeArray) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        is_whole = self.view(array).is_c_contiguous
+        return (array.pointer, array.shape, array.dtype) if is_whole else None
 
     def staging_calls(self, device: Device) -> StagingCalls:
         copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._callbacks)

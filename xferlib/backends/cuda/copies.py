@@ -91,27 +91,51 @@ class CudaCopies(CudaStreams, FastCopies):
             raise failure(result, doing)
         return False
 
-    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
         # In half the time that a view takes: the libraries' arrays name these things as NumPy does.
-        if array.dtype == host.dtype and array.shape == host.shape and array.strides == host.strides:
-            pointer: int = self.operands((array,))[0]
-            return pointer
-        return 0
+        if not array.flags.c_contiguous:
+            return None
+        return self.operands((array,))[0], array.shape, array.dtype
 
     def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
-        return self._copies_whole(calls.send_whole, src, dst, pointer, most)
+        context = self._context_at_once(dst)
+        if context is None or calls.send_whole is None:
+            return False
+        return self._is_done(calls.send_whole(src, pointer, context, most), src)
 
     def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        return self._copies_whole(calls.fetch_whole, dst, src, pointer, most)
+        context = self._context_at_once(src)
+        if context is None or calls.fetch_whole is None:
+            return False
+        return self._is_done(calls.fetch_whole(dst, pointer, context, most), dst)
 
-    def _copies_whole(self, copy: Any, host: np.ndarray[Any, Any], array: Array, pointer: int, most: int) -> bool:
+    def send_gathered(
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
+    ) -> bool:
+        context = self._context_at_once(dst)
+        if context is None or calls.send_gathered is None:
+            return False
+        return self._is_done(calls.send_gathered(src, layout, src.size, pointer, nbytes, context, memory), src)
+
+    def fetch_scattered(
+        self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
+    ) -> bool:
+        context = self._context_at_once(src)
+        if context is None or calls.fetch_scattered is None:
+            return False
+        return self._is_done(calls.fetch_scattered(dst, layout, dst.size, pointer, nbytes, context, memory), dst)
+
+    def _context_at_once(self, array: Array) -> int | None:
+        """The context for a synchronous copy; None where that is not ordered on the current stream of the device.
+
+        The device must have been attached, or there is no context; the copy is refused where another is current.
+        """
         device = self._devices[0] if len(self._devices) == 1 else self.view(array).device
-        context = self._contexts.get(device.index)  # none until the device is attached; the copy is refused in another
-        if copy is None or context is None or is_forked():
-            return False
-        if self.stream_handle(device) not in _LEGACY:
-            return False
-        result: int = copy(host, pointer, context, most)
+        if is_forked() or self.stream_handle(device) not in _LEGACY:
+            return None
+        return self._contexts.get(device.index)
+
+    def _is_done(self, result: int, host: np.ndarray[Any, Any]) -> bool:
         if result == calls.SUCCESS:
             return True
-        return result != calls.NOT_ASKED and self._refused(result, f"copying {host.nbytes} bytes on {device}")
+        return result != calls.NOT_ASKED and self._refused(result, f"copying an array of {host.nbytes} bytes")

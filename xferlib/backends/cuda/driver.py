@@ -76,6 +76,12 @@ send_whole = driver_calls.bind_copy(
 """A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
 fetch_whole = driver_calls.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """The same from the device, which waits for the default stream."""
+send_gathered = driver_calls.bind_spread(
+    _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
+)
+"""As `send_whole`, of an array of any layout, gathered and converted on the way."""
+fetch_scattered = driver_calls.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
+"""As `fetch_whole`, into an array of any layout."""
 copy_behind = driver_calls.bind_copy_behind(
     _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
 )

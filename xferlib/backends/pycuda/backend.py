@@ -17,7 +17,7 @@ import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib._core.array import Array, ArrayInfo, c_strides
+from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.namespaces import make_namespace
@@ -109,7 +109,10 @@ def _leave_parent() -> None:
 
 
 class PycudaBackend(CudaBackend):
-    """PyCUDA arrays. The device is that of ``pycuda.autoprimaryctx`` until another is chosen."""
+    """PyCUDA arrays: `PycudaArray` where xferlib makes them.
+
+    The device is that of ``pycuda.autoprimaryctx`` until another is chosen.
+    """
 
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
@@ -212,7 +215,8 @@ class PycudaBackend(CudaBackend):
 
     def view(self, array: Array) -> ArrayInfo:
         pointer = 0 if array.gpudata is None else int(array.gpudata)
-        return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), True)
+        is_writable = 0 not in array.strides or not repeats(array.shape, array.strides)
+        return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), is_writable)
 
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1 or array.gpudata is None:

@@ -99,8 +99,8 @@ class TorchCuda(CudaBackend):
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         return tensors.checker(arrays) or super().matcher(arrays)
 
-    def twin(self, array: Array, host: np.ndarray[Any, Any]) -> int:
-        return tensors.twin(array, host) if array.is_cuda else 0
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        return tensors.whole(array) if array.is_cuda else None
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)

@@ -88,21 +88,19 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     return ArrayInfo(pointer, tuple(tensor.shape), strides, dtype, device, is_writable)
 
 
-def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
-    """As `Backend.twin`."""
-    if (
-        tensor.layout is _STRIDED
-        and tensor.is_contiguous()
-        and tensor.shape == host.shape
-        and _FROM_TORCH.get(tensor.dtype) == host.dtype
-        and not (tensor.is_conj() or tensor.is_neg())
-    ):
-        try:
-            pointer: int = tensor.data_ptr()
-        except RuntimeError:  # no memory of its own: `view` says so
-            return 0
-        return pointer
-    return 0
+def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+    """As `FastCopies.whole`."""
+    dtype = _FROM_TORCH.get(tensor.dtype)
+    if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
+        return None
+    if tensor.is_conj() or tensor.is_neg() or autograd.is_memoryless(tensor) or autograd.is_wrapped(tensor):
+        return None
+    if autograd.is_recording():
+        return None
+    try:
+        return tensor.data_ptr(), tuple(tensor.shape), dtype
+    except RuntimeError:  # no memory of its own: `view` says so
+        return None
 
 
 def signature(tensor: torch.Tensor) -> Hashable:

@@ -1,0 +1,327 @@
+"""Random numbers that are the same, bit for bit, on every backend and device.
+
+Each number is computed by itself from a key and a counter, by kernels of exact operations: Philox 4x32-10, of Salmon,
+Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11. So a program that draws on a GPU can be
+repeated on a laptop, and neither block sizes nor threads nor the device change a result.
+
+    rng = xl.random.default_rng(7)
+    x = rng.normal(size=(1000, 3))          # an array of the current backend; the same numbers on each
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._api import random_arguments as checks
+from xferlib._api import transfers
+from xferlib._api.creation import Shape, shape_of
+from xferlib._core import devices, registry
+from xferlib._core.array import Array, check_dtype
+from xferlib._runtime.checks import refuse_no_flag, whole
+from xferlib.errors import ArgumentError, LayoutError, shown
+from xferlib.kernels.random import distributions, permuting
+from xferlib.kernels.random.drawing import Draw
+from xferlib.kernels.random.normal import normal
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+
+__all__ = ["Generator", "default_rng"]
+
+_ALGORITHM = "philox4x32-10"
+_BLOCKS = 1 << 64
+"""The blocks of a stream."""
+_MOST_CHILDREN = 1 << 32
+"""The most generators of one call of `Generator.spawn`."""
+
+
+class Generator:
+    """A stream of random numbers; its methods make arrays of the current backend, on its current stream.
+
+    The same seed and the same calls give the same bits on every backend and device; a version that changed them would
+    say so in the changelog. Each call takes whole blocks of 128 bits, of which a stream has 2^64: an array of n numbers
+    takes ``ceil(n / k)``, and what is left of the last one is dropped. ``k`` is 4 for float32, 2 for float64, and for
+    integers as `integers` says. So two calls for multiples of ``k`` numbers give what one call for all of them gives.
+
+    A generator may be used by several threads: no two calls get the same numbers, but which call gets which depends on
+    their order. `spawn` makes a generator for each thread. Pickles and copies go on from the same state; so does a
+    forked child.
+
+    Args:
+        seed: An int from 0 on, of any size. The operating system's entropy if omitted; ``state["seed"]`` tells it.
+        backend: Registry name of the arrays' backend; at each call the default backend, if omitted.
+        device: The arrays' device; at each call the backend's current one, if omitted.
+
+    Raises:
+        ArgumentError: ``seed`` is no int from 0 on.
+        BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: No such backend or device.
+    """
+
+    def __init__(
+        self, seed: int | None = None, *, backend: str | None = None, device: str | int | Device | None = None
+    ) -> None:
+        entropy = np.random.SeedSequence().entropy if seed is None else whole(seed, least=0)
+        if not isinstance(entropy, int):
+            raise ArgumentError(f"seed={shown(seed)} is no int from 0 on; give one, or None for a random one")
+        owner = None if backend is None else registry.get(backend)
+        self._backend = None if owner is None else owner.name
+        self._device = None if device is None else devices.resolve(device, backend=owner)
+        self._lock = threading.Lock()
+        self._begin(entropy, (), 0, 0)
+
+    def _begin(self, seed: int, spawn_key: tuple[int, ...], spawned: int, block: int) -> None:
+        """Take a state; the seed and the way from its generator to this one are hashed to 128 bits."""
+        hashed = np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(4, np.uint32).tolist()
+        with self._lock:
+            self._seed, self._spawn_key, self._spawned, self._block = seed, spawn_key, spawned, block
+            self._key = hashed[0] | hashed[1] << 32
+            self._first = (hashed[2] | hashed[3] << 32) << 64
+
+    # --- distributions
+    def random(self, size: Shape | None = None, dtype: Any = "float64") -> Array:
+        """Uniform numbers from 0 up to and without 1: multiples of 2^-53, or of 2^-24 for float32, all equally likely.
+
+        Args:
+            size: Shape; an array of shape () if omitted, for a scalar would have to leave the device.
+            dtype: float64 or float32.
+
+        Raises:
+            LayoutError: ``size`` is no shape.
+            UnsupportedDTypeError: Another dtype.
+            DeviceMemoryError: The device has too little memory; the generator is as before.
+        """
+        return self._filled(Draw(distributions.random, checks.float_dtype("random", dtype)), size, dtype)
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
+        """Uniform numbers from ``low`` up to ``high``: ``low + (high - low) * random()``, each operation rounded.
+
+        Rounding may give ``high`` itself.
+
+        Args:
+            low, high: Finite numbers, in the range of ``dtype``, ``low`` not above ``high``.
+            size, dtype: As for `random`.
+
+        Raises:
+            ArgumentError: The limits are not as above, or too far apart for the dtype.
+            Others: As for `random`.
+        """
+        wanted = checks.float_dtype("uniform", dtype)
+        first, span = checks.limits(low, high, wanted)
+        return self._filled(Draw(distributions.uniform, wanted, numbers=(first, span)), size, dtype)
+
+    def integers(
+        self,
+        low: int,
+        high: int | None = None,
+        size: Shape | None = None,
+        dtype: Any = "int64",
+        *,
+        endpoint: bool = False,
+    ) -> Array:
+        """Integers from ``low`` up to and without ``high``; those up to ``low``, from 0, if there is no ``high``.
+
+        Of r values, if r is a power of two, each has exactly the same probability, and a block gives 4 numbers for r up
+        to 2^32, else 2. For any other r up to 2^32 a block gives 2, and the probability of a value differs from 1/r by
+        less than 2^-64; for a larger r it gives 1, and the difference is less than 2^-128. To see that, a test would
+        need about as many numbers as a stream has. The method is Lemire's ("Fast random integer generation in an
+        interval", ACM TOMACS 29, 2019) without its rejection, which would take more numbers now and then.
+
+        Args:
+            low, high: Ints, all values between them in the range of ``dtype``.
+            size: As for `random`.
+            dtype: An integer dtype, or bool.
+            endpoint: Whether ``high`` is one of the values.
+
+        Raises:
+            ArgumentError: There is no value, or one outside the dtype's range.
+            Others: As for `random`.
+        """
+        wanted = checks.integer_dtype(dtype)
+        refuse_no_flag(endpoint, "integers: endpoint")
+        first, count = checks.integer_range(low, high, wanted, endpoint=endpoint)
+        bits, shift = 64, count.bit_length() - 1
+        if count == 1 << shift:
+            bits = 32 if shift <= 32 else 64
+            draw = Draw(distributions.shifted, wanted, bits, numbers=(first % _BLOCKS, bits - shift))
+        else:
+            draw = Draw(distributions.multiplied, wanted, 64 if shift < 32 else 128, numbers=(first % _BLOCKS, count))
+        return self._filled(draw, size, wanted)
+
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
+        """Normal numbers: ``loc + scale * z``, each operation rounded, for ``z`` of mean 0 and standard deviation 1.
+
+        ``z`` is of Box and Muller's method (Ann. Math. Stat. 29, 1958), computed in ``dtype`` by series of Taylor to
+        within a few ulp. Its absolute value is at most 9.42, or 6.67 for float32; a normal number is larger once in
+        10^20, or in 10^10.
+
+        Args:
+            loc: The mean, a finite number.
+            scale: The standard deviation, a finite number from 0 on.
+            size, dtype: As for `random`.
+
+        Raises:
+            ArgumentError: ``loc`` or ``scale`` is not as above.
+            Others: As for `random`.
+        """
+        wanted = checks.float_dtype("normal", dtype)
+        mean, deviation = checks.finite("normal", "loc", loc, wanted), checks.finite("normal", "scale", scale, wanted)
+        if deviation < 0:
+            raise ArgumentError(f"normal: scale={shown(scale)} is negative; give a standard deviation from 0 on")
+        return self._filled(Draw(normal, wanted, numbers=(mean, deviation)), size, dtype)
+
+    def permutation(self, x: int | Array) -> Array:
+        """The numbers below ``x`` in random order, as int64, or the rows of an array in random order, in a new array.
+
+        The host sorts random keys of 64 bits, one a number, with equal keys in their order, and the result is uploaded.
+        Devices' sorts differ in the order of equal keys, and a cipher on the device, which needs no sort, would repeat
+        its rounds as often as the data say, and reach few of all orders. All orders have the same probability but for
+        equal keys, which n numbers have with a probability below n^2 / 2^65.
+
+        Args:
+            x: An int from 0 on, or an array of any backend, of one dimension or more; it is not changed.
+
+        Returns:
+            An array of shape (x,), or of the shape, dtype and device of ``x``. Takes a block for every two numbers.
+
+        Raises:
+            ArgumentError: ``x`` is a number that is no int from 0 on.
+            UnsupportedArrayError: ``x`` is no array of a backend.
+            LayoutError: ``x`` has no dimension, or is more than an array holds.
+            MemoryError: The host has too little memory for the keys.
+            Others: As for `random`.
+        """
+        owner = registry.backend_of(x)
+        if owner is None:
+            (count,) = shape_of(checks.length(x), what="x")
+            return transfers.to_device(self._order(count), device=self._place(), copy=None)
+        info = owner.view(x)
+        if not info.shape:
+            raise LayoutError("permutation: x has shape () and no rows; give an array of one dimension or more")
+        rows, width = info.shape[0], math.prod(info.shape[1:])
+        order = self._order(rows)
+        if not info.size:
+            return transfers.to_device(x, device=info.device)
+        whole_rows = x if info.is_c_contiguous else transfers.to_device(x, device=info.device)
+        places = transfers.to_device(order[:, None] * width, device=info.device)
+        columns = 0 if width == 1 else transfers.to_device(np.arange(width)[None], device=info.device)
+        return permuting.gather()(whole_rows, places, columns).reshape(info.shape)
+
+    # --- streams
+    def spawn(self, count: int) -> list[Generator]:
+        """Make new generators whose streams are independent of this one's, and of each other's.
+
+        Each call makes others; the numbers of this generator stay what they were. 128 bits, key and upper half of the
+        counter, hashed from the seed and the numbers of the children on the way, tell streams apart (NumPy's
+        `numpy.random.SeedSequence` is the hash).
+
+        Args:
+            count: How many, from 0 to 2^32.
+
+        Raises:
+            ArgumentError: ``count`` is no such int.
+        """
+        wanted = whole(count, least=0)
+        if wanted is None or wanted > _MOST_CHILDREN:
+            raise ArgumentError(f"spawn: count={shown(count)} is no int from 0 to 2^32; give the number of generators")
+        with self._lock:
+            first = self._spawned
+            self._spawned = first + wanted
+        children = []
+        for number in range(first, first + wanted):
+            child = Generator(0, backend=self._backend, device=self._device)
+            child._begin(self._seed, (*self._spawn_key, number), 0, 0)
+            children.append(child)
+        return children
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state as a dict of strings, ints and a list, which JSON holds as well: what `set_state` takes.
+
+        ``block`` is the number of blocks taken so far.
+        """
+        with self._lock:
+            return {
+                "algorithm": _ALGORITHM,
+                "seed": self._seed,
+                "spawn_key": list(self._spawn_key),
+                "spawned": self._spawned,
+                "block": self._block,
+            }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state, of this generator or another one; backend and device stay.
+
+        Raises:
+            ArgumentError: It is no state.
+        """
+        try:
+            algorithm, seed, keys, spawned, block = (state[name] for name in self.state)
+            numbers = [whole(each, least=0) for each in (seed, spawned, block, *keys)]
+        except Exception:  # a foreign object may raise anything; it is no state
+            algorithm, numbers = None, []
+        if algorithm != _ALGORITHM or None in numbers or numbers[2] >= _BLOCKS:  # type: ignore[operator]
+            raise ArgumentError(f"set_state: {shown(state)} is no state of a generator; give what rng.state returned")
+        first, spawned, block, *path = (each for each in numbers if each is not None)
+        self._begin(first, tuple(path), spawned, block)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.state, self._backend, self._device)
+
+    def __repr__(self) -> str:
+        state = self.state
+        path = "".join(f".{number}" for number in state["spawn_key"])
+        return f"<Generator {_ALGORITHM}, seed {shown(state['seed'])}{path}, block {state['block']}>"
+
+    # --- drawing
+    def _place(self) -> Device:
+        return devices.resolve(self._device, backend=None if self._backend is None else registry.get(self._backend))
+
+    def _filled(self, draw: Draw, size: Shape | None, dtype: Any) -> Array:
+        shape = () if size is None else shape_of(size, what="size")
+        count = math.prod(shape)
+        place = self._place()
+        owner = registry.get(place.backend).at(place)
+        owner.attach(place)
+        room = draw.room(count)
+        numbers = owner.empty((room,), check_dtype(dtype), device=place, stream=owner.stream_current(place))
+        if room:
+            draw.fill(numbers, *self._take(draw.blocks(count)))
+        if room > count:
+            numbers = numbers[:count]
+        return numbers if shape == (count,) else numbers.reshape(shape)
+
+    def _order(self, count: int) -> np.ndarray[Any, Any]:
+        draw = Draw(distributions.shifted, np.dtype(np.uint64), 64, numbers=(0, 0))
+        keys = np.empty(draw.room(count), np.uint64)
+        if count:
+            draw.fill(keys, *self._take(draw.blocks(count)))
+        return permuting.order(keys[:count])
+
+    def _take(self, blocks: int) -> tuple[int, int]:
+        """Take blocks for one call; returns the counter of the first one, and the key."""
+        with self._lock:
+            block = self._block
+            self._block = block + blocks
+            return self._first + block, self._key
+
+
+def default_rng(
+    seed: int | Generator | None = None, *, backend: str | None = None, device: str | int | Device | None = None
+) -> Generator:
+    """A generator, named as in NumPy; one that is given is returned itself.
+
+    Args:
+        seed, backend, device: As for `Generator`.
+    """
+    return seed if isinstance(seed, Generator) else Generator(seed, backend=backend, device=device)
+
+
+def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:
+    generator = Generator(0, backend=backend, device=device)
+    generator.set_state(state)
+    return generator
