@@ -15,9 +15,6 @@ from xferlib.errors import UnsupportedDTypeError
 
 ALL = tuple(map(np.dtype, DTYPES))
 SCALARS: dict[type, Any] = {bool: True, int: 1, float: 1.0, complex: 1j}
-PRODUCTS = ("matmul", "tensordot", "vecdot")
-OF_TWO = tuple(promotion.RULES)[: tuple(promotion.RULES).index("vecdot") + 1]
-OF_ONE = tuple(promotion.RULES)[len(OF_TWO) :]
 
 
 def _numpys(function: Any, *operands: Any) -> Any:
@@ -39,7 +36,7 @@ def _ours(name: str, *operands: Any) -> Any:
 def _value(operand: Any, name: str) -> Any:
     if isinstance(operand, type):
         return SCALARS[operand]
-    return np.ones((1, 1) if name in PRODUCTS else 2, operand)
+    return np.ones((1, 1) if name in promotion.PRODUCTS else 2, operand)
 
 
 def test_two_dtypes_promote_as_numpys() -> None:
@@ -51,17 +48,17 @@ def test_two_dtypes_promote_as_numpys() -> None:
         assert promotion.promote(kind, other) == np.result_type(SCALARS[kind], SCALARS[other])
 
 
-@pytest.mark.parametrize("name", OF_TWO)
+@pytest.mark.parametrize("name", [*promotion.OF_TWO, *promotion.PRODUCTS])
 def test_a_function_of_two_has_numpys_dtype_or_refuses_as_numpy_does(name: str) -> None:
     function = getattr(np, name)
-    operands = (*ALL, *(() if name in PRODUCTS else SCALARS))
+    operands = (*ALL, *(() if name in promotion.PRODUCTS else SCALARS))
     for one, two in itertools.product(operands, operands):
         if isinstance(one, type) and isinstance(two, type):
             continue
         assert _ours(name, one, two) == _numpys(function, _value(one, name), _value(two, name)), (one, two)
 
 
-@pytest.mark.parametrize("name", OF_ONE)
+@pytest.mark.parametrize("name", [*promotion.OF_ONE, *promotion.OVER_AXES])
 def test_a_function_of_one_has_numpys_dtype_or_refuses_as_numpy_does(name: str) -> None:
     function = getattr(np, name)
     for each in ALL:

@@ -66,8 +66,7 @@ _PARTS = "?bhilBHILefdfd"
 _SUMS = "lllllLLLLefdFD"
 _INDEX = "l" * 14
 
-RULES: dict[str, str] = {
-    # of two arrays
+OF_TWO: dict[str, str] = {
     "add": _SAME, "subtract": _NO_BOOL, "multiply": _SAME, "divide": _FLOATS,
     "floor_divide": "bbhilBHILefd--", "remainder": "bbhilBHILefd--", "pow": _BOOL_COUNTS,
     "maximum": _SAME, "minimum": _SAME,
@@ -77,8 +76,13 @@ RULES: dict[str, str] = {
     "greater_equal": _TRUTH, "logical_and": _TRUTH, "logical_or": _TRUTH, "logical_xor": _TRUTH,
     "atan2": _REAL_BY_WIDTH, "copysign": _REAL_BY_WIDTH, "hypot": _REAL_BY_WIDTH, "logaddexp": _REAL_BY_WIDTH,
     "nextafter": _REAL_BY_WIDTH,
-    "matmul": _SAME, "tensordot": _SAME, "vecdot": _SAME,
-    # of one array
+}  # fmt: skip
+"""The rules of functions of two arrays, element by element."""
+
+PRODUCTS: dict[str, str] = {"matmul": _SAME, "tensordot": _SAME, "vecdot": _SAME}
+"""Those of products."""
+
+OF_ONE: dict[str, str] = {
     "abs": _PARTS, "real": _PARTS, "imag": _PARTS, "positive": _NO_BOOL, "negative": _NO_BOOL, "sign": _NO_BOOL,
     "conj": _BOOL_COUNTS, "square": _BOOL_COUNTS, "reciprocal": _BOOL_COUNTS, "bitwise_invert": _WHOLE,
     "ceil": _REAL, "floor": _REAL, "trunc": _REAL, "round": "ebhilBHILefdFD",
@@ -87,13 +91,19 @@ RULES: dict[str, str] = {
         ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p",
          "log2", "sin", "sinh", "sqrt", "tan", "tanh"), _BY_WIDTH,
     ),
-    # over axes
+}  # fmt: skip
+"""Those of functions of one array, element by element."""
+
+OVER_AXES: dict[str, str] = {
     "sum": _SUMS, "prod": _SUMS, "cumulative_sum": _SUMS, "cumulative_prod": _SUMS,
     "mean": _FLOATS, "std": "dddddddddefdfd", "var": "dddddddddefdfd",
     "max": _SAME, "min": _SAME, "argmax": _INDEX, "argmin": _INDEX, "count_nonzero": _INDEX,
     "all": _TRUTH, "any": _TRUTH,
     "sort": _SAME, "argsort": _INDEX, "diff": _SAME,
 }  # fmt: skip
+"""Those of functions of one array that look at elements together."""
+
+RULES: dict[str, str] = {**OF_TWO, **PRODUCTS, **OF_ONE, **OVER_AXES}
 """The result's dtype of each function."""
 
 PAIRED_BY_WIDTH = ("atan2", "copysign", "hypot", "logaddexp", "nextafter")

@@ -20,6 +20,7 @@ from typing import Any as _Any
 import array_api_compat.torch as _compat
 import torch as _torch
 
+from xferlib._core import promotion as _promotion
 from xferlib.backends.torch import namespace_creation as _creation
 from xferlib.backends.torch import namespace_elementwise as _elementwise
 from xferlib.backends.torch import namespace_reductions as _reductions
@@ -62,14 +63,14 @@ def _named(name: str, function: _Any, doc: str) -> None:
     globals()[name] = function
 
 
-for _name in _elementwise.UNARY:
+for _name in _promotion.OF_ONE:
     _named(_name, _elementwise.unary(_name), f"``{_name}`` of the Array API, element by element, with NumPy's dtypes.")
-for _name in _elementwise.BINARY:
+for _name in _promotion.OF_TWO:
     _named(_name, _elementwise.binary(_name), f"``{_name}`` of the Array API, as NumPy promotes tensors and numbers.")
 for _family, _names in _reductions.FAMILIES.items():
     for _name in _names:
         _named(_name, _family(_name), f"``{_name}`` of the Array API, over ``axis``, with NumPy's dtypes.")
-for _name in _whole.PRODUCTS:
+for _name in _promotion.PRODUCTS:
     _named(_name, _whole.product(_name), f"``{_name}`` of the Array API, as NumPy promotes.")
 for _name in _creation.MOVING:
     _named(_name, _creation.moving(_name), f"``{_name}`` of the Array API, of any dtype.")
@@ -98,7 +99,7 @@ __all__ = sorted(_OWN | set(_compat.__all__) | {"__array_api_version__", "__arra
 
 
 def __getattr__(name: str) -> _Any:
-    """What array-api-compat or torch has under a name."""
+    """An attribute of array-api-compat, or else of torch."""
     if name.startswith("__") and name.endswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(_compat, name) if hasattr(_compat, name) else getattr(_torch, name)

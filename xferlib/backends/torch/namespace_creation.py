@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import promotion
 from xferlib._core.array import as_host_array
 from xferlib._core.device import Device
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch.namespace_dtypes import SIGNED, torch_dtype
-from xferlib.backends.torch.tensors import FROM_TORCH, TO_TORCH
-from xferlib.errors import ArgumentError
+from xferlib.backends.torch.tensors import TO_TORCH
+from xferlib.errors import ArgumentError, UnsupportedDTypeError
 
 FLOAT = torch.float64
 
@@ -77,11 +76,11 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, de
         value = fill_value.to(place, wanted or fill_value.dtype)
         return value.expand(extents).clone(memory_format=torch.contiguous_format)
     if wanted is None:
-        wanted = TO_TORCH[promotion.promote(dtypes.kind_of("full", fill_value))]
+        wanted = dtypes.promoted(dtypes.kind_of("full", fill_value))
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
-    if isinstance(fill_value, int) and not isinstance(fill_value, bool) and FROM_TORCH[wanted].kind in "iu":
-        dtypes.check_fits(fill_value, FROM_TORCH[wanted])
+    if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in dtypes.RANGES:
+        dtypes.check_fits(fill_value, wanted)
         if wanted is torch.uint64:
             bits = dtypes.wrapped(fill_value)
             return torch.full(extents, bits, dtype=torch.int64, device=place_of(device)).view(wanted)
@@ -98,6 +97,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
 
     Raises:
         ArgumentError: ``step`` is 0.
+        UnsupportedDTypeError: More than two booleans are asked for.
     """
     if step == 0:
         raise ArgumentError("arange: step=0 makes a range without end; give another step")
@@ -106,6 +106,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     first, last, by = (each.item() if isinstance(each, np.generic) else each for each in (start, stop, step))
     able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
     found: Tensor = compat.arange(first, last, by, dtype=able, device=place_of(device))
+    if wanted is torch.bool and found.numel() > 2:
+        raise UnsupportedDTypeError("arange: a range of booleans has at most two elements; give another dtype")
     return found if able is wanted else found.to(wanted)
 
 
@@ -114,8 +116,9 @@ def _ranged(*numbers: Any) -> torch.dtype:
     kinds = set(map(type, numbers))
     if kinds <= {int, float, torch.SymInt}:
         return FLOAT if float in kinds else torch.int64
+    numpys: Any = np.arange
     zeros = [type(each)(0) for each in numbers[:-1]]
-    return TO_TORCH[np.arange(*zeros, step=type(numbers[-1])(1)).dtype]
+    return TO_TORCH[numpys(*zeros, step=type(numbers[-1])(1)).dtype]
 
 
 def linspace(
@@ -128,7 +131,7 @@ def linspace(
     able = torch.complex128 if own.is_complex or wanted.is_complex else FLOAT
     ends = [each.item() if isinstance(each, np.generic) else each for each in (start, stop)]
     found: Tensor = compat.linspace(*ends, num, dtype=able, device=place_of(device), endpoint=endpoint)
-    if FROM_TORCH.get(wanted, np.dtype(float)).kind in "iu":
+    if wanted in dtypes.RANGES:
         found = torch.floor(found)
     return found.to(wanted)
 
@@ -198,11 +201,10 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
         own: Tensor = compat.where(condition, x1, x2)
         return own
     kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
-    dtype = promotion.promote(*kinds)
+    wanted = dtypes.promoted(*kinds)
     for each, kind in zip((x1, x2), kinds, strict=True):
-        if kind is int and dtype.kind in "iu":
-            dtypes.check_fits(each, dtype)
-    wanted = TO_TORCH[dtype]
+        if kind is int and wanted in dtypes.RANGES:
+            dtypes.check_fits(each, wanted)
     first, second = (_moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
     return _back(torch.where(condition.to(torch.bool), first, second), wanted)
 

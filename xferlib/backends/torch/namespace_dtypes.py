@@ -28,9 +28,48 @@ for _dtype, _theirs in TO_TORCH.items():
     _NAMED.update(dict.fromkeys((_theirs, _dtype, _dtype.name, _dtype.type, _dtype.char, _dtype.str), _theirs))
 _NAMED.update({bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128})
 
-_RANGES: dict[Any, tuple[int, int]] = {
-    dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in TO_TORCH if dtype.kind in "iu"
+RANGES: dict[torch.dtype, tuple[int, int]] = {
+    theirs: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    for dtype, theirs in TO_TORCH.items()
+    if dtype.kind in "iu"
 }
+"""The least and the greatest number of each integer dtype."""
+
+# The table of promotion in torch's dtypes, without a call of NumPy, which torch.compile would replace.
+_PAIRS: dict[tuple[Any, Any], torch.dtype] = {
+    (one, two): TO_TORCH[promotion.promote(FROM_TORCH.get(one, one), FROM_TORCH.get(two, two))]
+    for one in (*FROM_TORCH, *SCALARS)
+    for two in (*FROM_TORCH, *SCALARS)
+}
+_BY_CODE = dict(zip(promotion.CODES, FROM_TORCH, strict=True))
+RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
+    name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(promotion.CODES, rule, strict=True) if code != "-"}
+    for name, rule in promotion.RULES.items()
+}
+"""The result's dtype of each function, by the dtype of its operand or that of both together."""
+
+
+def promoted(*kinds: Any) -> torch.dtype:
+    """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
+    found, *rest = (*(each for each in kinds if each not in SCALARS), *(each for each in kinds if each in SCALARS))
+    for each in rest:
+        found = _PAIRS[found, each]
+    return found if found not in SCALARS else _PAIRS[found, found]
+
+
+def result(name: str, *kinds: Any) -> torch.dtype:
+    """The dtype of a function's result.
+
+    Raises:
+        UnsupportedDTypeError: NumPy has no such function of these.
+    """
+    results = RESULTS[name]
+    if name in promotion.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
+        return _PAIRS[results[kinds[0]], results[kinds[1]]]
+    common = promoted(*kinds)
+    if common not in results:
+        promotion.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
+    return results[common]
 
 
 def torch_dtype(dtype: Any) -> torch.dtype | None:
@@ -55,16 +94,16 @@ def is_foreign(x: Any) -> bool:
 
 
 def kind_of(name: str, x: Any) -> Any:
-    """What the table of promotion takes for an operand: a NumPy dtype, or the type of a Python scalar.
+    """An operand as the tables of promotion list it: a dtype, or the type of a Python scalar.
 
     Raises:
         MixedBackendsError: An array of NumPy's.
         UnsupportedArrayError: Anything else.
     """
     if isinstance(x, Tensor):
-        return FROM_TORCH[x.dtype]
+        return x.dtype
     if isinstance(x, np.generic):
-        return check_dtype(x.dtype, what=f"{name}: a number")
+        return TO_TORCH[check_dtype(x.dtype, what=f"{name}: a number")]
     for kind in SCALARS:  # bool before int
         if isinstance(x, kind):
             return kind
@@ -91,13 +130,13 @@ def device_of(name: str, *operands: Any) -> torch.device:
     return next((each.device for each in tensors if each.dim()), tensors[0].device)
 
 
-def fits(value: int, dtype: np.dtype[Any]) -> bool:
+def fits(value: int, dtype: torch.dtype) -> bool:
     """Whether an integer dtype holds a Python integer."""
-    least, most = _RANGES[dtype]
+    least, most = RANGES[dtype]
     return least <= value <= most
 
 
-def check_fits(value: int, dtype: np.dtype[Any]) -> None:
+def check_fits(value: int, dtype: torch.dtype) -> None:
     """Refuse a Python integer that an integer dtype cannot hold, as NumPy does.
 
     Raises:
@@ -105,7 +144,8 @@ def check_fits(value: int, dtype: np.dtype[Any]) -> None:
     """
     if not fits(value, dtype):
         raise OverflowError(
-            f"the integer {shown(value)} does not fit into {dtype.name}; convert the array first: xp.astype(x, 'int64')"
+            f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
+            "xp.astype(x, 'int64')"
         )
 
 
@@ -137,13 +177,13 @@ def result_type(*arrays_and_dtypes: Any) -> torch.dtype:
     if any(isinstance(each, torch.dtype) and each not in FROM_TORCH for each in given):
         found: torch.dtype = compat.result_type(*arrays_and_dtypes)
         return found
-    return TO_TORCH[promotion.promote(*map(_kind, given))]
+    return promoted(*map(_kind, given))
 
 
 def _kind(x: Any) -> Any:
     if isinstance(x, (np.generic, *SCALARS)):
         return kind_of("result_type", x)
-    return FROM_TORCH[x] if isinstance(x, torch.dtype) else check_dtype(x, what="result_type: an argument")
+    return x if isinstance(x, torch.dtype) else TO_TORCH[check_dtype(x, what="result_type: an argument")]
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:

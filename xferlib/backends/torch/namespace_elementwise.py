@@ -10,16 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import array_api_compat.torch as compat
-import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import promotion
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_unsigned as unsigned
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
-from xferlib.backends.torch.tensors import FROM_TORCH, TO_TORCH
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError
 
 _BOOL = frozenset({torch.bool})
 _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
@@ -60,8 +57,7 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
     for one in native:
         for two in native - {one} if name not in _ONE_DTYPE else ():
             promoted = torch.promote_types(one, two)
-            pair = (FROM_TORCH[one], FROM_TORCH[two])
-            if promoted in native and promoted is TO_TORCH[promotion.promote(*pair)]:
+            if promoted in native and promoted is dtypes.promoted(one, two):
                 found[one, two] = _IF_AXES
         if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL:
             for number in (int, float, complex) if one.is_complex else (int, float):
@@ -93,19 +89,19 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
         own: Tensor = getattr(compat, name)(x1, x2, **options)
         return own
     one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
-    dtype, common = promotion.result(name, one, two), promotion.promote(one, two)
+    dtype, common = dtypes.result(name, one, two), dtypes.promoted(one, two)
     is_comparison = name in unsigned.COMPARED
-    if common.kind in "iu":
+    if common in dtypes.RANGES:
         for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
             if kind is int and is_comparison and not dtypes.fits(number, common):
                 return _beyond(name, number, other, is_first=is_first)
             if kind is int:
                 dtypes.check_fits(number, common)
-    if name == "pow" and dtype.kind in "iu":
+    if name == "pow" and dtype in dtypes.RANGES:
         _refuse_negative_power(x2)
-    if is_comparison and common.kind == "f" and _is_whole(one) and _is_whole(two):
+    if is_comparison and common.is_floating_point and one in dtypes.RANGES and two in dtypes.RANGES:
         return _compared(name, x1, x2, device)
-    wanted = TO_TORCH[np.dtype(bool) if name.startswith("logical") else common if is_comparison else dtype]
+    wanted = common if is_comparison else dtype  # which is bool for the logical functions
     if name in _ORDERING:
         dtypes.refuse_complex(name, wanted)
     if wanted is torch.uint64:
@@ -122,10 +118,6 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
 
 
-def _is_whole(kind: Any) -> bool:
-    return isinstance(kind, np.dtype) and kind.kind in "iu"
-
-
 def _beyond(name: str, number: int, other: Tensor, *, is_first: bool) -> Tensor:
     """Compare an array with a Python integer that is less than all that its dtype holds, or greater."""
     array_is_less = (number > 0) is not is_first  # the first operand is less than the second
@@ -135,7 +127,7 @@ def _beyond(name: str, number: int, other: Tensor, *, is_first: bool) -> Tensor:
 
 def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
     """Compare signed integers with uint64."""
-    first_is_bits = dtypes.kind_of(name, x1) == np.uint64
+    first_is_bits = dtypes.kind_of(name, x1) is torch.uint64
     bits, signed = (x1, x2) if first_is_bits else (x2, x1)
     return unsigned.compare_signed(
         unsigned.SWAPPED.get(name, name) if first_is_bits else name,
@@ -193,13 +185,6 @@ _OWN: dict[str, Callable[[Tensor], Tensor]] = {
 _OF_INTEGERS = ("abs", "negative", "square", "bitwise_invert", "signbit", "logical_not")
 _OF_BOOLEANS = ("bitwise_invert", "logical_not")
 _NOT_OF_FLOATS = ("imag", "positive", "real")
-UNARY: tuple[str, ...] = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
-    "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "negative",
-    "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
-    "trunc",
-)  # fmt: skip
-BINARY: tuple[str, ...] = tuple(_BINARY)
 
 
 def unary(name: str) -> Callable[..., Tensor]:
@@ -213,7 +198,7 @@ def unary(name: str) -> Callable[..., Tensor]:
             found = compute(x, **options)
             return found
         dtypes.device_of(name, x)
-        dtype = TO_TORCH[promotion.result(name, dtypes.kind_of(name, x))]
+        dtype = dtypes.result(name, dtypes.kind_of(name, x))
         if name in _OWN and (name in _NOT_OF_FLOATS or not (x.is_floating_point() or x.is_complex())):
             return _OWN[name](x if dtype is torch.bool or x.dtype is not torch.bool else x.to(dtype))
         found = compute(x if dtype is torch.bool else x.to(dtype), **options)
@@ -223,9 +208,7 @@ def unary(name: str) -> Callable[..., Tensor]:
 
 
 def _goes_straight(name: str, dtype: torch.dtype) -> bool:
-    try:
-        promotion.result(name, FROM_TORCH[dtype])
-    except UnsupportedDTypeError:
+    if dtype not in dtypes.RESULTS[name]:
         return False
     if dtype in _COMPLEX:
         return name != "positive"

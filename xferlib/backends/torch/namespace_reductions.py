@@ -9,16 +9,10 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
-from xferlib._core import promotion
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_unsigned as unsigned
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
-from xferlib.backends.torch.tensors import FROM_TORCH, TO_TORCH
 from xferlib.errors import UnsupportedArrayError
-
-
-def _results(name: str) -> dict[torch.dtype, torch.dtype]:
-    return {theirs: TO_TORCH[promotion.result(name, ours)] for theirs, ours in FROM_TORCH.items()}
 
 
 def _check(name: str, x: Any) -> None:
@@ -28,7 +22,7 @@ def _check(name: str, x: Any) -> None:
 
 def total(name: str) -> Callable[..., Tensor]:
     """A sum or product, of the widest integers where integers are given."""
-    compute, results = getattr(compat, name), _results(name)
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         _check(name, x)
@@ -56,7 +50,7 @@ def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
 
 def running(name: str) -> Callable[..., Tensor]:
     """Sums or products so far."""
-    compute, results = getattr(compat, name), _results(name)
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(
         x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
@@ -71,7 +65,7 @@ def running(name: str) -> Callable[..., Tensor]:
 
 def mean(name: str) -> Callable[..., Tensor]:
     """The mean, in float64 of integers."""
-    compute, results = getattr(compat, name), _results(name)
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
         _check(name, x)
@@ -83,7 +77,7 @@ def mean(name: str) -> Callable[..., Tensor]:
 
 def deviation(name: str) -> Callable[..., Tensor]:
     """Variance or standard deviation, in float64 of integers."""
-    compute, results = getattr(compat, name), _results("mean")
+    compute, results = getattr(compat, name), dtypes.RESULTS["mean"]
 
     def operate(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         _check(name, x)
@@ -167,4 +161,4 @@ FAMILIES: dict[Callable[[str], Callable[..., Tensor]], tuple[str, ...]] = {
     total: ("sum", "prod"), running: ("cumulative_sum", "cumulative_prod"), mean: ("mean",), deviation: ("std", "var"),
     extreme: ("max", "min"), position: ("argmax", "argmin"), truth: ("all", "any", "count_nonzero"),
 }  # fmt: skip
-"""What makes each function."""
+"""The makers of the functions, each with the names that it serves."""

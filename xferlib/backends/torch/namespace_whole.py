@@ -6,18 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import array_api_compat.torch as compat
-import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import promotion
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
-from xferlib.backends.torch.tensors import FROM_TORCH, TO_TORCH
+from xferlib.backends.torch.tensors import FROM_TORCH
 from xferlib.errors import UnsupportedDTypeError
-
-PRODUCTS = ("matmul", "tensordot", "vecdot")
 
 
 def product(name: str) -> Callable[..., Tensor]:
@@ -31,7 +27,7 @@ def product(name: str) -> Callable[..., Tensor]:
             found = compute(x1, x2, **options)
             return found
         device = dtypes.device_of(name, x1, x2)
-        wanted = TO_TORCH[promotion.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))]
+        wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
         if device.type != "cpu" and not (wanted.is_floating_point or wanted.is_complex):
             raise UnsupportedDTypeError(
                 f"{name}: torch multiplies no matrices of {FROM_TORCH[wanted]} on {device}; convert them first: "
@@ -64,7 +60,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A00
     dtypes.device_of("clip", x)
     least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
     kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
-    wanted = TO_TORCH[promotion.promote(*kinds)]
+    wanted = dtypes.promoted(*kinds)
     dtypes.refuse_complex("clip", wanted)
     if least is None and most is None:
         return x.clone()
@@ -78,13 +74,12 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A00
 
 def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
     """A limit, if it limits anything."""
-    dtype = FROM_TORCH[x.dtype]
-    if dtype.kind not in "iu" or type(end) is not int:
+    if x.dtype not in dtypes.RANGES or type(end) is not int:
         return end
-    limits = np.iinfo(dtype)
-    if (end <= limits.min) if is_least else (end >= limits.max):
+    lowest, highest = dtypes.RANGES[x.dtype]
+    if (end <= lowest) if is_least else (end >= highest):
         return None
-    dtypes.check_fits(end, dtype)
+    dtypes.check_fits(end, x.dtype)
     return end
 
 
