@@ -49,13 +49,13 @@ def xp(backend: str) -> Any:
 
 @pytest.fixture
 def entries(backend: str) -> Any:
-    """What the table says of the backend on its current device; None where nobody has measured."""
+    """The table's part for the backend on its current device; None before the first measurement."""
     kind = xl.get_device(None).kind
     return TABLE.get(backend if backend == "sim" else f"{backend}, {kind.upper()}")
 
 
 def _numpys(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What NumPy returns, or its error."""
+    """NumPy's result, or its error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -65,12 +65,12 @@ def _numpys(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _ours(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What a namespace returns, with NumPy's arrays sent to the device, or its error."""
+    """A namespace's result, with NumPy's arrays sent to the device, or its error."""
     return _numpys(function, *(xl.to_device(x) if isinstance(x, np.ndarray) else x for x in args), **options)
 
 
 def _wrong(entries: Any, name: str, found: Any, expected: Any, *, refuses: str = "") -> str | None:
-    """What is wrong with a result; None if nothing is.
+    """The difference between a result and NumPy's; None if there is none.
 
     Args:
         entries: The table of the backend.

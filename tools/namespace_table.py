@@ -106,7 +106,7 @@ def bound(xp: Any, name: str, dtype: str, device: str, seed: int = 1, count: int
 
 
 def numpys(name: str, *given: Any, **options: Any) -> Any:
-    """What NumPy returns; None where it refuses."""
+    """NumPy's result; None where it refuses."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

@@ -39,8 +39,10 @@ from xferlib.backends.torch.namespace_creation import (  # fmt: skip
     where,
 )
 from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from xferlib.backends.torch.namespace_operators import numpy_operators
 from xferlib.backends.torch.namespace_reductions import argsort, sort
 from xferlib.backends.torch.namespace_whole import (  # fmt: skip
+    broadcast_shapes,
     clip,
     diff,
     nonzero,

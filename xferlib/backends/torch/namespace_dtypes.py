@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import array_api_compat.torch as compat
@@ -205,14 +206,46 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return bool(compat.isdtype(torch_dtype(dtype), plain))
 
 
-def finfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
+@dataclasses.dataclass(frozen=True)
+class FloatInfo:
+    """The result of `finfo`; of the real part, for complex dtypes."""
+
+    dtype: torch.dtype
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerInfo:
+    """The result of `iinfo`."""
+
+    dtype: torch.dtype
+    bits: int
+    max: int
+    min: int
+
+
+def finfo(type: Any, /) -> FloatInfo:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of a tensor's."""
-    return compat.finfo(type if isinstance(type, Tensor) else torch_dtype(type))
+    found: Any = torch.finfo(_dtype_of(type))
+    dtype = getattr(torch, found.dtype)
+    return FloatInfo(dtype, found.bits, found.eps, found.max, found.min, found.smallest_normal)
 
 
-def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
+def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the Array API's name
     """Limits of an integer dtype, or of a tensor's."""
-    return compat.iinfo(type if isinstance(type, Tensor) else torch_dtype(type))
+    dtype = _dtype_of(type)
+    found: Any = torch.iinfo(dtype)
+    return IntegerInfo(dtype, found.bits, found.max, found.min)
+
+
+def _dtype_of(x: Any) -> torch.dtype:
+    found = x.dtype if isinstance(x, Tensor) else torch_dtype(x)
+    assert found is not None
+    return found
 
 
 def refuse_complex(name: str, dtype: torch.dtype) -> None:

@@ -26,10 +26,17 @@ _NUMBERS = _INTEGERS | _FLOATS | _COMPLEX
 _ALL = _NUMBERS | _BOOL
 _REAL = _INTEGERS | _FLOATS
 
+
+def _remainder(a: Tensor, b: Tensor, **options: Any) -> Tensor:
+    """The remainder, whose zeros have the divisor's sign."""
+    found = torch.remainder(a, b, **options)
+    return torch.where(found == 0, torch.copysign(found, b), found) if found.is_floating_point() else found
+
+
 _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
     "add": (torch.add, _ALL), "subtract": (torch.subtract, _NUMBERS), "multiply": (torch.multiply, _ALL),
     "divide": (torch.divide, _FLOATS | _COMPLEX), "floor_divide": (torch.floor_divide, _REAL),
-    "remainder": (torch.remainder, _REAL), "pow": (torch.pow, _NUMBERS),
+    "remainder": (_remainder, _REAL), "pow": (torch.pow, _NUMBERS),
     "maximum": (torch.maximum, _REAL | _BOOL), "minimum": (torch.minimum, _REAL | _BOOL),
     "bitwise_and": (torch.bitwise_and, _INTEGERS | _BOOL), "bitwise_or": (torch.bitwise_or, _INTEGERS | _BOOL),
     "bitwise_xor": (torch.bitwise_xor, _INTEGERS | _BOOL),
@@ -182,6 +189,22 @@ _OWN: dict[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 """Functions of integers and booleans with which torch does not compute as NumPy does, or not at all."""
 
+
+def _acos(x: Tensor, **options: Any) -> Tensor:
+    found = torch.acos(x, **options)
+    if not found.is_complex():
+        return found
+    return torch.complex(found.real, torch.copysign(found.imag, torch.neg(x.imag)))
+
+
+def _log1p(x: Tensor, **options: Any) -> Tensor:
+    found = torch.log1p(x, **options)
+    return torch.where(torch.isinf(x), torch.log(x), found) if found.is_complex() else found
+
+
+_COMPUTED: dict[str, Callable[..., Tensor]] = {"acos": _acos, "log1p": _log1p}
+"""Functions of which torch has complex values that are not NumPy's: signs of zeros, infinities."""
+
 _OF_INTEGERS = ("abs", "negative", "square", "bitwise_invert", "signbit", "logical_not")
 _OF_BOOLEANS = ("bitwise_invert", "logical_not")
 _NOT_OF_FLOATS = ("imag", "positive", "real")
@@ -189,7 +212,7 @@ _NOT_OF_FLOATS = ("imag", "positive", "real")
 
 def unary(name: str) -> Callable[..., Tensor]:
     """The function of that name, of one tensor."""
-    compute = getattr(compat, name)
+    compute = _COMPUTED.get(name) or getattr(compat, name)
     straight = frozenset(each for each in _ALL if _goes_straight(name, each))
 
     def operate(x: Tensor, /, **options: Any) -> Tensor:

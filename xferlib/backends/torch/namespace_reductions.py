@@ -82,7 +82,11 @@ def deviation(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         _check(name, x)
         x = x.to(results.get(x.dtype, x.dtype))
-        found: Tensor = compute(x, axis=axis, correction=correction, keepdims=keepdims)
+        found: Tensor
+        if name == "std" and not float(correction).is_integer():
+            found = torch.sqrt(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+        else:
+            found = compute(x, axis=axis, correction=correction, keepdims=keepdims)
         return found.real if found.is_complex() else found
 
     return operate

@@ -13,7 +13,7 @@ from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
 from xferlib.backends.torch.tensors import FROM_TORCH
-from xferlib.errors import UnsupportedDTypeError
+from xferlib.errors import ArgumentError, UnsupportedDTypeError
 
 
 def product(name: str) -> Callable[..., Tensor]:
@@ -83,6 +83,19 @@ def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
     return end
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        listed = " and ".join(str(tuple(each)) for each in shapes)
+        raise ArgumentError(f"broadcast_shapes: {listed} do not broadcast; every axis must agree or be 1") from None
+
+
 def diff(
     x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
@@ -141,9 +154,8 @@ class UniqueInverse(NamedTuple):
 
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
-    dtypes.refuse_complex("unique_all", x.dtype)
     flat = reductions.ordered(x).reshape(-1)
-    order = torch.argsort(flat, stable=True)
+    order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
     values = flat[order]
     is_first = torch.ones_like(values, dtype=torch.bool)
     is_first[1:] = values[1:] != values[:-1]  # each NaN is distinct, as the standard has it
@@ -154,6 +166,14 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     counts = torch.diff(starts, append=starts.new_full((1,), flat.numel()))
     distinct = reductions.unordered(values[starts], x.dtype)
     return UniqueAll(distinct, order[starts], inverse.reshape(x.shape), counts)
+
+
+def _complex_order(x: Tensor) -> Tensor:
+    """The order of complex numbers: by the real part, then by the imaginary one; with NaN in them last, as in NumPy."""
+    order = torch.argsort(x.imag, stable=True)
+    for key in (x.real, torch.isnan(x.imag) + 2 * torch.isnan(x.real)):
+        order = order[torch.argsort(key[order], stable=True)]
+    return order
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
