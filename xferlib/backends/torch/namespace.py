@@ -23,6 +23,8 @@ import torch as _torch
 from xferlib._core import promotion as _promotion
 from xferlib.backends.torch import namespace_creation as _creation
 from xferlib.backends.torch import namespace_elementwise as _elementwise
+from xferlib.backends.torch import namespace_fft as fft
+from xferlib.backends.torch import namespace_linalg as linalg
 from xferlib.backends.torch import namespace_reductions as _reductions
 from xferlib.backends.torch import namespace_whole as _whole
 from xferlib.backends.torch.namespace_creation import (  # fmt: skip
@@ -45,6 +47,7 @@ from xferlib.backends.torch.namespace_whole import (  # fmt: skip
     broadcast_shapes,
     clip,
     diff,
+    isin,
     nonzero,
     searchsorted,
     unique_all,
@@ -58,11 +61,9 @@ pi, e, inf, nan, newaxis = _compat.pi, _compat.e, _compat.inf, _compat.nan, None
 
 
 def _named(name: str, function: _Any, doc: str) -> None:
-    """Make a function one of this module's, so that it pickles by name."""
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
+    """Make a function one of this module's."""
+    globals()[name] = _creation.named(function, name, __name__)
     function.__doc__ = doc
-    globals()[name] = function
 
 
 for _name in _promotion.OF_ONE:

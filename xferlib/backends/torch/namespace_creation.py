@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -239,10 +240,18 @@ def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     return _back(torch.stack(moved, axis), wanted)
 
 
-def moving(name: str) -> Callable[..., Tensor]:
-    """A function that moves elements without a look at them."""
-    compute = getattr(compat, name)
+def named(function: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
+    """Make a function one of a module's, so that it pickles by name."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    return function
 
+
+def moving(name: str, library: Any = compat, module: str = __name__) -> Callable[..., Tensor]:
+    """A function of a library that moves elements without a look at them."""
+    compute = getattr(library, name)
+
+    @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
         found: Tensor
         if isinstance(x, Tensor) and x.dtype in SIGNED:
@@ -251,7 +260,7 @@ def moving(name: str) -> Callable[..., Tensor]:
             found = compute(x, *args, **options)
         return found
 
-    return operate
+    return named(operate, name, module)
 
 
 MOVING = ("flip", "repeat", "roll", "take", "take_along_axis", "tile", "tril", "triu")

@@ -27,15 +27,45 @@ _ALL = _NUMBERS | _BOOL
 _REAL = _INTEGERS | _FLOATS
 
 
-def _remainder(a: Tensor, b: Tensor, **options: Any) -> Tensor:
+def _remainder(a: Tensor, b: Tensor) -> Tensor:
     """The remainder, whose zeros have the divisor's sign."""
-    found = torch.remainder(a, b, **options)
-    return torch.where(found == 0, torch.copysign(found, b), found) if found.is_floating_point() else found
+    found = torch.remainder(a, b)
+    if not found.is_floating_point():
+        return found
+    if found.is_cpu and found.dtype is not torch.float16 and _has_nan(found):
+        found = torch.where(torch.isnan(found) & torch.isfinite(a), _in_steps(a, b), found)
+    return torch.where(found == 0, torch.copysign(found, b), found)
+
+
+def _has_nan(x: Tensor) -> bool:
+    if torch.compiler.is_compiling():
+        return True
+    try:
+        return bool(torch.isnan(x).any())
+    except RuntimeError:  # within torch.func.vmap, where values decide nothing
+        return True
+
+
+def _in_steps(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder of numbers so far apart that their quotient is infinite, for which torch's CPU kernel has NaN."""
+    if a.dtype is torch.float32:
+        found = torch.fmod(a.to(torch.float64), b.to(torch.float64)).to(torch.float32)
+    else:
+        step = b * 2.0**1022  # of two divisors 2**1522 and 2**1022 times as large, one or both leave finite quotients
+        found = torch.fmod(torch.fmod(torch.fmod(a, step * 2.0**500), step), b)
+    return torch.where((found != 0) & ((found < 0) != (b < 0)), found + b, found)
+
+
+def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    """The quotient rounded down; of float16 by way of float32, as NumPy computes it."""
+    if a.dtype is torch.float16 and b.dtype is torch.float16:
+        return torch.floor_divide(a.to(torch.float32), b.to(torch.float32)).to(torch.float16)
+    return torch.floor_divide(a, b)
 
 
 _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
     "add": (torch.add, _ALL), "subtract": (torch.subtract, _NUMBERS), "multiply": (torch.multiply, _ALL),
-    "divide": (torch.divide, _FLOATS | _COMPLEX), "floor_divide": (torch.floor_divide, _REAL),
+    "divide": (torch.divide, _FLOATS | _COMPLEX), "floor_divide": (_floor_divide, _REAL),
     "remainder": (_remainder, _REAL), "pow": (torch.pow, _NUMBERS),
     "maximum": (torch.maximum, _REAL | _BOOL), "minimum": (torch.minimum, _REAL | _BOOL),
     "bitwise_and": (torch.bitwise_and, _INTEGERS | _BOOL), "bitwise_or": (torch.bitwise_or, _INTEGERS | _BOOL),

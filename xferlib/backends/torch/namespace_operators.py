@@ -165,7 +165,7 @@ def _axes_of(part: Any) -> int:
 
 
 def _replacements() -> dict[Any, Callable[..., Any]]:
-    """What is called in place of each of torch's methods; torch has not all of them in every version."""
+    """The function in place of each of torch's methods; not every version of torch has all of them."""
     found: dict[Any, Callable[..., Any]] = {}
     for name, methods in _NAMES.items():
         if name == "matmul":

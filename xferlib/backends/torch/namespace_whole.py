@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ def product(name: str) -> Callable[..., Tensor]:
     """A product of two tensors, of the dtype that both promote to."""
     compute = getattr(compat, name)
 
+    @functools.wraps(compute)
     def operate(x1: Tensor, x2: Tensor, /, **options: Any) -> Tensor:
         found: Tensor
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
@@ -33,7 +35,7 @@ def product(name: str) -> Callable[..., Tensor]:
                 f"{name}: torch multiplies no matrices of {FROM_TORCH[wanted]} on {device}; convert them first: "
                 "xp.astype(x, 'float64'), which is exact to 2**53"
             )
-        found = compute(*(_bits64(each, wanted) for each in (x1, x2)), **options)
+        found = compute(*(bits64(each, wanted) for each in (x1, x2)), **options)
         return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
     return operate
@@ -44,7 +46,7 @@ def _multiplies(x: Tensor) -> bool:
     return dtype.is_floating_point or dtype.is_complex or (x.is_cpu and dtype not in SIGNED and dtype is not torch.bool)
 
 
-def _bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
+def bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
     """A tensor converted, and then in int64 if torch does not compute with the dtype."""
     x = x.to(wanted)
     if wanted is torch.uint64:
@@ -112,15 +114,26 @@ def diff(
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
 
-def searchsorted(
-    x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None
-) -> Tensor:  # fmt: skip
-    """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
-    wanted = dtypes.result_type(x1, x2)
-    dtypes.refuse_complex("searchsorted", wanted)
+def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
+    """Two operands in a dtype in which torch compares what NumPy compares."""
+    device = dtypes.device_of(name, x1, x2)
+    wanted = dtypes.promoted(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+    dtypes.refuse_complex(name, wanted)
     able = torch.uint8 if wanted is torch.bool else wanted
-    one, two = (reductions.ordered(each.to(able)).contiguous() for each in (x1, x2))
+    return [reductions.ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
+
+
+def searchsorted(
+    x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
+    one, two = (each.contiguous() for each in _together("searchsorted", x1, x2))
     return torch.searchsorted(one, two, side=side, sorter=sorter)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
+    return torch.isin(*_together("isin", x1, x2), invert=invert)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
