@@ -156,6 +156,8 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
         return x if x.dtype is dtype else x.to(dtype)
     if isinstance(x, np.generic):
         x = x.item()
+    if dtype is torch.bool:
+        x = bool(x)
     if isinstance(x, int) and dtype is torch.uint64:
         return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
     return torch.full((), float(x) if isinstance(x, int) and dtype.is_floating_point else x, dtype=dtype, device=device)

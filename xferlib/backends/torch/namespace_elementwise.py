@@ -19,6 +19,7 @@ from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
 from xferlib.errors import ArgumentError
 
 _BOOL = frozenset({torch.bool})
+_UNSIGNED = (torch.uint8, *SIGNED)
 _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 _FLOATS = frozenset({torch.float16, torch.float32, torch.float64})
 _COMPLEX = frozenset({torch.complex64, torch.complex128})
@@ -28,10 +29,10 @@ _REAL = _INTEGERS | _FLOATS
 
 
 def _remainder(a: Tensor, b: Tensor) -> Tensor:
-    """The remainder, whose zeros have the divisor's sign."""
+    """The remainder: its zeros have the divisor's sign, and that of an integer by 0 is 0."""
+    if not (a.is_floating_point() or b.is_floating_point()):
+        return torch.remainder(a, torch.where(b == 0, 1, b))
     found = torch.remainder(a, b)
-    if not found.is_floating_point():
-        return found
     if found.is_cpu and found.dtype is not torch.float16 and _has_nan(found):
         found = torch.where(torch.isnan(found) & torch.isfinite(a), _in_steps(a, b), found)
     return torch.where(found == 0, torch.copysign(found, b), found)
@@ -57,7 +58,10 @@ def _in_steps(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
-    """The quotient rounded down; of float16 by way of float32, as NumPy computes it."""
+    """The quotient rounded down: of float16 by way of float32, as NumPy computes it; of an integer by 0 it is 0."""
+    if not (a.is_floating_point() or b.is_floating_point()):
+        is_zero = b == 0
+        return torch.where(is_zero, 0, torch.floor_divide(a, torch.where(is_zero, 1, b)))
     if a.dtype is torch.float16 and b.dtype is torch.float16:
         return torch.floor_divide(a.to(torch.float32), b.to(torch.float32)).to(torch.float16)
     return torch.floor_divide(a, b)
@@ -112,8 +116,13 @@ def binary(name: str) -> Callable[..., Tensor]:
         two = x2.dtype if isinstance(x2, Tensor) else type(x2)
         plan = plans.get((one, two))
         if plan == _STRAIGHT or (plan == _IF_AXES and (x1.dim() == 0) is (x2.dim() == 0)):
-            found: Tensor = compute(x1, x2, **options)
-            return found
+            try:
+                found: Tensor = compute(x1, x2, **options)
+            except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16
+                if isinstance(x1, Tensor) and isinstance(x2, Tensor):
+                    raise
+            else:
+                return found
         return _converted(name, x1, x2, options)
 
     return operate
@@ -128,12 +137,11 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
     one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
     dtype, common = dtypes.result(name, one, two), dtypes.promoted(one, two)
     is_comparison = name in unsigned.COMPARED
-    if common in dtypes.RANGES:
-        for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
-            if kind is int and is_comparison and not dtypes.fits(number, common):
-                return _beyond(name, number, other, is_first=is_first)
-            if kind is int:
-                dtypes.check_fits(number, common)
+    for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
+        if kind is int and is_comparison and common in dtypes.RANGES and not dtypes.fits(number, common):
+            return _beyond(name, number, other, is_first=is_first)
+        if kind is int and dtype in dtypes.RANGES:
+            dtypes.check_fits(number, dtype)
     if name == "pow" and dtype in dtypes.RANGES:
         _refuse_negative_power(x2)
     if is_comparison and common.is_floating_point and one in dtypes.RANGES and two in dtypes.RANGES:
@@ -188,7 +196,8 @@ def _clone(x: Tensor) -> Tensor:
 
 
 def _reciprocal(x: Tensor) -> Tensor:
-    return torch.where(x * x == 1, x, 0)
+    """The reciprocal rounded to 0: of an integer by 0 it is 0, where NumPy's depends on the processor."""
+    return (x == 1).to(x.dtype) if x.dtype in _UNSIGNED else torch.where((x == 1) | (x == -1), x, 0)
 
 
 def _no(x: Tensor) -> Tensor:
@@ -211,7 +220,7 @@ def _bits(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 _OWN: dict[str, Callable[[Tensor], Tensor]] = {
     "abs": _clone, "positive": _clone, "ceil": _clone, "floor": _clone, "trunc": _clone, "round": _clone,
-    "conj": _clone, "real": _clone, "imag": torch.zeros_like, "reciprocal": _bits(_reciprocal),
+    "conj": _clone, "real": _clone, "imag": torch.zeros_like, "reciprocal": _reciprocal,
     "negative": _bits(torch.neg), "square": _bits(lambda x: x * x), "bitwise_invert": _bits(torch.bitwise_not),
     "sign": lambda x: torch.sign(x) if x.dtype in _INTEGERS else x.to(torch.bool).to(x.dtype),
     "isfinite": _yes, "isinf": _no, "isnan": _no, "signbit": _no,

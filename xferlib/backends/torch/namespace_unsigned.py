@@ -34,19 +34,20 @@ def _half(x: Tensor) -> Tensor:
 
 
 def _divided(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Quotient and remainder.
+    """Quotient and remainder; both are 0 where the divisor is.
 
     Twice the quotient of half the dividend is at most one too small. A divisor from 2**63 goes into any number at most
     once.
     """
     is_big = b < 0
-    divisor = torch.where(is_big, 1, b)
+    divisor = torch.where(is_big | (b == 0), 1, b)
     first = torch.bitwise_left_shift(torch.floor_divide(_half(a), divisor), 1)
     rest = a - first * divisor
     more = flipped(rest) >= flipped(divisor)
     once = flipped(a) >= flipped(b)
     quotient = torch.where(is_big, once.to(torch.int64), first + more.to(torch.int64))
-    return quotient, a - quotient * b
+    quotient = torch.where(b == 0, 0, quotient)
+    return quotient, torch.where(b == 0, 0, a - quotient * b)
 
 
 def _is_all(count: Tensor) -> Tensor:
