@@ -88,13 +88,17 @@ _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
 
 _TAKE_NUMBERS = ("add", "subtract", "multiply", "divide", "pow")
 _ONE_DTYPE = ("hypot", "logaddexp", "nextafter")
-_STRAIGHT, _IF_AXES = 1, 2
-"""Torch's rule is NumPy's: always, and where both arrays have axes or neither has."""
+_SUMS = ("add", "subtract")
+_STRAIGHT, _IF_AXES, _PARTS = 1, 2, 3
+"""Torch does what NumPy does: always, where both arrays have axes or neither has, or with real and imaginary parts."""
 
 
 def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], int]:
     """The pairs of dtypes, or of a dtype and a Python type, with which a call goes straight to torch."""
     found: dict[tuple[Any, Any], int] = {(each, each): _STRAIGHT for each in native}
+    if name in _SUMS:
+        native -= _COMPLEX  # see `_by_parts`
+        found.update({(each, each): _PARTS for each in _COMPLEX})
     for one in native:
         for two in native - {one} if name not in _ONE_DTYPE else ():
             promoted = torch.promote_types(one, two)
@@ -123,6 +127,8 @@ def binary(name: str) -> Callable[..., Tensor]:
                     raise
             else:
                 return found
+        if plan == _PARTS and not options:
+            return _by_parts(compute, x1, x2)
         return _converted(name, x1, x2, options)
 
     return operate
@@ -156,8 +162,16 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
         return unsigned.COMPUTED[name](*bits).view(torch.uint64)
     able = WIDE.get(wanted, wanted)
     compute = _BINARY[name][0]
-    found: Tensor = compute(dtypes.as_tensor(x1, able, device), dtypes.as_tensor(x2, able, device), **options)
+    first, second = dtypes.as_tensor(x1, able, device), dtypes.as_tensor(x2, able, device)
+    if able.is_complex and name in _SUMS and not options:
+        return _by_parts(compute, first, second)
+    found: Tensor = compute(first, second, **options)
     return found if able is wanted or is_comparison else found.to(wanted)
+
+
+def _by_parts(compute: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """A sum of complex numbers, whose second operand torch multiplies by 1: infinity by 0 is NaN."""
+    return torch.complex(compute(a.real, b.real), compute(a.imag, b.imag))
 
 
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")

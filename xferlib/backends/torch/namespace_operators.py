@@ -19,7 +19,7 @@ from xferlib.backends.torch import namespace_elementwise as elementwise
 from xferlib.backends.torch import namespace_whole as whole
 from xferlib.backends.torch.namespace_dtypes import SIGNED
 from xferlib.backends.torch.tensors import FROM_TORCH
-from xferlib.errors import UnsupportedDTypeError
+from xferlib.errors import ArgumentError
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "add": ("add", "__add__", "__radd__"), "subtract": ("sub", "__sub__"),
@@ -63,7 +63,7 @@ def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tenso
     def operate(x: Tensor, other: Any) -> Tensor:
         found = function(x, other)
         if not _HOLDS.get((found.dtype, x.dtype), True):
-            raise UnsupportedDTypeError(
+            raise ArgumentError(  # after a TypeError Python would compute x = x + y instead
                 f"{name} in place: a {FROM_TORCH[x.dtype]} tensor does not hold the {FROM_TORCH[found.dtype]} result; "
                 "write x = x + y, or convert the other operand with xp.astype"
             )
