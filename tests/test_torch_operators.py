@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 
 torch = pytest.importorskip("torch")
 
+import xferlib as xl  # noqa: E402
 from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
 from xferlib._core.array import DTYPES  # noqa: E402
-from xferlib.backends.torch import namespace as xp  # noqa: E402
 from xferlib.errors import ArgumentError  # noqa: E402
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -35,7 +35,13 @@ IN_PLACE = {
     "bitwise_and": operator.iand, "bitwise_or": operator.ior, "bitwise_xor": operator.ixor,
     "bitwise_left_shift": operator.ilshift, "bitwise_right_shift": operator.irshift,
 }  # fmt: skip
-ONE = {"negative": operator.neg, "positive": operator.pos, "abs": operator.abs, "bitwise_invert": operator.invert}
+ONE: dict[str, Callable[..., Any]] = {
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "abs": operator.abs,
+    "bitwise_invert": operator.invert,
+}
+xp: Any = xl.get_array_module(torch.ones(1))
 ENTRIES = TABLE["torch, CPU"]
 
 

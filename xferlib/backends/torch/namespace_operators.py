@@ -161,6 +161,11 @@ def _axes_of(part: Any) -> int:
     return int(part.ndim) if getattr(part, "dtype", None) in (torch.bool, np.dtype(bool)) else 1
 
 
+def _as_integer(x: Tensor) -> int:
+    """``int(x)``, of uint64 too, where torch's own overflows."""
+    return int(x.item())
+
+
 # --- the mode
 
 
@@ -179,6 +184,7 @@ def _replacements() -> dict[Any, Callable[..., Any]]:
         named.update(dict.fromkeys(_IN_PLACE.get(name, ()), _in_place(name, function)))
         found.update({getattr(Tensor, method, None): each for method, each in named.items()})
     found.update({Tensor.__getitem__: _read, Tensor.__setitem__: _write})
+    found.update({Tensor.__int__: _as_integer, Tensor.__index__: _as_integer})
     found.pop(None, None)
     return found
 
