@@ -10,8 +10,8 @@ import numpy as np
 
 import xferlib as xl
 from tools import namespace_table
-from xferlib._core import promotion
 from xferlib.errors import XferError
+from xferlib.testing import promotion
 
 TABLE = namespace_table.table()
 SCALARS: tuple[Any, ...] = (True, 2, 2.0, 2j)

@@ -18,9 +18,8 @@ from hypothesis import HealthCheck, given, settings
 import xferlib as xl
 from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, ours, promoted, report
 from tools import namespace_table
-from xferlib._core import promotion
-from xferlib._core.array import DTYPES
 from xferlib.errors import XferError
+from xferlib.testing import DTYPES, promotion
 
 
 @pytest.fixture(params=["torch", "sim", "cupy"])

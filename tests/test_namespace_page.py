@@ -10,8 +10,7 @@ import pytest
 
 from tests.comparing import TABLE
 from tools import make_namespace_page
-from xferlib._core import promotion
-from xferlib._core.array import DTYPES
+from xferlib.testing import DTYPES, promotion
 
 ROOT = Path(__file__).parents[1]
 

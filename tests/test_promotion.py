@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xferlib._core import promotion
-from xferlib._core.array import DTYPES
 from xferlib.errors import UnsupportedDTypeError
+from xferlib.testing import DTYPES, promotion
 
 ALL = tuple(map(np.dtype, DTYPES))
 SCALARS: dict[type, Any] = {bool: True, int: 1, float: 1.0, complex: 1j}

@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
 from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
-from xferlib._core.array import DTYPES  # noqa: E402
 from xferlib.errors import ArgumentError  # noqa: E402
+from xferlib.testing import DTYPES  # noqa: E402
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,

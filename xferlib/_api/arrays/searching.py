@@ -7,13 +7,13 @@ any engine can run. Equal elements keep their order, because their places are co
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from xferlib._api import transfers
 from xferlib._api.arrays import elementwise, indexing, reductions, views
-from xferlib._core.array import Array
+from xferlib._core.array import Array, UniqueAll, UniqueCounts, UniqueInverse
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.elementwise import ElementwiseKernel
 from xferlib.kernels.elementwise import elementwise as kernel
@@ -136,29 +136,6 @@ def searchsorted(x1: Array, x2: Array, /, *, side: str = "left", sorter: Array |
 
 
 # --- sets
-
-
-class UniqueAll(NamedTuple):
-    """The result of `unique_all`."""
-
-    values: Array
-    indices: Array
-    inverse_indices: Array
-    counts: Array
-
-
-class UniqueCounts(NamedTuple):
-    """The result of `unique_counts`."""
-
-    values: Array
-    counts: Array
-
-
-class UniqueInverse(NamedTuple):
-    """The result of `unique_inverse`."""
-
-    values: Array
-    inverse_indices: Array
 
 
 def unique_all(x: Array, /) -> UniqueAll:

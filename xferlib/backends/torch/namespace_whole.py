@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
+from xferlib._core.array import UniqueAll, UniqueCounts, UniqueInverse
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
@@ -140,29 +141,6 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero."""
     found: tuple[Tensor, ...] = compat.nonzero(x.to(torch.bool) if x.dtype in SIGNED else x)
     return found
-
-
-class UniqueAll(NamedTuple):
-    """The result of `unique_all`."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    """The result of `unique_counts`."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """The result of `unique_inverse`."""
-
-    values: Tensor
-    inverse_indices: Tensor
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
