@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparing import TABLE
+from tests.comparing import (
+    DTYPES,
+    RULES,
+    TABLE,
+)
 from tools import make_namespace_page
-from xferlib._core import promotion
-from xferlib._core.array import DTYPES
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_the_table_names_functions_and_dtypes() -> None:
     for part in TABLE.values():
-        assert set(part) <= set(promotion.RULES)
+        assert set(part) <= set(RULES)
         assert all(set(entries) <= set(DTYPES) for entries in part.values())
 
 

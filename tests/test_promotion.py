@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xferlib._core import promotion
-from xferlib._core.array import DTYPES
+from tests.comparing import DTYPES
+from tests.comparing import rules as promotion
 from xferlib.errors import UnsupportedDTypeError
 
 ALL = tuple(map(np.dtype, DTYPES))

@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
-from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
-from xferlib._core.array import DTYPES  # noqa: E402
+from tests.comparing import DTYPES, FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
 from xferlib.errors import ArgumentError  # noqa: E402
 
 OPERATORS: dict[str, Callable[..., Any]] = {

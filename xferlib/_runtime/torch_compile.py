@@ -10,14 +10,13 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 _TRACER = "torch._dynamo"
 _in_python: dict[Callable[..., Any], Callable[..., Any]] = {}
 """Functions compiled from C, and those in Python that do the same."""
-_PACKAGE = str(Path(__file__).parents[1]).replace(os.sep, "/")
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)).replace(os.sep, "/")  # noqa: PTH120 - pathlib is slow to import
 _SEEN = tuple(f"{_PACKAGE}/{part}" for part in ("backends/torch/namespace", "_core/promotion"))
 """Where the paths of files begin that the tracer looks into: torch's namespace computes with tensors alone."""
 
