@@ -13,6 +13,10 @@ from tools import namespace_table
 from xferlib.errors import XferError
 from xferlib.testing import promotion
 
+rules = namespace_table.rules
+CODES = rules.CODES
+DTYPES = tuple(np.dtype({"l": "q", "L": "Q"}.get(code, code)).name for code in CODES)
+OF_ONE, OF_TWO, RULES = rules.OF_ONE, rules.OF_TWO, rules.RULES
 TABLE = namespace_table.table()
 SCALARS: tuple[Any, ...] = (True, 2, 2.0, 2j)
 FORMS: dict[str, Callable[[str], Any]] = {
@@ -96,4 +100,4 @@ def report(wrong: list[tuple[str, str | None]]) -> None:
 
 
 def promoted(*operands: Any) -> str:
-    return promotion.promote(*(x.dtype if hasattr(x, "dtype") else type(x) for x in operands)).name
+    return rules.promote(*(x.dtype if hasattr(x, "dtype") else type(x) for x in operands)).name

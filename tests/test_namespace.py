@@ -16,7 +16,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import xferlib as xl
-from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, ours, promoted, report
+from tests.comparing import (
+    CODES,
+    DTYPES,
+    FORMS,
+    OF_ONE,
+    OF_TWO,
+    RULES,
+    SCALARS,
+    TABLE,
+    difference,
+    label,
+    numpys,
+    ours,
+    promoted,
+    report,
+)
 from tools import namespace_table
 from xferlib.errors import XferError
 from xferlib.testing import DTYPES, promotion
@@ -54,7 +69,7 @@ def _pairs() -> Iterator[tuple[Any, Any]]:
         yield scalar, FORMS[form](one)
 
 
-@pytest.mark.parametrize("name", promotion.OF_TWO)
+@pytest.mark.parametrize("name", OF_TWO)
 def test_two_operands_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
     wrong = []
     for one, two in _pairs():
@@ -68,7 +83,7 @@ def test_two_operands_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, 
     report(wrong)
 
 
-@pytest.mark.parametrize("name", promotion.OF_ONE)
+@pytest.mark.parametrize("name", OF_ONE)
 def test_one_operand_gives_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
     wrong = []
     for dtype, form in itertools.product(DTYPES, ("array", "0-d")):
@@ -239,18 +254,18 @@ def _laid_out(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., A
     return lambda *args: call(*(change(xp, x) if hasattr(x, "__dlpack__") else x for x in args))
 
 
-@pytest.mark.parametrize("name", [*promotion.OF_TWO, *promotion.OF_ONE])
+@pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, data: Any) -> None:
-    args, layout = data.draw(operands(name, 2 if name in promotion.OF_TWO else 1))
+    args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))
     found = ours(_laid_out(getattr(xp, name), xp, layout), *args)
     expected = numpys(_laid_out(getattr(np, name), np, layout), *args)
     wrong = difference(entries, name, found, expected, refuses=promoted(*args))
     report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
 
 
-@pytest.mark.parametrize("name", promotion.RULES)
+@pytest.mark.parametrize("name", RULES)
 def test_the_table_holds_for_other_numbers(backend: str, xp: Any, entries: Any, name: str) -> None:
     if entries is None:
         pytest.skip("not in the table")
@@ -273,7 +288,7 @@ def test_the_dtype_of_a_result_can_be_asked_for(xp: Any) -> None:
         assert xp.can_cast(a, getattr(xp, two)) == np.can_cast(one, two)
 
 
-WHOLE = tuple(name for name in promotion.OF_TWO if promotion.OF_TWO[name][promotion.CODES.index("L")] in "?L")
+WHOLE = tuple(name for name in OF_TWO if OF_TWO[name][CODES.index("L")] in "?L")
 
 
 @pytest.mark.parametrize("name", WHOLE)

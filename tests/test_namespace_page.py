@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparing import TABLE
+from tests.comparing import (
+    DTYPES,
+    RULES,
+    TABLE,
+)
 from tools import make_namespace_page
 from xferlib.testing import DTYPES, promotion
 
@@ -17,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_table_names_functions_and_dtypes() -> None:
     for part in TABLE.values():
-        assert set(part) <= set(promotion.RULES)
+        assert set(part) <= set(RULES)
         assert all(set(entries) <= set(DTYPES) for entries in part.values())
 
 

@@ -27,6 +27,8 @@ from xferlib._core import promotion  # noqa: E402
 from xferlib._core.array import DTYPES  # noqa: E402
 from xferlib.errors import XferError  # noqa: E402
 
+rules = promotion
+"""The table of promotion, of whose functions this is measured."""
 PATH = ROOT / "tools" / "namespace_table.json"
 COUNT = 20_000
 FLOATS = ("float16", "float32", "float64", "complex64", "complex128")
