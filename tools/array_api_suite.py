@@ -1,9 +1,9 @@
-"""Run the Array API's own test suite on the namespace of backend ``sim``.
+"""Run the Array API's own test suite on the namespace of backend ``sim``, or of ``torch`` within `numpy_operators`.
 
-Usage: python tools/array_api_suite.py PATH [--markdown] [arguments for pytest]
+Usage: python tools/array_api_suite.py PATH [--backend torch] [--markdown] [arguments for pytest]
 
 PATH is a checkout of data-apis/array-api-tests with its submodule; its requirements are pytest-json-report, ndindex
-and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md.
+and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md, or of docs/reference/namespaces.md.
 
 The suite reads results with ``float(x)``, ``bool(x)`` and their kin, which `sim` refuses because on a GPU they copy and
 wait. Here they are given a meaning, ``xferlib.to_host(x).item()``, for the suite to read with, and the tests of these
@@ -12,9 +12,11 @@ conversions themselves are skipped, with the other deliberate refusals below.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,10 @@ CONVERSIONS = "float(x), int(x), bool(x), complex(x) and x as an index would cop
 SHARING = "memory of a simulated device is shared with no other library"
 NESTED = "makes an array from nested lists of arrays, which would copy each of them to the host"
 EXTENSION = "an optional extension that the namespace does not have"
-NUMPYS = "a special case that NumPy, with which the simulator computes, does otherwise"
+NUMPYS = "a special case that NumPy does otherwise"
+METHODS = "torch's tensors have no such method"
 FLOOR_DIVIDE, EXPM1 = "test_special_cases.py::test_{}[{}(", "test_special_cases.py::test_unary[expm1(real"
-REFUSED = {
+SIM = {
     "test_array_object.py::test_scalar_casting": CONVERSIONS,
     "test_signatures.py::test_array_method_signature[__dlpack__]": SHARING,
     "test_dlpack.py::": SHARING,
@@ -41,19 +44,32 @@ REFUSED = {
     FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
     FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
 }
-"""Tests of what is refused on purpose or is not ours, by the beginning of their name."""
+TORCH = {
+    "test_has_names.py::test_has_names[array_method-__array_namespace__]": METHODS,
+    "test_has_names.py::test_has_names[array_method-to_device]": METHODS,
+    "test_signatures.py::test_array_method_signature[__array_namespace__]": METHODS,
+    "test_signatures.py::test_array_method_signature[to_device]": METHODS,
+    "test_special_cases.py::test_unary[expm1(": NUMPYS,
+    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
+    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
+    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
+}  # fmt: skip
+REFUSED = {"sim": SIM, "torch": TORCH}
+"""Tests of what is refused on purpose or is not ours, by backend and the beginning of their name."""
+MODULES = {"sim": "xferlib.sim.arrays.namespace", "torch": "xferlib.backends.torch.namespace"}
 
 
 class Suite:
     """A plug-in of pytest: gives the suite a way to read values, skips what is refused, and counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str) -> None:
+        self.refused = REFUSED[backend]
         self.counts: dict[str, Counter[str]] = {}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         for item in items:
             name = item.nodeid.rpartition("array_api_tests/")[2]
-            for begin, reason in REFUSED.items():
+            for begin, reason in self.refused.items():
                 if name.startswith(begin):
                     item.add_marker(pytest.mark.xfail(reason=reason) if reason is NUMPYS else pytest.mark.skip(reason))
 
@@ -87,6 +103,14 @@ def give_the_suite_a_way_to_read() -> None:
     setattr(SimArray, "__iter__", lambda self: (self[n] for n in range(len(self))))  # noqa: B010 - "Never", says its type
 
 
+def prepared(backend: str) -> AbstractContextManager[Any]:
+    """A block for the run of the suite, in which a backend's arrays do what the suite needs."""
+    if backend == "torch":
+        return importlib.import_module(MODULES["torch"]).numpy_operators()  # type: ignore[no-any-return]
+    give_the_suite_a_way_to_read()
+    return nullcontext()
+
+
 def main(arguments: list[str]) -> int:
     """Run the suite; returns pytest's exit status."""
     if not arguments or arguments[0].startswith("-"):
@@ -97,16 +121,22 @@ def main(arguments: list[str]) -> int:
         print(f"{suite} is no checkout of array-api-tests", file=sys.stderr)
         return 2
     wants_table = "--markdown" in arguments
-    os.environ["ARRAY_API_TESTS_MODULE"] = "xferlib.sim.arrays.namespace"
+    backend = "sim"
+    if "--backend" in arguments:
+        position = arguments.index("--backend")
+        backend = arguments[position + 1]
+        del arguments[position : position + 2]
+    os.environ["ARRAY_API_TESTS_MODULE"] = MODULES[backend]
     os.chdir(suite)
     sys.path.insert(0, str(suite))
-    xl.use_backend("sim")
-    give_the_suite_a_way_to_read()
-    plugin = Suite()
+    xl.use_backend(backend)
+    plugin = Suite(backend)
     options = ["-p", "no:cacheprovider", "--disable-deadline", "-q"]
     if not any(each.startswith("array_api_tests") for each in arguments):
         options.append("array_api_tests")
-    status = pytest.main([*options, *(each for each in arguments if each != "--markdown")], plugins=[plugin])
+    options += [each for each in arguments if each != "--markdown"]
+    with prepared(backend):
+        status = pytest.main(options, plugins=[plugin])
     if wants_table:
         print(plugin.table())
     return int(status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,32 +14,8 @@ from xferlib._arrays.joining import concat, part
 from xferlib._arrays.primitives import Primitives
 from xferlib._arrays.reductions import check_real
 from xferlib._arrays.selecting import INDEX
-from xferlib._core.array import Array
+from xferlib._core.array import Array, UniqueAll, UniqueCounts, UniqueInverse
 from xferlib.kernels import elementwise
-
-
-class UniqueAll(NamedTuple):
-    """The result of ``unique_all``."""
-
-    values: Array
-    indices: Array
-    inverse_indices: Array
-    counts: Array
-
-
-class UniqueCounts(NamedTuple):
-    """The result of ``unique_counts``."""
-
-    values: Array
-    counts: Array
-
-
-class UniqueInverse(NamedTuple):
-    """The result of ``unique_inverse``."""
-
-    values: Array
-    inverse_indices: Array
-
 
 _is_first = elementwise(
     "raw T x, T v", "bool y", "if (i > 0) { y = !(v == x[i - 1]); } else { y = true; }", name="is_first"

@@ -165,3 +165,29 @@ def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Call
         return [*map(read, given)] == expected
 
     return matches
+
+
+# --- results of the Array API's functions of sets
+
+
+class UniqueAll(NamedTuple):
+    """The result of ``unique_all``."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The result of ``unique_counts``."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The result of ``unique_inverse``."""
+
+    values: Array
+    inverse_indices: Array

@@ -7,6 +7,7 @@ the call as it is. The tracer is a package that comes with the first ``torch.com
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -15,6 +16,9 @@ from typing import Any
 _TRACER = "torch._dynamo"
 _in_python: dict[Callable[..., Any], Callable[..., Any]] = {}
 """Functions compiled from C, and those in Python that do the same."""
+_PACKAGE = __file__.replace(os.sep, "/").rpartition("/_runtime/")[0]  # pathlib would take a fifth of the import
+_SEEN = tuple(f"{_PACKAGE}/{part}" for part in ("backends/torch/namespace", "_core/promotion"))
+"""Where the paths of files begin that the tracer looks into: torch's namespace computes with tensors alone."""
 
 
 def keep_tracer_out() -> None:
@@ -38,6 +42,8 @@ def _tell(tracer: ModuleType) -> None:
     add: Any = getattr(getattr(tracer, "trace_rules", None), "add", None)
     if add is not None:
         add("xferlib")
+    seen: Any = getattr(getattr(tracer, "trace_rules", None), "get_legacy_mod_inlinelist", set)()
+    seen.update(_SEEN)
     for compiled, function in _in_python.items():
         _substitute(tracer, compiled, function)
 

@@ -8,6 +8,8 @@ Needs pytest and Hypothesis (``pip install 'xferlib[test]'``); ``import xferlib`
         backend = "mine"
 """
 
+from xferlib._core import promotion
+from xferlib._core.array import DTYPES
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
 from xferlib.testing.conformance import BackendConformance
@@ -41,6 +43,7 @@ from xferlib.testing.state import (
 )
 
 __all__ = [
+    "DTYPES",
     "PATHS",
     "THRESHOLDS",
     "BackendConformance",
@@ -63,6 +66,7 @@ __all__ = [
     "native",
     "native_bits",
     "pending_count",
+    "promotion",
     "recorded",
     "results_begun",
     "scribble",

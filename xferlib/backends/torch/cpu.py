@@ -20,7 +20,6 @@ from xferlib.backends.torch.tensors import (
     check,
     checker,
     detached,
-    namespace,
     numpy_dtype,
     resolved,
     signature,
@@ -36,7 +35,9 @@ class TorchCpu(HostBackend):
     capabilities = Capabilities(namespace=True, strided=True, why=WHY_HOST)
 
     def namespace(self) -> ModuleType:
-        return namespace()
+        from xferlib.backends.torch import namespace  # imports array-api-compat
+
+        return namespace
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
         return torch.empty(shape, dtype=TO_TORCH[dtype])

@@ -63,7 +63,16 @@ class TorchCuda(CudaBackend):
         return self if device.kind == "cuda" else self._cpu
 
     def namespace(self) -> ModuleType:
-        return tensors.namespace()
+        from xferlib.backends.torch import namespace_creation
+
+        namespace_creation.current_place = self._current_place
+        return self._cpu.namespace()
+
+    def _current_place(self) -> torch.device | None:
+        """Where the namespace makes tensors: on the current device, unless the program has told torch another one."""
+        if getattr(self._chosen, "is_cpu", False) or torch.get_default_device().type != "cpu":
+            return None
+        return self._places[torch.cuda.current_device()]
 
     def devices(self) -> tuple[Device, ...]:
         return (*self._devices, *self._cpu.devices())

@@ -8,6 +8,7 @@ types is recorded anew.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -143,9 +144,18 @@ class HostNumbers:
 
     def running(self, run: Run) -> Run:
         """Wrap ``run``, which takes the kernel's parameters, into a function of a call's arguments."""
+        sources = self._sources
+
+        last: tuple[list[Any], list[np.generic]] = ([], [])
 
         def call(given: Any, values: list[Any]) -> Any:
-            computed = self.computed(given)
+            nonlocal last
+            numbers = [given[each] for each in sources]
+            known, computed = last
+            # The very objects, as constants of a program are: numbers that are equal may differ, as 0.0 and -0.0 do.
+            if not known or any(map(operator.is_not, numbers, known)):
+                computed = self.computed(given)
+                last = numbers, computed
             return run(self.expanded(given, computed), self.expanded(values, computed))
 
         return Variants([call]) if self.guards else call

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import operator
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -109,6 +110,8 @@ class CudaPlan:
         self.array_order = (*elements, *raw)
         self.scalar_order = tuple(number for number, param in params if param.is_scalar)
         self._block: ParameterBlock | None = None
+        self._scalars: list[np.generic] = []
+        """Those that the block holds."""
         self.launch: Callable[[int], None] = _launch_nothing
         """Launch on the stream of this handle, with the arguments that `bind` set last."""
         if math.prod(shape) == 0:
@@ -136,8 +139,10 @@ class CudaPlan:
         if self._block is None:
             return
         self._block.patch(pointers)
-        for number, value in enumerate(scalars):
-            self._block.patch_scalar(number, value.tobytes())
+        if any(map(operator.is_not, scalars, self._scalars)) or len(scalars) != len(self._scalars):
+            for number, value in enumerate(scalars):
+                self._block.patch_scalar(number, value.tobytes())
+            self._scalars = list(scalars)
 
 
 def _launch_nothing(handle: int) -> None:

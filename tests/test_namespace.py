@@ -1,0 +1,349 @@
+"""One program, one result: the functions of every namespace have NumPy's dtypes, shapes and values, or refuse.
+
+What may differ in the last bits, and what is refused, is in `tools/namespace_table.json`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import xferlib as xl
+from tests.comparing import (
+    CODES,
+    DTYPES,
+    FORMS,
+    OF_ONE,
+    OF_TWO,
+    RULES,
+    SCALARS,
+    TABLE,
+    difference,
+    label,
+    numpys,
+    ours,
+    promoted,
+    report,
+)
+from tools import namespace_table
+from xferlib.errors import XferError
+from xferlib.testing import DTYPES
+
+
+@pytest.fixture(params=["torch", "sim", "cupy"])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield name
+
+
+@pytest.fixture
+def xp(backend: str) -> Any:
+    return xl.get_array_module(xl.zeros(1))
+
+
+@pytest.fixture
+def entries(backend: str) -> Any:
+    """The table's part for the backend on its current device; None before the first measurement."""
+    kind = xl.get_device(None).kind
+    return TABLE.get(backend if backend == "sim" else f"{backend}, {kind.upper()}")
+
+
+def _pairs() -> Iterator[tuple[Any, Any]]:
+    for one, two in itertools.product(DTYPES, DTYPES):
+        for first, second in itertools.product(FORMS, FORMS):
+            if "scalar" not in (first, second) or "array" in (first, second):
+                yield FORMS[first](one), FORMS[second](two)
+    for one, form, scalar in itertools.product(DTYPES, ("array", "0-d"), SCALARS):
+        yield FORMS[form](one), scalar
+        yield scalar, FORMS[form](one)
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_two_operands_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
+    wrong = []
+    for one, two in _pairs():
+        found, expected = ours(getattr(xp, name), one, two), numpys(getattr(np, name), one, two)
+        wrong.append(
+            (
+                f"{name}({label(one)}, {label(two)})",
+                difference(entries, name, found, expected, refuses=promoted(one, two)),
+            )
+        )
+    report(wrong)
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_one_operand_gives_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
+    wrong = []
+    for dtype, form in itertools.product(DTYPES, ("array", "0-d")):
+        x = FORMS[form](dtype)
+        found, expected = ours(getattr(xp, name), x), numpys(getattr(np, name), x)
+        wrong.append((f"{name}({label(x)})", difference(entries, name, found, expected, refuses=dtype)))
+    report(wrong)
+
+
+Options = tuple[dict[str, Any], ...]
+_SUMS: Options = (
+    {},
+    {"axis": 0},
+    {"axis": (0, 1), "keepdims": True},
+    {"axis": ()},
+    {"dtype": "float64"},
+    {"dtype": np.uint16},
+)
+_MEANS: Options = ({}, {"axis": -1}, {"keepdims": True}, {"axis": (1, 0)})
+_PLACES: Options = ({}, {"axis": 1}, {"keepdims": True}, {"axis": 0, "keepdims": True})
+_SO_FAR: Options = ({"axis": 0}, {"axis": 1, "include_initial": True}, {"axis": -1, "dtype": "int8"})
+OF_ONE_ARRAY: dict[str, Options] = {
+    "sum": _SUMS, "prod": _SUMS, **dict.fromkeys(("mean", "var", "std", "max", "min"), _MEANS),
+    "argmax": _PLACES, "argmin": _PLACES, "all": _PLACES, "any": _PLACES, "count_nonzero": _PLACES,
+    "cumulative_sum": _SO_FAR, "cumulative_prod": _SO_FAR,
+    "sort": ({}, {"axis": 0}), "argsort": ({}, {"axis": 0}), "diff": ({}, {"axis": 0}),
+    "flip": ({}, {"axis": 0}), "tril": ({}, {"k": 1}), "triu": ({},), "nonzero": ({},), "unique_counts": ({},),
+    "unique_inverse": ({},),
+}  # fmt: skip
+
+
+def _parts(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+@pytest.mark.parametrize("name", OF_ONE_ARRAY)
+def test_functions_of_an_array_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
+    wrong = []
+    for dtype, options in itertools.product(DTYPES, OF_ONE_ARRAY[name]):
+        x = np.array([[3, 1, 2], [2, 5, 0]]).astype(dtype)
+        if x.dtype.kind == "c" and ("dtype" in options or name.startswith("unique")):
+            continue  # NumPy drops the imaginary part and warns; torch has no order for a set
+        found, expected = ours(getattr(xp, name), x, **options), numpys(getattr(np, name), x, **options)
+        for one, two in itertools.zip_longest(_parts(found), _parts(expected)):
+            wrong.append((f"{name}({dtype}, {options})", difference(entries, name, one, two, refuses=dtype)))
+    report(wrong)
+
+
+CREATED: dict[str, Callable[..., Any]] = {
+    "zeros": lambda xp, **o: xp.zeros((2, 3), **o),
+    "ones": lambda xp, **o: xp.ones(3, **o),
+    "full of bool": lambda xp, **o: xp.full(3, True, **o),
+    "full of int": lambda xp, **o: xp.full(3, 2, **o),
+    "full of float": lambda xp, **o: xp.full((3,), 2.0, **o),
+    "full of complex": lambda xp, **o: xp.full(3, 1 if o else 2j, **o),
+    "full of a NumPy scalar": lambda xp, **o: xp.full(3, np.float32(2), **o),
+    "arange": lambda xp, **o: xp.arange(2, **o),
+    "arange of floats": lambda xp, **o: xp.arange(0, 1, 1 if o else 0.25, **o),
+    "arange backwards": lambda xp, **o: xp.arange(3, 0, -2, **o),
+    "arange of nothing": lambda xp, **o: xp.arange(3, 1, **o),
+    "linspace": lambda xp, **o: xp.linspace(0, 3, 4, **o),
+    "linspace without end": lambda xp, **o: xp.linspace(0, 3, 3, endpoint=False, **o),
+    "linspace of floats": lambda xp, **o: xp.linspace(0.0, 2.5, 3, **o),
+    "eye": lambda xp, **o: xp.eye(3, **o),
+    "eye of two extents": lambda xp, **o: xp.eye(2, 4, k=1, **o),
+    "asarray of ints": lambda xp, **o: xp.asarray([1, 2], **o),
+    "asarray of floats": lambda xp, **o: xp.asarray([[1.0, 2], [3, 0]], **o),
+    "asarray of bool": lambda xp, **o: xp.asarray(True, **o),
+    "asarray of complex": lambda xp, **o: xp.asarray([1] if o else 2j, **o),
+    "asarray of a swapped view": lambda xp, **o: xp.asarray(np.arange(4, dtype=">i2")[::-2], **o),
+    "asarray of a NumPy scalar": lambda xp, **o: xp.asarray(np.float16(2), **o),
+}
+SPELLINGS: tuple[Callable[[str], Any], ...] = (
+    str, np.dtype, lambda name: np.dtype(name).type, lambda name: np.dtype(name).char,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CREATED)
+def test_new_arrays_have_numpys_dtype_and_that_asked_for_by_any_name(xp: Any, entries: Any, name: str) -> None:
+    make = CREATED[name]
+    wrong = [("no dtype", difference(entries, name, ours(make, xp), make(np)))]
+    for dtype in DTYPES:
+        expected = make(np, dtype=dtype)
+        for spelled in (*(spell(dtype) for spell in SPELLINGS), getattr(xp, dtype)):
+            wrong.append((repr(spelled), difference(entries, name, ours(make, xp, dtype=spelled), expected)))
+    report(wrong)
+
+
+OF_TWO_ARRAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "where": lambda xp, a, b: xp.where(xp.asarray([True, False, True]), a, b),
+    "concat": lambda xp, a, b: xp.concat([a, b]),
+    "concat, flat": lambda xp, a, b: xp.concat([a, b], axis=None),
+    "stack": lambda xp, a, b: xp.stack([a, b]),
+    "clip": lambda xp, a, b: xp.clip(a, b, None),
+    "clip, both": lambda xp, a, b: xp.clip(a, 1, b),
+    "matmul": lambda xp, a, b: xp.matmul(a, b),
+    "vecdot": lambda xp, a, b: xp.vecdot(a, b),
+    "tensordot": lambda xp, a, b: xp.tensordot(a, b, axes=1),
+    "searchsorted": lambda xp, a, b: xp.searchsorted(a, b),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO_ARRAYS)
+def test_arrays_are_joined_as_numpy_promotes_them(backend: str, xp: Any, entries: Any, name: str) -> None:
+    call, wrong = OF_TWO_ARRAYS[name], []
+    pairs = [(FORMS["array"](one), FORMS["array"](two)) for one, two in itertools.product(DTYPES, DTYPES)]
+    if name in ("where", "clip"):
+        numbers = (*SCALARS, np.float32(2), np.int64(2))
+        pairs += [(FORMS["array"](dtype), number) for dtype, number in itertools.product(DTYPES, numbers)]
+    for one, two in pairs:
+        found, expected = ours(call, xp, one, two), numpys(call, np, one, two)
+        if name.partition(",")[0] in ("clip", "searchsorted") and "complex" in promoted(one, two):
+            assert isinstance(found, XferError) or backend != "torch"
+            continue
+        wrong.append(
+            (
+                f"{name}({label(one)}, {label(two)})",
+                difference(entries, name, found, expected, refuses=promoted(one, two)),
+            )
+        )
+    report(wrong)
+
+
+REAL_VALUES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 7.0, 1e4, -1e4, 6e-8, np.inf, -np.inf, np.nan)
+COMPLEX_VALUES = (1 + 1j, 0.5 - 1j, -2 + 3j, -1 - 0.5j)  # libraries differ in infinite ones
+SMALL = ("pow", "bitwise_left_shift", "bitwise_right_shift", "reciprocal")
+"""Functions that get small integers: powers overflow, shifts have as many bits, and 0 has no reciprocal."""
+LAYOUTS: dict[str, Callable[[Any, Any], Any]] = {
+    "whole": lambda xp, x: x,
+    "every other": lambda xp, x: x[..., ::2] if x.ndim else x,
+    "axes reversed": lambda xp, x: xp.permute_dims(x, tuple(range(x.ndim))[::-1]),
+    "broadcast": lambda xp, x: xp.broadcast_to(x, (2, *x.shape)),
+}
+
+
+def _elements(dtype: str, name: str) -> st.SearchStrategy[Any]:
+    kind = np.dtype(dtype).kind
+    if kind in "fc":
+        return st.sampled_from(REAL_VALUES if kind == "f" else COMPLEX_VALUES)
+    if kind == "b" or name in SMALL:
+        return st.integers(int(name == "reciprocal"), 1 if kind == "b" else 7)
+    return hnp.from_dtype(np.dtype(dtype))
+
+
+@st.composite
+def operands(draw: Any, name: str, count: int) -> tuple[list[Any], str]:
+    """Arrays of shapes that broadcast, with the name of their layout; NumPy's and Python's numbers among them."""
+    shapes = draw(hnp.mutually_broadcastable_shapes(num_shapes=count, max_dims=3, max_side=4)).input_shapes
+    given_: list[Any] = []
+    for shape in shapes:
+        dtype = draw(st.sampled_from(DTYPES))
+        elements = _elements(dtype, name)
+        kinds = ["array"] if not given_ else ["array", "array", "NumPy's number", "number"]
+        kind = draw(st.sampled_from(kinds))
+        if kind == "array":
+            given_.append(draw(hnp.arrays(dtype, shape, elements=elements)))
+        else:
+            number = draw(hnp.arrays(dtype, (), elements=elements))[()]
+            given_.append(number if kind == "NumPy's number" else number.item())
+    if draw(st.booleans()):
+        given_.reverse()
+    return given_, draw(st.sampled_from(sorted(LAYOUTS) if count == 1 else ["whole", "every other"]))
+
+
+def _laid_out(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., Any]:
+    """A call whose arrays get their layout after they have come to the device."""
+    change = LAYOUTS[layout]
+    return lambda *args: call(*(change(xp, x) if hasattr(x, "__dlpack__") else x for x in args))
+
+
+@pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, data: Any) -> None:
+    args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))
+    found = ours(_laid_out(getattr(xp, name), xp, layout), *args)
+    expected = numpys(_laid_out(getattr(np, name), np, layout), *args)
+    wrong = difference(entries, name, found, expected, refuses=promoted(*args))
+    report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_table_holds_for_other_numbers(backend: str, xp: Any, entries: Any, name: str) -> None:
+    if entries is None:
+        pytest.skip("not in the table")
+    device = str(xl.get_device(None)).partition(":")[2]
+    for dtype in DTYPES:
+        measured = namespace_table.entry(xp, name, dtype, device, seed=3, count=500)
+        listed = entries.get(name, {}).get(dtype)
+        is_bound = isinstance(measured, int) and isinstance(listed, int) and measured <= listed + 1
+        assert is_bound or measured is None or measured == listed, (name, dtype, measured, listed)
+
+
+def test_the_dtype_of_a_result_can_be_asked_for(xp: Any) -> None:
+    for one, two in itertools.product(DTYPES, DTYPES):
+        expected = getattr(xp, np.result_type(np.dtype(one), np.dtype(two)).name)
+        a, b = xl.to_device(FORMS["array"](one)), xl.to_device(FORMS["0-d"](two))
+        assert xp.result_type(a, b) == xp.result_type(getattr(xp, one), b) == expected
+        for scalar in SCALARS:
+            promoted = np.result_type(np.dtype(one), np.dtype(two), scalar)
+            assert xp.result_type(a, scalar, b) == getattr(xp, promoted.name)
+        assert xp.can_cast(a, getattr(xp, two)) == np.can_cast(one, two)
+
+
+WHOLE = tuple(name for name in OF_TWO if OF_TWO[name][CODES.index("L")] in "?L")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_unsigned_integers_of_all_sizes_are_computed_with(xp: Any, name: str, dtype: str) -> None:
+    random, top = np.random.default_rng(7), int(np.iinfo(dtype).max)
+    edges = np.array([0, 1, 2, 3, top // 2, top // 2 + 1, top // 2 + 2, top - 1, top], dtype)
+    one, two = (each.ravel() for each in np.meshgrid(edges, edges))
+    one = np.concatenate([one, random.integers(0, top, 500, dtype, endpoint=True)])
+    two = np.concatenate(
+        [two, random.integers(0, top, 500, dtype, endpoint=True) >> random.integers(0, 12, 500, dtype)]
+    )
+    if "shift" in name or name == "pow":
+        two %= 70
+    if "shift" in name:
+        two %= np.iinfo(dtype).bits  # more is each library's own, for the small dtypes
+    expected = numpys(getattr(np, name), one, two)
+    np.testing.assert_array_equal(xl.to_host(ours(getattr(xp, name), one, two)), expected)
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_integers_are_compared_exactly(xp: Any, name: str) -> None:
+    signed = np.array([-1, 0, 1, 2**53, 2**53 + 1, 2**63 - 1], np.int64)
+    bits = np.array([2**64 - 1, 0, 1, 2**53 + 1, 2**53, 2**63], np.uint64)
+    for one, two in ((signed, bits), (bits, signed)):
+        found = ours(getattr(xp, name), one[:, None], two)
+        np.testing.assert_array_equal(xl.to_host(found), getattr(np, name)(one[:, None], two))
+    small = np.array([0, 5, 255], np.uint8)
+    for number in (-1, 300, 5, 2**70):
+        for args in ((small, number), (number, small)):
+            np.testing.assert_array_equal(xl.to_host(ours(getattr(xp, name), *args)), getattr(np, name)(*args))
+
+
+@pytest.mark.parametrize("number", [300, -1])
+def test_an_integer_that_does_not_fit_is_refused(xp: Any, number: int) -> None:
+    with pytest.raises(OverflowError):
+        xp.add(xl.zeros(3, "uint8"), number)
+
+
+def test_sums_of_small_unsigned_integers_do_not_wrap(xp: Any) -> None:
+    for dtype in ("uint8", "uint16", "uint32", "uint64"):
+        top = np.full(3, np.iinfo(dtype).max, dtype)
+        np.testing.assert_array_equal(xl.to_host(ours(xp.sum, top)), np.sum(top))
+        np.testing.assert_array_equal(xl.to_host(ours(xp.max, top)), np.max(top))
+        np.testing.assert_array_equal(xl.to_host(ours(xp.mean, top)), np.mean(top))
+
+
+def test_arrays_are_made_on_the_device_asked_for(xp: Any) -> None:
+    x = xl.zeros(2)
+    makers: list[Any] = [
+        lambda device: xp.zeros(2, device=device), lambda device: xp.full(2, 1, device=device),
+        lambda device: xp.arange(2, device=device), lambda device: xp.linspace(0, 1, 2, device=device),
+        lambda device: xp.eye(2, device=device), lambda device: xp.asarray([1], device=device),
+        lambda device: xp.ones_like(x, device=device), lambda device: xp.astype(x, xp.float32, device=device),
+    ]  # fmt: skip
+    for make in makers:
+        assert xl.device_of(make(xl.device_of(x))) == xl.device_of(make(str(xl.device_of(x)))) == xl.device_of(x)
+        assert xl.device_of(make(x.device)) == xl.device_of(x)

@@ -1,0 +1,140 @@
+"""Torch's namespace as a module, and with what only torch has: gradients, compilation, dtypes of its own."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import timeit
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import xferlib as xl  # noqa: E402
+from xferlib.errors import MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError  # noqa: E402
+
+I32, F32, F64 = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(3, dtype=torch.float64)
+
+
+@pytest.fixture
+def xp() -> Any:
+    return xl.get_array_module(F32)
+
+
+def test_it_is_a_module_with_what_the_standard_asks_of_it(xp: Any) -> None:
+    import array_api_compat.torch as compat
+
+    assert isinstance(xp, types.ModuleType)
+    assert xp.__name__ == "xferlib.backends.torch.namespace"
+    assert xp.__array_api_version__ == compat.__array_api_version__
+    assert set(compat.__all__) <= set(xp.__all__)
+    assert dir(xp) == xp.__all__
+    assert all(hasattr(xp, name) for name in xp.__all__)
+    assert xp.__array_namespace_info__().default_dtypes()["real floating"] == torch.float64
+
+
+def test_every_other_name_is_torchs(xp: Any) -> None:
+    assert xp.nn is torch.nn
+    assert xp.relu is torch.relu
+    assert xp.linalg.norm is torch.linalg.norm
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = xp.no_such_name
+
+
+def test_it_pickles_by_name_and_so_do_its_functions(xp: Any) -> None:
+    for thing in (xp, xp.add, xp.sqrt, xp.sum, xp.zeros, xp.matmul, xp.where, xp.flip):
+        assert pickle.loads(pickle.dumps(thing)) is thing
+
+
+def test_the_operators_are_torchs_and_the_functions_numpys(xp: Any) -> None:
+    assert (I32 / I32).dtype == torch.float32
+    assert xp.divide(I32, I32).dtype == torch.float64
+    assert (I32 + F32).dtype == torch.float32
+    assert xp.add(I32, F32).dtype == torch.float64
+
+
+def test_gradients_pass_through(xp: Any) -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = torch.tensor([3, 4], dtype=torch.int32)
+    total = xp.sum(xp.where(x > 1, xp.multiply(xp.sqrt(x), y), xp.add(x, np.float64(1))))
+    total = xp.add(total, xp.mean(xp.concat([xp.astype(x, "float64"), xp.clip(x, 0, 1.5)])))
+    total.backward()
+    np.testing.assert_allclose(x.grad, [1 + 0.5, 4 / (2 * np.sqrt(2)) + 0.25], rtol=1e-6)
+
+
+def test_torch_compile_traces_the_functions_in_one_graph(xp: Any) -> None:
+    def program(x: Any, i: Any) -> Any:
+        y = xp.add(xp.divide(i, 2), xp.multiply(x, i))
+        z = xp.concat([xp.sqrt(xp.abs(y)), xp.astype(x, "float64"), xp.zeros(2)])
+        return xp.sum(z, dtype="float32"), xp.where(x > 0, 1, i), xp.max(xp.astype(i, "uint16")), xp.less(x, i)
+
+    compiled = torch.compile(program, backend="eager", fullgraph=True)
+    for found, expected in zip(compiled(F32, I32), program(F32, I32), strict=True):
+        assert found.dtype == expected.dtype
+        assert torch.equal(found, expected)
+
+
+def test_torchs_own_dtypes_follow_torchs_rules(xp: Any) -> None:
+    half = torch.ones(2, dtype=torch.bfloat16)
+    assert xp.add(half, half).dtype == xp.sum(half).dtype == xp.sqrt(half).dtype == torch.bfloat16
+    assert xp.add(half, 2).dtype == xp.max(half).dtype == xp.zeros(2, dtype=torch.bfloat16).dtype == torch.bfloat16
+    assert xp.result_type(half, torch.float32) == torch.float32
+
+
+def test_what_is_no_tensor_is_refused_with_the_remedy(xp: Any) -> None:
+    with pytest.raises(MixedBackendsError, match=r"add: a NumPy array .* xp\.asarray\(a, device=x\.device\)"):
+        xp.add(F32, np.ones(3))
+    with pytest.raises(UnsupportedArrayError, match=r"add: list is neither"):
+        xp.add(F32, [1])
+    with pytest.raises(UnsupportedArrayError, match=r"add: no argument is a tensor"):
+        xp.add(1, 2)
+    with pytest.raises(UnsupportedArrayError, match=r"sum: list is no tensor"):
+        xp.sum([1])
+    with pytest.raises(UnsupportedDTypeError, match=r"maximum: torch does not order complex numbers \(complex64\)"):
+        xp.maximum(torch.ones(2, dtype=torch.complex64), F32[:2])
+    with pytest.raises(UnsupportedDTypeError, match=r"datetime64"):
+        xp.zeros(3, dtype="datetime64[s]")
+    with pytest.raises(ValueError, match=r"pow: an integer to the power of -1"):
+        xp.pow(I32, -1)
+
+
+def test_memory_is_shared_where_that_is_asked_for_and_possible(xp: Any) -> None:
+    host = np.arange(3.0)
+    shared = xp.asarray(host)
+    shared += 1
+    assert host.tolist() == [1, 2, 3]
+    assert xp.asarray(host, copy=True).data_ptr() != host.ctypes.data
+    with pytest.raises(ValueError, match="copy=False"):
+        xp.asarray(host[::-1], copy=False)
+    assert xp.asarray([F32, F64]).dtype == torch.float64
+    assert xp.full(2, F32[0]).tolist() == [1, 1]
+
+
+def test_unique_elements_come_with_their_first_index(xp: Any) -> None:
+    host = np.array([[3, 1, 3], [2, 1, 0]], np.uint64)
+    found, expected = xp.unique_all(xl.to_device(host, backend="torch")), np.unique_all(host)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(xl.to_host(one), two)
+
+
+def test_importing_xferlib_imports_neither_torch_nor_array_api_compat() -> None:
+    script = "import sys, xferlib; print({'torch', 'array_api_compat'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "sqrt", "sum"])
+def test_a_call_that_goes_straight_to_torch_costs_little_over_array_api_compat(xp: Any, name: str) -> None:
+    import array_api_compat.torch as compat
+
+    args = (F32, F32) if name in ("add", "multiply") else (F32,)
+
+    def cost(function: Any) -> float:
+        return min(timeit.repeat(lambda: function(*args), number=2000, repeat=3)) / 2000
+
+    # 0.3 us, and the noise of a shared machine: one quiet round of five is enough
+    assert min(cost(getattr(xp, name)) - cost(getattr(compat, name)) for _ in range(5)) < 1e-6

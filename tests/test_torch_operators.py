@@ -1,0 +1,186 @@
+"""The block in which tensors' operators and indexing do what NumPy's do; outside it nothing changes."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+torch = pytest.importorskip("torch")
+
+import xferlib as xl  # noqa: E402
+from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
+from xferlib.errors import ArgumentError  # noqa: E402
+from xferlib.testing import DTYPES  # noqa: E402
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+IN_PLACE = {
+    "add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv,
+    "floor_divide": operator.ifloordiv, "remainder": operator.imod, "pow": operator.ipow,
+    "bitwise_and": operator.iand, "bitwise_or": operator.ior, "bitwise_xor": operator.ixor,
+    "bitwise_left_shift": operator.ilshift, "bitwise_right_shift": operator.irshift,
+}  # fmt: skip
+ONE: dict[str, Callable[..., Any]] = {
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "abs": operator.abs,
+    "bitwise_invert": operator.invert,
+}
+xp: Any = xl.get_array_module(torch.ones(1))
+ENTRIES = TABLE["torch, CPU"]
+
+
+@pytest.fixture
+def block() -> Iterator[None]:
+    with xp.numpy_operators():
+        yield
+
+
+def _tensor(x: Any) -> Any:
+    return torch.from_numpy(x.copy()) if isinstance(x, np.ndarray) else x
+
+
+def _wrong(name: str, operate: Callable[..., Any], *args: Any) -> tuple[str, str | None]:
+    """A call, and the difference from NumPy's result."""
+    expected = numpys(operate, *(x.copy() if isinstance(x, np.ndarray) else x for x in args))
+    found = numpys(operate, *map(_tensor, args))
+    first = args[0].dtype.name if hasattr(args[0], "dtype") else ""
+    return f"{name}({', '.join(map(label, args))})", difference(ENTRIES, name, found, expected, refuses=first)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.usefixtures("block")
+def test_operators_of_two_give_numpys_dtype_shape_and_values(name: str) -> None:
+    wrong = []
+    for one, two in itertools.product(DTYPES, DTYPES):
+        if "complex" not in one + two or name not in ("less", "less_equal", "greater", "greater_equal"):
+            for first, second in (("array", "0-d"), ("0-d", "array"), ("array", "array"), ("array", "scalar")):
+                wrong.append(_wrong(name, OPERATORS[name], FORMS[first](one), FORMS[second](two)))
+    for one, scalar in itertools.product(DTYPES, SCALARS):
+        if "complex" not in one and scalar != 2j and (name, one) != ("pow", "bool"):  # NumPy squares, in int8
+            wrong.append(_wrong(name, OPERATORS[name], FORMS["array"](one), scalar))
+            wrong.append(_wrong(name, OPERATORS[name], scalar, FORMS["array"](one)))
+    report(wrong)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.usefixtures("block")
+def test_operators_in_place_keep_the_dtype_or_refuse_as_numpy_does(name: str) -> None:
+    pairs = [(FORMS["array"](one), FORMS["0-d"](two)) for one, two in itertools.product(DTYPES, DTYPES)]
+    report([_wrong(name, IN_PLACE[name], one, two) for one, two in pairs])
+
+
+@pytest.mark.parametrize("name", ONE)
+@pytest.mark.usefixtures("block")
+def test_operators_of_one_give_numpys_dtype_shape_and_values(name: str) -> None:
+    report([_wrong(name, ONE[name], FORMS[form](dtype)) for dtype in DTYPES for form in ("array", "0-d")])
+
+
+@pytest.mark.usefixtures("block")
+def test_matrices_are_multiplied_as_numpy_promotes_them() -> None:
+    pairs = [(FORMS["array"](one), FORMS["array"](two)) for one, two in itertools.product(DTYPES, DTYPES)]
+    report([_wrong("matmul", operator.matmul, one, two) for one, two in pairs])
+
+
+def _keys(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
+    basic = hnp.basic_indices(shape, allow_newaxis=True)
+    if not shape or 0 in shape:
+        return basic
+    rows = st.lists(st.integers(0, shape[0] - 1), min_size=1, max_size=3).map(lambda found: np.array(found))
+    steps = [st.slices(extent) for extent in shape[1:]]
+    return basic | st.tuples(rows, *steps) | hnp.arrays(bool, shape[0])
+
+
+def _as_tensors(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(map(_as_tensors, key))
+    return _tensor(key)
+
+
+@pytest.mark.usefixtures("block")
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_arrays_are_read_and_written_at_numpys_keys(data: Any) -> None:
+    shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
+    dtype, key = data.draw(st.sampled_from(DTYPES)), data.draw(_keys(shape))
+    host = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    tensor = _tensor(host)
+    np.testing.assert_array_equal(tensor[_as_tensors(key)].numpy(), host[key], strict=True)
+    value = np.flip(host[key] * 0 + 1 if dtype != "bool" else ~host[key])
+    tensor[_as_tensors(key)] = _tensor(np.asarray(value))
+    host[key] = value
+    np.testing.assert_array_equal(tensor.numpy(), host)
+
+
+@pytest.mark.usefixtures("block")
+def test_a_negative_step_reads_numbers_and_masks_too() -> None:
+    host = np.arange(24.0).reshape(2, 3, 4)
+    mask = host[0] % 2 == 0
+    cases: list[Any] = [
+        (0, slice(None, None, -1)), (..., slice(None, None, -2)), (np.int64(-1), slice(2, 0, -1)),
+        (None, slice(None, None, -1), mask), (slice(None, None, -1), [0, 2]), (slice(0, 2, -1),),
+    ]  # fmt: skip
+    for key in cases:
+        np.testing.assert_array_equal(_tensor(host)[_as_tensors(key)].numpy(), host[key])
+    tensor = _tensor(host)
+    tensor[::-1, 0, ::-3] = np.float32(7)
+    host[::-1, 0, ::-3] = 7
+    np.testing.assert_array_equal(tensor.numpy(), host)
+    with pytest.raises(IndexError):
+        _ = tensor[5, ::-1]
+
+
+@pytest.mark.usefixtures("block")
+def test_small_integers_are_indices_and_empty_masks_choose_nothing() -> None:
+    x = torch.arange(3)
+    assert x[torch.tensor([2, 0, 1], dtype=torch.uint8)].tolist() == [2, 0, 1]
+    assert x[torch.zeros(0, dtype=torch.bool)].tolist() == []
+
+
+@pytest.mark.usefixtures("block")
+def test_gradients_pass_through() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x[::-2] / torch.tensor([2, 4])).sum().backward()
+    assert x.grad.tolist() == [0.25, 0, 0.5]
+
+
+@pytest.mark.usefixtures("block")
+def test_a_result_that_does_not_fit_in_place_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ArgumentError, match=r"divide in place: a int32 tensor .* write x = x \+ y"):
+        operator.itruediv(torch.ones(2, dtype=torch.int32), 2)
+
+
+@pytest.mark.usefixtures("block")
+def test_what_is_no_number_is_compared_and_refused_as_before() -> None:
+    x = torch.ones(2)
+    assert x.__eq__(None) is NotImplemented or (x == None) is False  # noqa: E711
+    with pytest.raises(TypeError):
+        _ = x + "a"
+
+
+def test_the_block_ends_and_is_the_threads_own() -> None:
+    ints, found = torch.ones(2, dtype=torch.int32), []
+    with xp.numpy_operators():
+        assert (ints / 2).dtype == torch.float64
+        other = threading.Thread(target=lambda: found.append((ints / 2).dtype))
+        other.start()
+        other.join()
+    assert found == [torch.float32]
+    assert (ints / 2).dtype == torch.float32
+    with pytest.raises(ValueError, match="step"):
+        _ = ints[::-1]

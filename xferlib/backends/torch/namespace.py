@@ -1,0 +1,124 @@
+"""The namespace of tensors: the Array API with NumPy's rules for dtypes, over array-api-compat, over torch.
+
+Where torch differs from NumPy 2, the functions here do what NumPy does: the dtypes of results, arrays without axes
+beside others, float64 where no dtype is given, dtypes by name, unsigned integers of every width. What they refuse, they
+refuse with one sentence. Every other name is array-api-compat's, and so torch's own.
+
+The operators of tensors (``a + b``) are torch's, and follow torch's rules: write ``xp.add(a, b)`` for one result
+everywhere.
+"""
+
+# ruff: noqa: F401 - what is imported here is what the namespace consists of
+
+from __future__ import annotations
+
+import importlib as _importlib
+import sys as _sys
+import types as _types
+from typing import Any as _Any
+
+import array_api_compat.torch as _compat
+import torch as _torch
+
+from xferlib._core import promotion as _promotion
+from xferlib.backends.torch import namespace_creation as _creation
+from xferlib.backends.torch import namespace_elementwise as _elementwise
+from xferlib.backends.torch import namespace_fft as fft
+from xferlib.backends.torch import namespace_linalg as linalg
+from xferlib.backends.torch import namespace_reductions as _reductions
+from xferlib.backends.torch import namespace_whole as _whole
+from xferlib.backends.torch.namespace_creation import (  # fmt: skip
+    arange,
+    asarray,
+    astype,
+    concat,
+    eye,
+    from_dlpack,
+    full,
+    full_like,
+    linspace,
+    stack,
+    where,
+)
+from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from xferlib.backends.torch.namespace_operators import numpy_operators
+from xferlib.backends.torch.namespace_reductions import argsort, sort
+from xferlib.backends.torch.namespace_whole import (  # fmt: skip
+    broadcast_shapes,
+    clip,
+    diff,
+    isin,
+    nonzero,
+    searchsorted,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
+
+__array_api_version__ = _compat.__array_api_version__
+pi, e, inf, nan, newaxis = _compat.pi, _compat.e, _compat.inf, _compat.nan, None
+
+
+def _named(name: str, function: _Any, doc: str) -> None:
+    """Make a function one of this module's."""
+    globals()[name] = _creation.named(function, name, __name__)
+    function.__doc__ = doc
+
+
+for _name in _promotion.OF_ONE:
+    _named(_name, _elementwise.unary(_name), f"``{_name}`` of the Array API, element by element, with NumPy's dtypes.")
+for _name in _promotion.OF_TWO:
+    _named(_name, _elementwise.binary(_name), f"``{_name}`` of the Array API, as NumPy promotes tensors and numbers.")
+for _family, _names in _reductions.FAMILIES.items():
+    for _name in _names:
+        _named(_name, _family(_name), f"``{_name}`` of the Array API, over ``axis``, with NumPy's dtypes.")
+for _name in _promotion.PRODUCTS:
+    _named(_name, _whole.product(_name), f"``{_name}`` of the Array API, as NumPy promotes.")
+for _name in _creation.MOVING:
+    _named(_name, _creation.moving(_name), f"``{_name}`` of the Array API, of any dtype.")
+for _name, _function in _creation.FILLED.items():
+    _named(_name, _function, f"``{_name}`` of the Array API; float64 if there is no dtype to follow.")
+
+
+class _Info(type(_compat.__array_namespace_info__())):  # type: ignore[misc]
+    """The inspection functions, with the defaults of this namespace."""
+
+    def default_dtypes(self, *, device: _Any = None) -> dict[str, _torch.dtype]:
+        """The dtypes of tensors made without one: NumPy's."""
+        return {
+            "real floating": _torch.float64, "complex floating": _torch.complex128,
+            "integral": _torch.int64, "indexing": _torch.int64,
+        }  # fmt: skip
+
+
+def __array_namespace_info__() -> _Any:  # noqa: N807 - the Array API's name
+    """The inspection functions of this namespace."""
+    return _Info()
+
+
+_OWN = {name for name in globals() if not name.startswith("_") and name != "annotations"}
+__all__ = sorted(_OWN | set(_compat.__all__) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> _Any:
+    """An attribute of array-api-compat, or else of torch."""
+    if name.startswith("__") and name.endswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(_compat, name) if hasattr(_compat, name) else getattr(_torch, name)
+    globals()[name] = found  # the next look-up is an ordinary one
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Namespace(_types.ModuleType):
+    """A module that pickles by its name."""
+
+    def __reduce__(self) -> tuple[_Any, tuple[str]]:
+        return _importlib.import_module, (self.__name__,)
+
+
+_sys.modules[__name__].__class__ = _Namespace

@@ -1,0 +1,266 @@
+"""Tensors from numbers, and tensors joined: with NumPy's dtypes, on the device that is asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import array_api_compat.torch as compat
+import numpy as np
+import torch
+from torch import Tensor
+
+from xferlib._core.array import as_host_array
+from xferlib._core.device import Device
+from xferlib.backends.torch import namespace_dtypes as dtypes
+from xferlib.backends.torch.namespace_dtypes import SIGNED, torch_dtype
+from xferlib.backends.torch.tensors import TO_TORCH
+from xferlib.errors import ArgumentError, UnsupportedDTypeError
+
+FLOAT = torch.float64
+
+
+def _nowhere() -> torch.device | None:
+    return None
+
+
+current_place: Callable[[], torch.device | None] = _nowhere
+"""The device of tensors that are made without one, None for torch's default; `TorchCuda` sets it."""
+
+
+def place_of(device: Any) -> torch.device | None:
+    """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one."""
+    if device is None:
+        return current_place()
+    if isinstance(device, Device):
+        return torch.device("cpu") if device.kind == "cpu" else torch.device(device.kind, device.index)
+    if isinstance(device, str):
+        device = device.removeprefix("torch:")
+    return torch.device(device)
+
+
+def _filled(name: str) -> Callable[..., Tensor]:
+    compute = getattr(torch, name)
+
+    def operate(shape: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+        wanted = FLOAT if dtype is None else torch_dtype(dtype)
+        found: Tensor = compute(shape, dtype=wanted, device=place_of(device), **options)
+        return found
+
+    return operate
+
+
+def _like(name: str) -> Callable[..., Tensor]:
+    compute = getattr(torch, name)
+
+    def operate(x: Tensor, /, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+        place = x.device if device is None else place_of(device)
+        found: Tensor = compute(x, dtype=torch_dtype(dtype), device=place, **options)
+        return found
+
+    return operate
+
+
+FILLED: dict[str, Callable[..., Tensor]] = {
+    **{name: _filled(name) for name in ("empty", "zeros", "ones")},
+    **{name: _like(name) for name in ("empty_like", "zeros_like", "ones_like")},
+}
+
+
+def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of one value; of the value's dtype if ``dtype`` is omitted."""
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    wanted = torch_dtype(dtype)
+    if isinstance(fill_value, Tensor):
+        place = fill_value.device if device is None else place_of(device)
+        value = fill_value.to(place, wanted or fill_value.dtype)
+        return value.expand(extents).clone(memory_format=torch.contiguous_format)
+    if wanted is None:
+        wanted = dtypes.promoted(dtypes.kind_of("full", fill_value))
+    if isinstance(fill_value, np.generic):
+        fill_value = fill_value.item()
+    if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in dtypes.RANGES:
+        dtypes.check_fits(fill_value, wanted)
+        if wanted is torch.uint64:
+            bits = dtypes.wrapped(fill_value)
+            return torch.full(extents, bits, dtype=torch.int64, device=place_of(device)).view(wanted)
+    return torch.full(extents, fill_value, dtype=wanted, device=place_of(device))
+
+
+def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """One value in the shape of another tensor."""
+    return full(tuple(x.shape), fill_value, dtype=dtype or x.dtype, device=x.device if device is None else device)
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Numbers from ``start`` to below ``stop``, ``step`` apart.
+
+    Raises:
+        ArgumentError: ``step`` is 0.
+        UnsupportedDTypeError: More than two booleans are asked for.
+    """
+    if step == 0:
+        raise ArgumentError("arange: step=0 makes a range without end; give another step")
+    given = (start, step) if stop is None else (start, stop, step)
+    wanted: torch.dtype = torch_dtype(dtype) or _ranged(*given)
+    first, last, by = (each.item() if isinstance(each, np.generic) else each for each in (start, stop, step))
+    able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
+    found: Tensor = compat.arange(first, last, by, dtype=able, device=place_of(device))
+    if wanted is torch.bool and found.numel() > 2:
+        raise UnsupportedDTypeError("arange: a range of booleans has at most two elements; give another dtype")
+    return found if able is wanted else found.to(wanted)
+
+
+def _ranged(*numbers: Any) -> torch.dtype:
+    """The dtype of a range, which NumPy's own rule for its numbers decides."""
+    kinds = set(map(type, numbers))
+    if kinds <= {int, float, torch.SymInt}:
+        return FLOAT if float in kinds else torch.int64
+    numpys: Any = np.arange
+    zeros = [type(each)(0) for each in numbers[:-1]]
+    return TO_TORCH[numpys(*zeros, step=type(numbers[-1])(1)).dtype]
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Tensor:
+    """``num`` numbers at equal distances from ``start`` to ``stop``; computed in float64, as NumPy does."""
+    plain = {type(start), type(stop)} <= {int, float}
+    own = FLOAT if plain else TO_TORCH[np.linspace(type(start)(0), type(stop)(0), 0).dtype]
+    wanted: torch.dtype = torch_dtype(dtype) or own
+    able = torch.complex128 if own.is_complex or wanted.is_complex else FLOAT
+    ends = [each.item() if isinstance(each, np.generic) else each for each in (start, stop)]
+    found: Tensor = compat.linspace(*ends, num, dtype=able, device=place_of(device), endpoint=endpoint)
+    if wanted in dtypes.RANGES:
+        found = torch.floor(found)
+    return found.to(wanted)
+
+
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
+    """Ones on a diagonal, zeros elsewhere."""
+    wanted: torch.dtype = torch_dtype(dtype) or FLOAT
+    found: Tensor = compat.eye(n_rows, n_cols, k=k, dtype=SIGNED.get(wanted, wanted), device=place_of(device))
+    return found.view(wanted)
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor from numbers, nested lists, a NumPy array or a tensor.
+
+    ``copy=None`` shares memory where torch can, which it cannot with NumPy's read-only arrays, negative strides and
+    other byte orders.
+
+    Raises:
+        ArgumentError: ``copy=False``, and the memory cannot be shared.
+    """
+    wanted = torch_dtype(dtype)
+    if isinstance(obj, Tensor):
+        place = obj.device if device is None else place_of(device)
+        return torch.asarray(obj, dtype=wanted, device=place, copy=copy)
+    if isinstance(obj, (list, tuple)) and any(isinstance(each, Tensor) for each in obj):
+        _check_shared(obj, copy, is_shared=False)
+        place = next(each.device for each in obj if isinstance(each, Tensor)) if device is None else place_of(device)
+        joined = stack([asarray(each, device=place) for each in obj])
+        return joined if wanted is None else joined.to(wanted)
+    if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
+        return torch.asarray(obj, dtype=wanted, device=place_of(device), copy=copy)
+    host = as_host_array(obj, what="obj")
+    can_share = host.flags.writeable and host.dtype.isnative and all(step >= 0 for step in host.strides)
+    _check_shared(obj, copy, is_shared=host is obj and can_share)
+    if not can_share:
+        host = np.array(host, host.dtype.newbyteorder("="), order="C")
+    shared = torch.from_numpy(host)
+    return torch.asarray(shared, dtype=wanted, device=place_of(device), copy=copy if host is obj else None)
+
+
+def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
+    if copy is False and not is_shared:
+        raise ArgumentError(f"copy=False: no tensor can share the memory of this {type(obj).__name__}; leave copy out")
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of another library's array."""
+    found = torch.from_dlpack(x)
+    return asarray(found, device=device, copy=copy) if copy or device is not None else found
+
+
+def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """Convert the elements to another dtype."""
+    place = x.device if device is None else place_of(device)
+    return x.to(place, torch_dtype(dtype), copy=copy)
+
+
+# --- of several tensors
+
+
+def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
+    """``x1`` where ``condition`` holds, else ``x2``."""
+    if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
+        return torch.where(condition, x1, x2)
+    device = dtypes.device_of("where", condition, x1, x2)
+    if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
+        own: Tensor = compat.where(condition, x1, x2)
+        return own
+    kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
+    wanted = dtypes.promoted(*kinds)
+    for each, kind in zip((x1, x2), kinds, strict=True):
+        if kind is int and wanted in dtypes.RANGES:
+            dtypes.check_fits(each, wanted)
+    first, second = (_moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
+    return _back(torch.where(condition.to(torch.bool), first, second), wanted)
+
+
+def _moved(x: Tensor) -> Tensor:
+    """A tensor that torch moves on every device: unsigned integers by their bits."""
+    return x.view(SIGNED[x.dtype]) if x.dtype in SIGNED else x
+
+
+def _back(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.view(dtype) if dtype in SIGNED else x
+
+
+def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
+    if not len(arrays):
+        raise ArgumentError(f"{name}: no array is given; give one or more")
+    dtypes.device_of(name, *arrays)
+    tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
+    wanted = dtypes.result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
+    return [_moved(each.to(wanted)) for each in tensors], wanted
+
+
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+    """Join tensors along an axis."""
+    moved, wanted = _joined("concat", arrays)
+    return _back(compat.concat(moved, axis=axis), wanted)
+
+
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+    """Join tensors along a new axis."""
+    moved, wanted = _joined("stack", arrays)
+    return _back(torch.stack(moved, axis), wanted)
+
+
+def named(function: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
+    """Make a function one of a module's, so that it pickles by name."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    return function
+
+
+def moving(name: str, library: Any = compat, module: str = __name__) -> Callable[..., Tensor]:
+    """A function of a library that moves elements without a look at them."""
+    compute = getattr(library, name)
+
+    @functools.wraps(compute)
+    def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
+        found: Tensor
+        if isinstance(x, Tensor) and x.dtype in SIGNED:
+            found = _back(compute(_moved(x), *args, **options), x.dtype)
+        else:
+            found = compute(x, *args, **options)
+        return found
+
+    return named(operate, name, module)
+
+
+MOVING = ("flip", "repeat", "roll", "take", "take_along_axis", "tile", "tril", "triu")

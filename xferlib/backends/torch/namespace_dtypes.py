@@ -1,0 +1,263 @@
+"""Dtypes of torch's namespace: by any name, and promoted by xferlib's one table."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import array_api_compat.torch as compat
+import numpy as np
+import torch
+from torch import Tensor
+
+from xferlib._core import promotion
+from xferlib._core.array import check_dtype
+from xferlib.backends.torch.tensors import FROM_TORCH, TO_TORCH
+from xferlib.errors import ArgumentError, MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError, shown
+
+SCALARS = (bool, int, float, complex)
+
+WIDE: dict[torch.dtype, torch.dtype] = {torch.uint16: torch.int32, torch.uint32: torch.int64}
+"""The unsigned dtypes with which torch hardly computes, and those that hold their values."""
+SIGNED: dict[torch.dtype, torch.dtype] = {
+    torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64,
+}  # fmt: skip
+"""The dtypes of the same width, through which torch moves them."""
+
+_NAMED: dict[Any, torch.dtype] = {}
+for _dtype, _theirs in TO_TORCH.items():
+    _NAMED.update(dict.fromkeys((_theirs, _dtype, _dtype.name, _dtype.type, _dtype.char, _dtype.str), _theirs))
+_NAMED.update({bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128})
+
+RANGES: dict[torch.dtype, tuple[int, int]] = {
+    theirs: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    for dtype, theirs in TO_TORCH.items()
+    if dtype.kind in "iu"
+}
+"""The least and the greatest number of each integer dtype."""
+
+# The table of promotion in torch's dtypes, without a call of NumPy, which torch.compile would replace.
+_PAIRS: dict[tuple[Any, Any], torch.dtype] = {
+    (one, two): TO_TORCH[promotion.promote(FROM_TORCH.get(one, one), FROM_TORCH.get(two, two))]
+    for one in (*FROM_TORCH, *SCALARS)
+    for two in (*FROM_TORCH, *SCALARS)
+}
+_BY_CODE = dict(zip(promotion.CODES, FROM_TORCH, strict=True))
+RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
+    name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(promotion.CODES, rule, strict=True) if code != "-"}
+    for name, rule in promotion.RULES.items()
+}
+"""The result's dtype of each function, by the dtype of its operand or that of both together."""
+
+
+def promoted(*kinds: Any) -> torch.dtype:
+    """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
+    found, *rest = (*(each for each in kinds if each not in SCALARS), *(each for each in kinds if each in SCALARS))
+    for each in rest:
+        found = _PAIRS[found, each]
+    return found if found not in SCALARS else _PAIRS[found, found]
+
+
+def result(name: str, *kinds: Any) -> torch.dtype:
+    """The dtype of a function's result.
+
+    Raises:
+        UnsupportedDTypeError: NumPy has no such function of these.
+    """
+    results = RESULTS[name]
+    if name in promotion.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
+        return _PAIRS[results[kinds[0]], results[kinds[1]]]
+    common = promoted(*kinds)
+    if common not in results:
+        promotion.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
+    return results[common]
+
+
+def torch_dtype(dtype: Any) -> torch.dtype | None:
+    """Torch's dtype of a name, a dtype of NumPy's or torch's, or a Python type; None of None.
+
+    Raises:
+        UnsupportedDTypeError: No such dtype.
+    """
+    if dtype is None:
+        return None
+    try:
+        return _NAMED[dtype]
+    except (KeyError, TypeError):
+        if isinstance(dtype, torch.dtype):
+            return dtype  # one of torch's own, such as bfloat16
+        return TO_TORCH[check_dtype(dtype, what="dtype")]
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether a tensor has one of torch's own dtypes, such as bfloat16, for which torch's rules stand."""
+    return isinstance(x, Tensor) and x.dtype not in FROM_TORCH
+
+
+def kind_of(name: str, x: Any) -> Any:
+    """An operand as the tables of promotion list it: a dtype, or the type of a Python scalar.
+
+    Raises:
+        MixedBackendsError: An array of NumPy's.
+        UnsupportedArrayError: Anything else.
+    """
+    if isinstance(x, Tensor):
+        return x.dtype
+    if isinstance(x, np.generic):
+        return TO_TORCH[check_dtype(x.dtype, what=f"{name}: a number")]
+    for kind in SCALARS:  # bool before int
+        if isinstance(x, kind):
+            return kind
+    if isinstance(x, torch.SymInt):
+        return int
+    if isinstance(x, np.ndarray):
+        raise MixedBackendsError(
+            f"{name}: a NumPy array meets a tensor; move it to the tensor's device: xp.asarray(a, device=x.device)"
+        )
+    raise UnsupportedArrayError(
+        f"{name}: {type(x).__name__} is neither a tensor nor a number; xp.asarray(x) makes a tensor of it"
+    )
+
+
+def device_of(name: str, *operands: Any) -> torch.device:
+    """The device of the first tensor that has axes; else of the first tensor.
+
+    Raises:
+        UnsupportedArrayError: There is none.
+    """
+    tensors = [each for each in operands if isinstance(each, Tensor)]
+    if not tensors:
+        raise UnsupportedArrayError(f"{name}: no argument is a tensor; make one with xp.asarray(x)")
+    return next((each.device for each in tensors if each.dim()), tensors[0].device)
+
+
+def fits(value: int, dtype: torch.dtype) -> bool:
+    """Whether an integer dtype holds a Python integer."""
+    least, most = RANGES[dtype]
+    return least <= value <= most
+
+
+def check_fits(value: int, dtype: torch.dtype) -> None:
+    """Refuse a Python integer that an integer dtype cannot hold, as NumPy does.
+
+    Raises:
+        OverflowError: It cannot.
+    """
+    if not fits(value, dtype):
+        raise OverflowError(
+            f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
+            "xp.astype(x, 'int64')"
+        )
+
+
+def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor, or a number as a tensor without axes, of a dtype."""
+    if isinstance(x, Tensor):
+        return x if x.dtype is dtype else x.to(dtype)
+    if isinstance(x, np.generic):
+        x = x.item()
+    if dtype is torch.bool:
+        x = bool(x)
+    if isinstance(x, int) and dtype is torch.uint64:
+        return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
+    return torch.full((), float(x) if isinstance(x, int) and dtype.is_floating_point else x, dtype=dtype, device=device)
+
+
+def wrapped(value: int) -> int:
+    """The number of int64 that has the bits of one of uint64."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def result_type(*arrays_and_dtypes: Any) -> torch.dtype:
+    """The dtype of an operation on arrays, dtypes and numbers, as NumPy promotes them.
+
+    Raises:
+        ArgumentError: No argument.
+    """
+    if not arrays_and_dtypes:
+        raise ArgumentError("result_type: no argument; give arrays or dtypes, as result_type(x, 'float32')")
+    given = [each.dtype if isinstance(each, Tensor) else each for each in arrays_and_dtypes]
+    if any(isinstance(each, torch.dtype) and each not in FROM_TORCH for each in given):
+        found: torch.dtype = compat.result_type(*arrays_and_dtypes)
+        return found
+    return promoted(*map(_kind, given))
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, (np.generic, *SCALARS)):
+        return kind_of("result_type", x)
+    return x if isinstance(x, torch.dtype) else TO_TORCH[check_dtype(x, what="result_type: an argument")]
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether a dtype, or a tensor's, becomes another one without loss."""
+    start = from_.dtype if isinstance(from_, Tensor) else torch_dtype(from_)
+    end = torch_dtype(to)
+    if start not in FROM_TORCH or end not in FROM_TORCH:
+        return bool(compat.can_cast(start, end))
+    return bool(np.can_cast(FROM_TORCH[start], FROM_TORCH[end]))
+
+
+_KINDS = ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric")
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind, or of one of several; kinds by the standard's names, or dtypes."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    plain = tuple(each if isinstance(each, str) and each in _KINDS else torch_dtype(each) for each in kinds)
+    return bool(compat.isdtype(torch_dtype(dtype), plain))
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatInfo:
+    """The result of `finfo`; of the real part, for complex dtypes."""
+
+    dtype: torch.dtype
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerInfo:
+    """The result of `iinfo`."""
+
+    dtype: torch.dtype
+    bits: int
+    max: int
+    min: int
+
+
+def finfo(type: Any, /) -> FloatInfo:  # noqa: A002 - the Array API's name
+    """Limits of a floating dtype, or of a tensor's."""
+    found: Any = torch.finfo(_dtype_of(type))
+    dtype = getattr(torch, found.dtype)
+    return FloatInfo(dtype, found.bits, found.eps, found.max, found.min, found.smallest_normal)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the Array API's name
+    """Limits of an integer dtype, or of a tensor's."""
+    dtype = _dtype_of(type)
+    found: Any = torch.iinfo(dtype)
+    return IntegerInfo(dtype, found.bits, found.max, found.min)
+
+
+def _dtype_of(x: Any) -> torch.dtype:
+    found = x.dtype if isinstance(x, Tensor) else torch_dtype(x)
+    assert found is not None
+    return found
+
+
+def refuse_complex(name: str, dtype: torch.dtype) -> None:
+    """Refuse to order complex numbers, which NumPy alone does.
+
+    Raises:
+        UnsupportedDTypeError: ``dtype`` is complex.
+    """
+    if dtype.is_complex:
+        raise UnsupportedDTypeError(
+            f"{name}: torch does not order complex numbers ({str(dtype).rpartition('.')[2]}); give xp.real(x), "
+            "xp.imag(x) or xp.abs(x)"
+        )

@@ -1,0 +1,293 @@
+"""Element-wise functions of torch's namespace, with NumPy's dtypes.
+
+Where torch's own rule for two dtypes is NumPy's, a call looks the pair up in a table and goes straight to torch. Where
+it is not, or torch cannot compute with a dtype, the operands are converted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+from xferlib.backends.torch import namespace_dtypes as dtypes
+from xferlib.backends.torch import namespace_unsigned as unsigned
+from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
+from xferlib.errors import ArgumentError
+
+_BOOL = frozenset({torch.bool})
+_UNSIGNED = (torch.uint8, *SIGNED)
+_INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+_FLOATS = frozenset({torch.float16, torch.float32, torch.float64})
+_COMPLEX = frozenset({torch.complex64, torch.complex128})
+_NUMBERS = _INTEGERS | _FLOATS | _COMPLEX
+_ALL = _NUMBERS | _BOOL
+_REAL = _INTEGERS | _FLOATS
+
+
+def _remainder(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder: its zeros have the divisor's sign, and that of an integer by 0 is 0."""
+    if not (a.is_floating_point() or b.is_floating_point()):
+        return torch.remainder(a, torch.where(b == 0, 1, b))
+    found = torch.remainder(a, b)
+    if found.is_cpu and found.dtype is not torch.float16 and _has_nan(found):
+        found = torch.where(torch.isnan(found) & torch.isfinite(a), _in_steps(a, b), found)
+    return torch.where(found == 0, torch.copysign(found, b), found)
+
+
+def _has_nan(x: Tensor) -> bool:
+    if torch.compiler.is_compiling():
+        return True
+    try:
+        return bool(torch.isnan(x).any())
+    except RuntimeError:  # within torch.func.vmap, where values decide nothing
+        return True
+
+
+def _in_steps(a: Tensor, b: Tensor) -> Tensor:
+    """The remainder of numbers so far apart that their quotient is infinite, for which torch's CPU kernel has NaN."""
+    if a.dtype is torch.float32:
+        found = torch.fmod(a.to(torch.float64), b.to(torch.float64)).to(torch.float32)
+    else:
+        step = b * 2.0**1022  # of two divisors 2**1522 and 2**1022 times as large, one or both leave finite quotients
+        found = torch.fmod(torch.fmod(torch.fmod(a, step * 2.0**500), step), b)
+    return torch.where((found != 0) & ((found < 0) != (b < 0)), found + b, found)
+
+
+def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    """The quotient rounded down: of float16 by way of float32, as NumPy computes it; of an integer by 0 it is 0."""
+    if not (a.is_floating_point() or b.is_floating_point()):
+        is_zero = b == 0
+        return torch.where(is_zero, 0, torch.floor_divide(a, torch.where(is_zero, 1, b)))
+    if a.dtype is torch.float16 and b.dtype is torch.float16:
+        return torch.floor_divide(a.to(torch.float32), b.to(torch.float32)).to(torch.float16)
+    return torch.floor_divide(a, b)
+
+
+_BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
+    "add": (torch.add, _ALL), "subtract": (torch.subtract, _NUMBERS), "multiply": (torch.multiply, _ALL),
+    "divide": (torch.divide, _FLOATS | _COMPLEX), "floor_divide": (_floor_divide, _REAL),
+    "remainder": (_remainder, _REAL), "pow": (torch.pow, _NUMBERS),
+    "maximum": (torch.maximum, _REAL | _BOOL), "minimum": (torch.minimum, _REAL | _BOOL),
+    "bitwise_and": (torch.bitwise_and, _INTEGERS | _BOOL), "bitwise_or": (torch.bitwise_or, _INTEGERS | _BOOL),
+    "bitwise_xor": (torch.bitwise_xor, _INTEGERS | _BOOL),
+    "bitwise_left_shift": (torch.bitwise_left_shift, _INTEGERS),
+    "bitwise_right_shift": (torch.bitwise_right_shift, _INTEGERS),
+    "equal": (torch.eq, _ALL), "not_equal": (torch.ne, _ALL),
+    "less": (torch.lt, _REAL | _BOOL), "less_equal": (torch.le, _REAL | _BOOL),
+    "greater": (torch.gt, _REAL | _BOOL), "greater_equal": (torch.ge, _REAL | _BOOL),
+    "logical_and": (torch.logical_and, _ALL), "logical_or": (torch.logical_or, _ALL),
+    "logical_xor": (torch.logical_xor, _ALL),
+    "atan2": (torch.atan2, _FLOATS), "copysign": (torch.copysign, _FLOATS), "hypot": (torch.hypot, _FLOATS),
+    "logaddexp": (torch.logaddexp, _FLOATS), "nextafter": (torch.nextafter, _FLOATS),
+}  # fmt: skip
+"""Torch's function, and the dtypes with which it does what NumPy does."""
+
+_TAKE_NUMBERS = ("add", "subtract", "multiply", "divide", "pow")
+_ONE_DTYPE = ("hypot", "logaddexp", "nextafter")
+_SUMS = ("add", "subtract")
+_STRAIGHT, _IF_AXES, _PARTS = 1, 2, 3
+"""Torch does what NumPy does: always, where both arrays have axes or neither has, or with real and imaginary parts."""
+
+
+def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], int]:
+    """The pairs of dtypes, or of a dtype and a Python type, with which a call goes straight to torch."""
+    found: dict[tuple[Any, Any], int] = {(each, each): _STRAIGHT for each in native}
+    if name in _SUMS:
+        native -= _COMPLEX  # see `_by_parts`
+        found.update({(each, each): _PARTS for each in _COMPLEX})
+    for one in native:
+        for two in native - {one} if name not in _ONE_DTYPE else ():
+            promoted = torch.promote_types(one, two)
+            if promoted in native and promoted is dtypes.promoted(one, two):
+                found[one, two] = _IF_AXES
+        if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL:
+            for number in (int, float, complex) if one.is_complex else (int, float):
+                found[one, number] = found[number, one] = _STRAIGHT
+    return found
+
+
+def binary(name: str) -> Callable[..., Tensor]:
+    """The function of that name, of two tensors or of a tensor and a number."""
+    compute, native = _BINARY[name]
+    plans = _plans(name, native)
+
+    def operate(x1: Any, x2: Any, /, **options: Any) -> Tensor:
+        one = x1.dtype if isinstance(x1, Tensor) else type(x1)
+        two = x2.dtype if isinstance(x2, Tensor) else type(x2)
+        plan = plans.get((one, two))
+        if plan == _STRAIGHT or (plan == _IF_AXES and (x1.dim() == 0) is (x2.dim() == 0)):
+            try:
+                found: Tensor = compute(x1, x2, **options)
+            except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16
+                if isinstance(x1, Tensor) and isinstance(x2, Tensor):
+                    raise
+            else:
+                return found
+        if plan == _PARTS and not options:
+            return _by_parts(compute, x1, x2)
+        return _converted(name, x1, x2, options)
+
+    return operate
+
+
+def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
+    """A function of two operands that torch would promote otherwise than NumPy, or cannot compute with."""
+    device = dtypes.device_of(name, x1, x2)
+    if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
+        own: Tensor = getattr(compat, name)(x1, x2, **options)
+        return own
+    one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
+    dtype, common = dtypes.result(name, one, two), dtypes.promoted(one, two)
+    is_comparison = name in unsigned.COMPARED
+    for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
+        if kind is int and is_comparison and common in dtypes.RANGES and not dtypes.fits(number, common):
+            return _beyond(name, number, other, is_first=is_first)
+        if kind is int and dtype in dtypes.RANGES:
+            dtypes.check_fits(number, dtype)
+    if name == "pow" and dtype in dtypes.RANGES:
+        _refuse_negative_power(x2)
+    if is_comparison and common.is_floating_point and one in dtypes.RANGES and two in dtypes.RANGES:
+        return _compared(name, x1, x2, device)
+    wanted = common if is_comparison else dtype  # which is bool for the logical functions
+    if name in _ORDERING:
+        dtypes.refuse_complex(name, wanted)
+    if wanted is torch.uint64:
+        bits = [dtypes.as_tensor(each, wanted, device).view(torch.int64) for each in (x1, x2)]
+        if is_comparison:
+            return unsigned.COMPARED[name](*bits)
+        return unsigned.COMPUTED[name](*bits).view(torch.uint64)
+    able = WIDE.get(wanted, wanted)
+    compute = _BINARY[name][0]
+    first, second = dtypes.as_tensor(x1, able, device), dtypes.as_tensor(x2, able, device)
+    if able.is_complex and name in _SUMS and not options:
+        return _by_parts(compute, first, second)
+    found: Tensor = compute(first, second, **options)
+    return found if able is wanted or is_comparison else found.to(wanted)
+
+
+def _by_parts(compute: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """A sum of complex numbers, whose second operand torch multiplies by 1: infinity by 0 is NaN."""
+    return torch.complex(compute(a.real, b.real), compute(a.imag, b.imag))
+
+
+_ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
+
+
+def _beyond(name: str, number: int, other: Tensor, *, is_first: bool) -> Tensor:
+    """Compare an array with a Python integer that is less than all that its dtype holds, or greater."""
+    array_is_less = (number > 0) is not is_first  # the first operand is less than the second
+    answer = name == "not_equal" or name.startswith("less" if array_is_less else "greater")
+    return torch.full_like(other, answer, dtype=torch.bool)
+
+
+def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
+    """Compare signed integers with uint64."""
+    first_is_bits = dtypes.kind_of(name, x1) is torch.uint64
+    bits, signed = (x1, x2) if first_is_bits else (x2, x1)
+    return unsigned.compare_signed(
+        unsigned.SWAPPED.get(name, name) if first_is_bits else name,
+        dtypes.as_tensor(signed, torch.int64, device),
+        dtypes.as_tensor(bits, torch.uint64, device).view(torch.int64),
+    )
+
+
+def _refuse_negative_power(power: Any) -> None:
+    if not isinstance(power, Tensor) and power < 0:
+        raise ArgumentError(
+            f"pow: an integer to the power of {power} is no integer; convert the array first: xp.astype(x, 'float64')"
+        )
+
+
+# --- of one array
+
+
+def _clone(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    """The reciprocal rounded to 0: of an integer by 0 it is 0, where NumPy's depends on the processor."""
+    return (x == 1).to(x.dtype) if x.dtype in _UNSIGNED else torch.where((x == 1) | (x == -1), x, 0)
+
+
+def _no(x: Tensor) -> Tensor:
+    return torch.zeros_like(x, dtype=torch.bool)
+
+
+def _yes(x: Tensor) -> Tensor:
+    return torch.ones_like(x, dtype=torch.bool)
+
+
+def _bits(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A function of unsigned integers whose bits are those of the signed ones."""
+
+    def operate(x: Tensor) -> Tensor:
+        signed = SIGNED.get(x.dtype)
+        return function(x) if signed is None else function(x.view(signed)).view(x.dtype)
+
+    return operate
+
+
+_OWN: dict[str, Callable[[Tensor], Tensor]] = {
+    "abs": _clone, "positive": _clone, "ceil": _clone, "floor": _clone, "trunc": _clone, "round": _clone,
+    "conj": _clone, "real": _clone, "imag": torch.zeros_like, "reciprocal": _reciprocal,
+    "negative": _bits(torch.neg), "square": _bits(lambda x: x * x), "bitwise_invert": _bits(torch.bitwise_not),
+    "sign": lambda x: torch.sign(x) if x.dtype in _INTEGERS else x.to(torch.bool).to(x.dtype),
+    "isfinite": _yes, "isinf": _no, "isnan": _no, "signbit": _no,
+    "logical_not": lambda x: torch.logical_not(x.to(torch.bool)),
+}  # fmt: skip
+"""Functions of integers and booleans with which torch does not compute as NumPy does, or not at all."""
+
+
+def _acos(x: Tensor, **options: Any) -> Tensor:
+    found = torch.acos(x, **options)
+    if not found.is_complex():
+        return found
+    return torch.complex(found.real, torch.copysign(found.imag, torch.neg(x.imag)))
+
+
+def _log1p(x: Tensor, **options: Any) -> Tensor:
+    found = torch.log1p(x, **options)
+    return torch.where(torch.isinf(x), torch.log(x), found) if found.is_complex() else found
+
+
+_COMPUTED: dict[str, Callable[..., Tensor]] = {"acos": _acos, "log1p": _log1p}
+"""Functions of which torch has complex values that are not NumPy's: signs of zeros, infinities."""
+
+_OF_INTEGERS = ("abs", "negative", "square", "bitwise_invert", "signbit", "logical_not")
+_OF_BOOLEANS = ("bitwise_invert", "logical_not")
+_NOT_OF_FLOATS = ("imag", "positive", "real")
+
+
+def unary(name: str) -> Callable[..., Tensor]:
+    """The function of that name, of one tensor."""
+    compute = _COMPUTED.get(name) or getattr(compat, name)
+    straight = frozenset(each for each in _ALL if _goes_straight(name, each))
+
+    def operate(x: Tensor, /, **options: Any) -> Tensor:
+        found: Tensor
+        if (isinstance(x, Tensor) and x.dtype in straight) or dtypes.is_foreign(x):
+            found = compute(x, **options)
+            return found
+        dtypes.device_of(name, x)
+        dtype = dtypes.result(name, dtypes.kind_of(name, x))
+        if name in _OWN and (name in _NOT_OF_FLOATS or not (x.is_floating_point() or x.is_complex())):
+            return _OWN[name](x if dtype is torch.bool or x.dtype is not torch.bool else x.to(dtype))
+        found = compute(x if dtype is torch.bool else x.to(dtype), **options)
+        return found
+
+    return operate
+
+
+def _goes_straight(name: str, dtype: torch.dtype) -> bool:
+    if dtype not in dtypes.RESULTS[name]:
+        return False
+    if dtype in _COMPLEX:
+        return name != "positive"
+    if dtype in _FLOATS:
+        return name not in _NOT_OF_FLOATS
+    return name in (_OF_BOOLEANS if dtype is torch.bool else _OF_INTEGERS)

@@ -1,0 +1,168 @@
+"""Functions over axes of torch's namespace: NumPy's dtypes, and unsigned integers of every width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+from xferlib.backends.torch import namespace_dtypes as dtypes
+from xferlib.backends.torch import namespace_unsigned as unsigned
+from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
+from xferlib.errors import UnsupportedArrayError
+
+
+def _check(name: str, x: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise UnsupportedArrayError(f"{name}: {type(x).__name__} is no tensor; xp.asarray(x) makes a tensor of it")
+
+
+def total(name: str) -> Callable[..., Tensor]:
+    """A sum or product, of the widest integers where integers are given."""
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
+
+    def operate(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        _check(name, x)
+        wanted: torch.dtype = dtypes.torch_dtype(dtype) or results.get(x.dtype, x.dtype)
+        if wanted not in SIGNED and x.dtype not in SIGNED:
+            found: Tensor = compute(x, axis=axis, dtype=wanted, keepdims=keepdims)
+        else:
+            source, able = _able(x, wanted)
+            found = _unable(compute(source, axis=axis, dtype=able, keepdims=keepdims), wanted)
+        return found
+
+    return operate
+
+
+def _able(x: Tensor, wanted: torch.dtype) -> tuple[Tensor, torch.dtype]:
+    """A tensor and a dtype in which torch sums, where one of them is unsigned: integers as the bits of 64."""
+    if wanted in SIGNED:
+        return (x.view(torch.int64) if x.dtype is torch.uint64 else x.to(torch.int64)), torch.int64
+    return x.to(wanted), wanted
+
+
+def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
+    return x.view(wanted) if wanted is torch.uint64 else x.to(wanted)
+
+
+def running(name: str) -> Callable[..., Tensor]:
+    """Sums or products so far."""
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
+
+    def operate(
+        x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> Tensor:  # fmt: skip
+        _check(name, x)
+        wanted: torch.dtype = dtypes.torch_dtype(dtype) or results.get(x.dtype, x.dtype)
+        source, able = _able(x, wanted)
+        return _unable(compute(source, axis=axis, dtype=able, include_initial=include_initial), wanted)
+
+    return operate
+
+
+def mean(name: str) -> Callable[..., Tensor]:
+    """The mean, in float64 of integers."""
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
+
+    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+        _check(name, x)
+        found: Tensor = compute(x.to(results.get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
+        return found
+
+    return operate
+
+
+def deviation(name: str) -> Callable[..., Tensor]:
+    """Variance or standard deviation, in float64 of integers."""
+    compute, results = getattr(compat, name), dtypes.RESULTS["mean"]
+
+    def operate(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        _check(name, x)
+        x = x.to(results.get(x.dtype, x.dtype))
+        found: Tensor
+        if name == "std" and not float(correction).is_integer():
+            found = torch.sqrt(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+        else:
+            found = compute(x, axis=axis, correction=correction, keepdims=keepdims)
+        return found.real if found.is_complex() else found
+
+    return operate
+
+
+def ordered(x: Tensor) -> Tensor:
+    """Unsigned integers as numbers of the same order that torch compares; any other tensor as it is."""
+    if x.dtype is torch.uint64:
+        return unsigned.flipped(x.view(torch.int64))
+    return x.to(WIDE[x.dtype]) if x.dtype in WIDE else x
+
+
+def unordered(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of `ordered` in their own dtype."""
+    return unsigned.flipped(x).view(dtype) if dtype is torch.uint64 else x.to(dtype)
+
+
+def extreme(name: str) -> Callable[..., Tensor]:
+    """The greatest element, or the least."""
+    compute = getattr(compat, name)
+
+    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+        _check(name, x)
+        dtypes.refuse_complex(name, x.dtype)
+        return unordered(compute(ordered(x), axis=axis, keepdims=keepdims), x.dtype)
+
+    return operate
+
+
+def position(name: str) -> Callable[..., Tensor]:
+    """Where the greatest element is, or the least: the first of several."""
+    compute = getattr(torch, name)
+
+    def operate(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        _check(name, x)
+        dtypes.refuse_complex(name, x.dtype)
+        values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)
+        found: Tensor
+        if axis is None:
+            found = compute(values)
+            return found.reshape((1,) * x.dim()) if keepdims else found
+        found = compute(values, dim=axis, keepdim=keepdims)
+        return found
+
+    return operate
+
+
+def truth(name: str) -> Callable[..., Tensor]:
+    """Whether all or any elements are not zero, or how many."""
+    compute = getattr(compat, name)
+
+    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+        _check(name, x)
+        found: Tensor = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
+        return found
+
+    return operate
+
+
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The elements in order along an axis."""
+    _check("sort", x)
+    dtypes.refuse_complex("sort", x.dtype)
+    return unordered(compat.sort(ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
+
+
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The indices that sort the elements along an axis; equal elements keep their order."""
+    _check("argsort", x)
+    dtypes.refuse_complex("argsort", x.dtype)
+    found: Tensor = compat.argsort(ordered(x), axis=axis, descending=descending, stable=stable)
+    return found
+
+
+FAMILIES: dict[Callable[[str], Callable[..., Tensor]], tuple[str, ...]] = {
+    total: ("sum", "prod"), running: ("cumulative_sum", "cumulative_prod"), mean: ("mean",), deviation: ("std", "var"),
+    extreme: ("max", "min"), position: ("argmax", "argmin"), truth: ("all", "any", "count_nonzero"),
+}  # fmt: skip
+"""The makers of the functions, each with the names that it serves."""

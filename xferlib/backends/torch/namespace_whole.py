@@ -1,0 +1,184 @@
+"""Functions of whole tensors in torch's namespace: products, limits, differences, searches, sets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+from xferlib._core.array import UniqueAll, UniqueCounts, UniqueInverse
+from xferlib.backends.torch import namespace_dtypes as dtypes
+from xferlib.backends.torch import namespace_reductions as reductions
+from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
+from xferlib.backends.torch.tensors import FROM_TORCH
+from xferlib.errors import ArgumentError, UnsupportedDTypeError
+
+
+def product(name: str) -> Callable[..., Tensor]:
+    """A product of two tensors, of the dtype that both promote to."""
+    compute = getattr(compat, name)
+
+    @functools.wraps(compute)
+    def operate(x1: Tensor, x2: Tensor, /, **options: Any) -> Tensor:
+        found: Tensor
+        is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
+        if is_plain or dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
+            found = compute(x1, x2, **options)
+            return found
+        device = dtypes.device_of(name, x1, x2)
+        wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+        if device.type != "cpu" and not (wanted.is_floating_point or wanted.is_complex):
+            raise UnsupportedDTypeError(
+                f"{name}: torch multiplies no matrices of {FROM_TORCH[wanted]} on {device}; convert them first: "
+                "xp.astype(x, 'float64'), which is exact to 2**53"
+            )
+        found = compute(*(bits64(each, wanted) for each in (x1, x2)), **options)
+        return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+    return operate
+
+
+def _multiplies(x: Tensor) -> bool:
+    dtype = x.dtype
+    return dtype.is_floating_point or dtype.is_complex or (x.is_cpu and dtype not in SIGNED and dtype is not torch.bool)
+
+
+def bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
+    """A tensor converted, and then in int64 if torch does not compute with the dtype."""
+    x = x.to(wanted)
+    if wanted is torch.uint64:
+        return x.view(torch.int64)
+    return x.to(torch.int64) if wanted in SIGNED or wanted is torch.bool else x
+
+
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002 - the Array API's names
+    """Values limited to ``min .. max``; None: no limit. A Python integer beyond the dtype's own limit is none."""
+    if dtypes.is_foreign(x):
+        own: Tensor = compat.clip(x, min, max)
+        return own
+    dtypes.device_of("clip", x)
+    least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
+    kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
+    wanted = dtypes.promoted(*kinds)
+    dtypes.refuse_complex("clip", wanted)
+    if least is None and most is None:
+        return x.clone()
+    found = reductions.ordered(dtypes.as_tensor(x, wanted, x.device))
+    if least is not None:
+        found = torch.maximum(found, reductions.ordered(dtypes.as_tensor(least, wanted, x.device)))
+    if most is not None:
+        found = torch.minimum(found, reductions.ordered(dtypes.as_tensor(most, wanted, x.device)))
+    return reductions.unordered(found, wanted)
+
+
+def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
+    """A limit, if it limits anything."""
+    if x.dtype not in dtypes.RANGES or type(end) is not int:
+        return end
+    lowest, highest = dtypes.RANGES[x.dtype]
+    if (end <= lowest) if is_least else (end >= highest):
+        return None
+    dtypes.check_fits(end, x.dtype)
+    return end
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        listed = " and ".join(str(tuple(each)) for each in shapes)
+        raise ArgumentError(f"broadcast_shapes: {listed} do not broadcast; every axis must agree or be 1") from None
+
+
+def diff(
+    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """Differences of neighbours, ``n`` times."""
+    wanted = dtypes.result_type(*(each for each in (x, prepend, append) if each is not None))
+    able = torch.int64 if wanted is torch.uint64 else WIDE.get(wanted, wanted)
+
+    def moved(part: Tensor | None) -> Tensor | None:
+        if part is None:
+            return None
+        return part.to(wanted).view(able) if wanted is torch.uint64 else part.to(able)
+
+    found: Tensor = compat.diff(moved(x), axis=axis, n=n, prepend=moved(prepend), append=moved(append))
+    return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
+    """Two operands in a dtype in which torch compares what NumPy compares."""
+    device = dtypes.device_of(name, x1, x2)
+    wanted = dtypes.promoted(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+    dtypes.refuse_complex(name, wanted)
+    able = torch.uint8 if wanted is torch.bool else wanted
+    return [reductions.ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
+
+
+def searchsorted(
+    x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
+    one, two = (each.contiguous() for each in _together("searchsorted", x1, x2))
+    return torch.searchsorted(one, two, side=side, sorter=sorter)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
+    return torch.isin(*_together("isin", x1, x2), invert=invert)
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not zero."""
+    found: tuple[Tensor, ...] = compat.nonzero(x.to(torch.bool) if x.dtype in SIGNED else x)
+    return found
+
+
+def unique_all(x: Tensor, /) -> UniqueAll:
+    """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
+    flat = reductions.ordered(x).reshape(-1)
+    order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
+    values = flat[order]
+    is_first = torch.ones_like(values, dtype=torch.bool)
+    is_first[1:] = values[1:] != values[:-1]  # each NaN is distinct, as the standard has it
+    group = torch.cumsum(is_first, 0) - 1
+    inverse = torch.empty_like(group)
+    inverse[order] = group
+    starts = torch.nonzero(is_first).reshape(-1)
+    counts = torch.diff(starts, append=starts.new_full((1,), flat.numel()))
+    distinct = reductions.unordered(values[starts], x.dtype)
+    return UniqueAll(distinct, order[starts], inverse.reshape(x.shape), counts)
+
+
+def _complex_order(x: Tensor) -> Tensor:
+    """The order of complex numbers: by the real part, then by the imaginary one; with NaN in them last, as in NumPy."""
+    order = torch.argsort(x.imag, stable=True)
+    for key in (x.real, torch.isnan(x.imag) + 2 * torch.isnan(x.real)):
+        order = order[torch.argsort(key[order], stable=True)]
+    return order
+
+
+def unique_counts(x: Tensor, /) -> UniqueCounts:
+    """The distinct elements in order, and how often each occurs."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
+    """The distinct elements in order, and where each element went among them."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """The distinct elements in order."""
+    return unique_all(x).values
