@@ -150,6 +150,10 @@ def test_masks(space: Space, on_host: bool) -> None:
     d[send(mask), ...] = space.put(np.ones(mask.sum(), "int8"))
     x[mask] = 1
     same(space.get(d), x)
+    for empty in (np.zeros(0, bool), np.zeros((0, 3), bool)):
+        same(space.get(d[send(empty)]), x[empty])
+        d[send(empty)] = 5
+        same(space.get(d), x)
     same(space.get(d[True]), x[True])
     same(space.get(d[None, False]), x[None, False])
     same(space.get(d[..., np.array(True)]), x[..., np.array(True)])

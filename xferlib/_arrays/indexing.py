@@ -158,14 +158,19 @@ def _indices(lib: Primitives, value: Any, shape: tuple[int, ...], axis: int) -> 
                 raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
             return [lib.upload(value, dtype=selecting.INDEX)]
         return [value]
-    if own != shape[axis : axis + len(own)]:
-        raise IndexError(f"a mask of shape {own} does not fit axes {axis} and on of shape {shape}; reshape it")
+    _check_mask(own, shape[axis:])
     if not own:  # indexes a new axis of one element
         flag = bool(value) if isinstance(value, np.ndarray) else bool(transfers.to_host(value))
         return [lib.upload(np.zeros(int(flag), selecting.INDEX))]
     if isinstance(value, np.ndarray):
         return [lib.upload(each.astype(selecting.INDEX)) for each in np.nonzero(value)]
     return [*selecting.nonzero(lib, value)]
+
+
+def _check_mask(own: Shape, shape: Shape) -> None:
+    """Refuse a mask of another shape than that of the axes that it indexes; an extent of 0 fits any, as in NumPy."""
+    if len(own) > len(shape) or any(one not in (0, two) for one, two in zip(own, shape, strict=False)):
+        raise IndexError(f"a mask of shape {own} does not fit axes of shape {shape}; reshape it")
 
 
 # --- assignment
@@ -208,8 +213,9 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
 
 def _put_masked(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
     info, own = lib.info(x), lib.info(mask).shape
-    if own != info.shape[: len(own)]:
-        raise IndexError(f"a mask of shape {own} does not fit an array of shape {info.shape}; reshape it")
+    _check_mask(own, info.shape)
+    if 0 in own:
+        return
     spread = shaping.reshape(lib, mask, (*own, *(1,) * (len(info.shape) - len(own))))
     if math.prod(info.shape):
         _fill_masked(shaping.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)

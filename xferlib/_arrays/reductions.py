@@ -12,7 +12,6 @@ from xferlib._arrays import elementwise
 from xferlib._arrays.primitives import Primitives, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
-from xferlib.errors import KernelTypeError
 from xferlib.kernels import reduction as make_reduction
 from xferlib.kernels import reductions
 
@@ -78,13 +77,3 @@ def _variance(lib: Primitives, x: Array, axis: Any, correction: float, *, keepdi
     with np.errstate(divide="ignore"):
         factor = np.float64(count) / (count - correction)
     return elementwise.binary_kernel("multiply")(found, float(factor))
-
-
-def check_real(name: str, dtype: np.dtype[Any]) -> None:
-    """Refuse complex numbers, which have no order.
-
-    Raises:
-        KernelTypeError: ``dtype`` is complex.
-    """
-    if dtype.kind == "c":
-        raise KernelTypeError(f"{name}: {dtype} has no order; take xp.abs(x) or xp.real(x)")

@@ -12,7 +12,6 @@ from xferlib._arrays.elementwise import binary_kernel
 from xferlib._arrays.indexing import filled
 from xferlib._arrays.joining import concat, part
 from xferlib._arrays.primitives import Primitives
-from xferlib._arrays.reductions import check_real
 from xferlib._arrays.selecting import INDEX
 from xferlib._core.array import Array, UniqueAll, UniqueCounts, UniqueInverse
 from xferlib.kernels import elementwise
@@ -27,7 +26,6 @@ def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
     """``unique_all`` of the Array API; waits for the values."""
     x = lib.array("unique", x)
     info = lib.info(x)
-    check_real("unique", info.dtype)
     size = math.prod(info.shape)
     rows, order = sorting.ordered(lib, shaping.reshape(lib, x, -1))
     if not size:
@@ -62,7 +60,6 @@ def unique_inverse(lib: Primitives, x: Array, /) -> UniqueInverse:
 def unique_values(lib: Primitives, x: Array, /) -> Array:
     """``unique_values`` of the Array API; waits for the values."""
     x = lib.array("unique_values", x)
-    check_real("unique_values", lib.info(x).dtype)
     rows = sorting.sort(lib, shaping.reshape(lib, x, -1))
     if not lib.info(rows).size:
         return rows
@@ -74,7 +71,6 @@ def isin(lib: Primitives, x1: Any, x2: Any, /, *, invert: bool = False) -> Array
     given = [lib.array("isin", each) for each in (x1, x2)]
     infos = lib.infos("isin", given)
     common = np.result_type(*(info.dtype for info in infos))
-    check_real("isin", common)
     wanted, known = (
         each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
     )

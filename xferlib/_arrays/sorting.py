@@ -16,7 +16,6 @@ import numpy as np
 from xferlib._arrays import shaping
 from xferlib._arrays.joining import normalized
 from xferlib._arrays.primitives import Primitives, Shape
-from xferlib._arrays.reductions import check_real
 from xferlib._arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
 from xferlib._core.device import Device
@@ -37,11 +36,21 @@ def numbered(lib: Primitives, shape: Shape, device: Device) -> Array:
     return out
 
 
-def _before(a: str, b: str, *, is_float: bool, descending: bool) -> str:
-    """The C expression for ``a`` before ``b``: NaN last, or first in descending order."""
+def _before(a: str, b: str, *, kind: str, descending: bool) -> str:
+    """The C expression for ``a`` before ``b``, of a dtype of that kind: NaN last, or first in descending order.
+
+    Complex numbers are ordered as NumPy does it: by the number of their NaNs, a real one counting twice, then by their
+    real and their imaginary parts.
+    """
     if descending:
         a, b = b, a
-    return f"({a} < {b} || ({b} != {b} && {a} == {a}))" if is_float else f"({a} < {b})"
+    if kind == "f":
+        return f"({a} < {b} || ({b} != {b} && {a} == {a}))"
+    if kind != "c":
+        return f"({a} < {b})"
+    x, y, u, w = (f"{each}.{part}()" for each in (a, b) for part in ("real", "imag"))
+    one, two = f"(2 * ({x} != {x}) + ({y} != {y}))", f"(2 * ({u} != {u}) + ({w} != {w}))"
+    return f"({one} < {two} || ({one} == {two} && ({x} < {u} || (!({u} < {x}) && {y} < {w}))))"
 
 
 def _search(goes: str, steps: int) -> str:
@@ -60,10 +69,10 @@ def _steps(extent: int) -> int:
 
 
 @functools.cache
-def _merge_kernel(steps: int, *, is_float: bool, descending: bool, is_indexed: bool) -> ElementwiseKernel:
+def _merge_kernel(steps: int, *, kind: str, descending: bool, is_indexed: bool) -> ElementwiseKernel:
     """One pass: pairs of sorted runs of ``width`` elements, in rows of ``extent``, become runs twice as wide."""
-    first = _before("other", "v", is_float=is_float, descending=descending)
-    second = _before("v", "other", is_float=is_float, descending=descending)
+    first = _before("other", "v", kind=kind, descending=descending)
+    second = _before("v", "other", kind=kind, descending=descending)
     lines = [
         "long long row = i / extent * extent, column = i % extent, start = column / (2 * width) * (2 * width);",
         "bool is_left = column - start < width;",
@@ -87,9 +96,7 @@ def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) ->
     extent, width = info.shape[-1], 1
     rows, order = lib.copy(x), numbered(lib, info.shape, info.device) if is_indexed else None
     while width < extent and info.size:
-        kernel = _merge_kernel(
-            _steps(width), is_float=info.dtype.kind == "f", descending=descending, is_indexed=is_indexed
-        )
+        kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)
         if order is None:
             kernel(rows, rows, width, extent, found)
@@ -105,7 +112,6 @@ def _last(lib: Primitives, name: str, x: Any, axis: int) -> tuple[Array, int]:
     """The array with ``axis`` moved to the end."""
     x = lib.array(name, x)
     info = lib.info(x)
-    check_real(name, info.dtype)
     along = normalized(name, axis, len(info.shape))
     return shaping.moveaxis(lib, x, along, -1), along
 
@@ -150,10 +156,10 @@ def ordered(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Arr
 
 
 @functools.cache
-def _search_kernel(steps: int, *, is_float: bool, is_right: bool) -> ElementwiseKernel:
-    goes = _before("other", "v", is_float=is_float, descending=False)
+def _search_kernel(steps: int, *, kind: str, is_right: bool) -> ElementwiseKernel:
+    goes = _before("other", "v", kind=kind, descending=False)
     if is_right:
-        goes = "!" + _before("v", "other", is_float=is_float, descending=False)
+        goes = "!" + _before("v", "other", kind=kind, descending=False)
     lines = ["long long row = 0, low = 0, high = extent;", _search(goes, steps), "y = low;"]
     return elementwise("raw T x, T v, int64 extent", "int64 y", " ".join(lines), name="searchsorted")
 
@@ -171,14 +177,11 @@ def searchsorted(
     if sorter is not None:
         given[0] = gather(lib, given[0], [lib.array("searchsorted", sorter)])
     common = np.result_type(*(info.dtype for info in infos))
-    check_real("searchsorted", common)
     known, wanted = (
         each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
     )
     out = lib.empty(infos[1].shape, INDEX, infos[1].device)
     if infos[1].size:
         extent = infos[0].shape[0]
-        _search_kernel(_steps(extent), is_float=common.kind == "f", is_right=side == "right")(
-            known, wanted, extent, out
-        )
+        _search_kernel(_steps(extent), kind=common.kind, is_right=side == "right")(known, wanted, extent, out)
     return out
