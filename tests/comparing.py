@@ -11,7 +11,6 @@ import numpy as np
 import xferlib as xl
 from tools import namespace_table
 from xferlib.errors import XferError
-from xferlib.testing import promotion
 
 rules = namespace_table.rules
 CODES = rules.CODES

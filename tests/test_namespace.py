@@ -34,7 +34,6 @@ from tests.comparing import (
 )
 from tools import namespace_table
 from xferlib.errors import XferError
-from xferlib.testing import DTYPES, promotion
 
 
 @pytest.fixture(params=["torch", "sim", "cupy"])

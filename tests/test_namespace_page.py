@@ -14,7 +14,6 @@ from tests.comparing import (
     TABLE,
 )
 from tools import make_namespace_page
-from xferlib.testing import DTYPES, promotion
 
 ROOT = Path(__file__).parents[1]
 
