@@ -69,7 +69,7 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether elements share their memory, as after broadcasting."""
-    return any(not stride and extent > 1 for extent, stride in zip(shape, strides, strict=True))
+    return 0 not in shape and any(not stride and extent > 1 for extent, stride in zip(shape, strides, strict=True))
 
 
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
