@@ -121,6 +121,62 @@ def test_unique_elements_come_with_their_first_index(xp: Any) -> None:
         np.testing.assert_array_equal(xl.to_host(one), two)
 
 
+def test_complex_numbers_have_an_order_in_sets_alone(xp: Any) -> None:
+    nan, j = np.nan, 1j
+    host = np.array(
+        [1 + j, complex(nan, 1), complex(1, nan), 2 - j, 1 + j, 1 - 5 * j, complex(nan, nan), complex(nan, 0)]
+    )
+    for one, two in zip(xp.unique_all(torch.from_numpy(host)), np.unique_all(host), strict=True):
+        np.testing.assert_array_equal(one.numpy(), two)
+
+
+def test_limits_of_dtypes_are_numbers_with_their_dtype(xp: Any) -> None:
+    for name in ("float16", "float32", "float64", "complex64"):
+        found, expected = xp.finfo(name), np.finfo(name)
+        assert str(found.dtype) == f"torch.{expected.dtype}"
+        for each in ("bits", "eps", "max", "min", "smallest_normal"):
+            assert getattr(found, each) == getattr(expected, each)
+    found = xp.iinfo(torch.ones(2, dtype=torch.uint64))
+    assert (found.dtype, found.bits, found.max, found.min) == (torch.uint64, 64, 2**64 - 1, 0)
+
+
+def test_shapes_that_do_not_broadcast_are_named(xp: Any) -> None:
+    assert xp.broadcast_shapes((3, 1), (4,)) == (3, 4)
+    with pytest.raises(ValueError, match=r"\(3,\) and \(4,\) do not broadcast"):
+        xp.broadcast_shapes((3,), (4,))
+
+
+def test_elements_are_found_among_others_of_any_integer_dtype(xp: Any) -> None:
+    small, wide = np.array([1, 2, 300], np.uint16), np.array([300, 2**63], np.uint64)
+    for one, two in ((small, wide), (wide, small), (small, 2), (wide, np.int8(1))):
+        expected = np.isin(one, two)
+        found = xp.isin(torch.from_numpy(one), torch.from_numpy(two) if isinstance(two, np.ndarray) else two)
+        np.testing.assert_array_equal(found.numpy(), expected)
+    assert xp.searchsorted(torch.from_numpy(small), 2).item() == 1
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_corrections_may_be_fractions(xp: Any, name: str) -> None:
+    host = np.array([[1.0, 2, 4], [3, 5, 9]])
+    for axis in (None, 0, (0, 1)):
+        found = getattr(xp, name)(torch.from_numpy(host), axis=axis, correction=0.5)
+        np.testing.assert_allclose(found.numpy(), getattr(np, name)(host, axis=axis, ddof=0.5), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_remainders_of_far_numbers_are_exact(xp: Any, dtype: str) -> None:
+    random, limits = np.random.default_rng(5), np.finfo(dtype)
+    size = random.integers(limits.minexp, limits.maxexp, (2, 4000)).astype(float)
+    one, two = (random.uniform(-1, 1, (2, 4000)) * np.exp2(size)).astype(dtype)
+    two[two == 0] = limits.smallest_subnormal
+    with np.errstate(all="ignore"):
+        expected = np.remainder(one, two)
+    found = xp.remainder(torch.from_numpy(one), torch.from_numpy(two))
+    np.testing.assert_array_equal(found.numpy(), expected)
+    mapped = torch.func.vmap(xp.remainder)(torch.from_numpy(one), torch.from_numpy(two))
+    np.testing.assert_array_equal(mapped.numpy(), expected)
+
+
 def test_importing_xferlib_imports_neither_torch_nor_array_api_compat() -> None:
     script = "import sys, xferlib; print({'torch', 'array_api_compat'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -22,10 +22,11 @@ def _transform(name: str) -> Callable[..., Tensor]:
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
+        is_half = x.dtype is torch.float16
         if x.dtype not in _FLOATS:
-            x = x.to(torch.float32 if x.dtype is torch.float16 else dtypes.RESULTS["mean"].get(x.dtype, x.dtype))
+            x = x.to(torch.float32 if is_half else dtypes.RESULTS["mean"].get(x.dtype, x.dtype))
         found: Tensor = compute(x, *args, **options)
-        return found
+        return found.to(torch.float16) if is_half and not found.is_complex() else found
 
     return creation.named(operate, name, __name__)
 
