@@ -22,6 +22,7 @@ import torch as _torch
 
 from xferlib._core import promotion as _promotion
 from xferlib.backends.torch import namespace_creation as _creation
+from xferlib.backends.torch import namespace_dtypes as _dtypes
 from xferlib.backends.torch import namespace_elementwise as _elementwise
 from xferlib.backends.torch import namespace_fft as fft
 from xferlib.backends.torch import namespace_linalg as linalg
@@ -98,7 +99,7 @@ def __array_namespace_info__() -> _Any:  # noqa: N807 - the Array API's name
 
 
 _OWN = {name for name in globals() if not name.startswith("_") and name != "annotations"}
-__all__ = sorted(_OWN | set(_compat.__all__) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
+__all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> _Any:

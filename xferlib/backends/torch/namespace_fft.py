@@ -57,4 +57,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*compat.__all__, "fftfreq", "rfftfreq"})
+    return sorted(dtypes.names_of(compat) | {"fftfreq", "rfftfreq"})

@@ -80,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(compat.__all__)
+    return sorted(dtypes.names_of(compat))

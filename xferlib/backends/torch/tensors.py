@@ -22,13 +22,13 @@ TO_TORCH: dict[np.dtype[Any], torch.dtype] = {
         "float16", "float32", "float64", "complex64", "complex128",
     )
 }  # fmt: skip
-FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()}
+_FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()}
 
 
 def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
     """The tensor's dtype, as NumPy has it."""
     try:
-        return FROM_TORCH[tensor.dtype]
+        return _FROM_TORCH[tensor.dtype]
     except KeyError:
         raise UnsupportedDTypeError(
             f"tensor has dtype {tensor.dtype}, which NumPy and the other backends do not have; "
@@ -86,7 +86,7 @@ def twin(tensor: torch.Tensor, host: np.ndarray[Any, Any]) -> int:
         tensor.layout is _STRIDED
         and tensor.is_contiguous()
         and tensor.shape == host.shape
-        and FROM_TORCH.get(tensor.dtype) == host.dtype
+        and _FROM_TORCH.get(tensor.dtype) == host.dtype
         and not (tensor.is_conj() or tensor.is_neg())
     ):
         try:
