@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
 from xferlib.errors import MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError  # noqa: E402
+from xferlib.testing import configured  # noqa: E402
 
 I32, F32, F64 = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(3, dtype=torch.float64)
 
@@ -175,6 +176,22 @@ def test_remainders_of_far_numbers_are_exact(xp: Any, dtype: str) -> None:
     np.testing.assert_array_equal(found.numpy(), expected)
     mapped = torch.func.vmap(xp.remainder)(torch.from_numpy(one), torch.from_numpy(two))
     np.testing.assert_array_equal(mapped.numpy(), expected)
+
+
+def test_the_default_float_can_be_torchs(xp: Any) -> None:
+    makers: list[Any] = [
+        lambda **o: xp.zeros(2, **o), lambda **o: xp.full(2, 1.5, **o), lambda **o: xp.arange(0.0, 2, **o),
+        lambda **o: xp.linspace(0, 1, 3, **o), lambda **o: xp.eye(2, **o), lambda **o: xp.asarray([1.5], **o),
+        lambda **o: xp.fft.fftfreq(4, **o),
+    ]  # fmt: skip
+    assert {make().dtype for make in makers} == {torch.float64}
+    with configured(torch_float="torch"):
+        assert {make().dtype for make in makers} == {torch.get_default_dtype()}
+        assert {make(dtype="float64").dtype for make in makers} == {torch.float64}
+        assert xp.asarray([1j]).dtype == xp.full(2, 1j).dtype == torch.complex64
+        assert xp.asarray(np.ones(2)).dtype == xp.full(2, np.float64(1)).dtype == torch.float64
+        assert xp.asarray([1]).dtype == xp.arange(2).dtype == torch.int64
+        assert xp.__array_namespace_info__().default_dtypes()["complex floating"] == torch.complex64
 
 
 def test_importing_xferlib_imports_neither_torch_nor_array_api_compat() -> None:

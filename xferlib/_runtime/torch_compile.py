@@ -17,7 +17,7 @@ _TRACER = "torch._dynamo"
 _in_python: dict[Callable[..., Any], Callable[..., Any]] = {}
 """Functions compiled from C, and those in Python that do the same."""
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)).replace(os.sep, "/")  # noqa: PTH120 - pathlib is slow to import
-_SEEN = tuple(f"{_PACKAGE}/{part}" for part in ("backends/torch/namespace", "_core/promotion"))
+_SEEN = tuple(f"{_PACKAGE}/{part}" for part in ("backends/torch/namespace", "_core/promotion", "_runtime/config"))
 """Where the paths of files begin that the tracer looks into: torch's namespace computes with tensors alone."""
 
 

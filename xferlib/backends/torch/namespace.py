@@ -79,7 +79,7 @@ for _name in _promotion.PRODUCTS:
 for _name in _creation.MOVING:
     _named(_name, _creation.moving(_name), f"``{_name}`` of the Array API, of any dtype.")
 for _name, _function in _creation.FILLED.items():
-    _named(_name, _function, f"``{_name}`` of the Array API; float64 if there is no dtype to follow.")
+    _named(_name, _function, f"``{_name}`` of the Array API; float64 by default.")
 
 
 class _Info(type(_compat.__array_namespace_info__())):  # type: ignore[misc]
@@ -88,7 +88,7 @@ class _Info(type(_compat.__array_namespace_info__())):  # type: ignore[misc]
     def default_dtypes(self, *, device: _Any = None) -> dict[str, _torch.dtype]:
         """The dtypes of tensors made without one: NumPy's."""
         return {
-            "real floating": _torch.float64, "complex floating": _torch.complex128,
+            "real floating": _creation.by_default(), "complex floating": _creation.by_default(_torch.complex128),
             "integral": _torch.int64, "indexing": _torch.int64,
         }  # fmt: skip
 

@@ -40,14 +40,14 @@ for _name in ("fftshift", "ifftshift"):
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `fft`; float64 if no dtype is asked for."""
-    wanted = dtypes.torch_dtype(dtype) or creation.FLOAT
+    """The frequencies of `fft`; float64 by default."""
+    wanted = dtypes.torch_dtype(dtype) or creation.by_default()
     return torch.fft.fftfreq(n, d, dtype=wanted, device=creation.place_of(device))
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `rfft`; float64 if no dtype is asked for."""
-    wanted = dtypes.torch_dtype(dtype) or creation.FLOAT
+    """The frequencies of `rfft`; float64 by default."""
+    wanted = dtypes.torch_dtype(dtype) or creation.by_default()
     return torch.fft.rfftfreq(n, d, dtype=wanted, device=creation.place_of(device))
 
 
