@@ -36,7 +36,7 @@ from tools import namespace_table
 from xferlib.errors import XferError
 
 
-@pytest.fixture(params=["torch", "sim", "cupy"])
+@pytest.fixture(params=["torch", "sim"])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     name: str = request.param
     status = xl.available_backends()[name]

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
 from xferlib.errors import MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError  # noqa: E402
+from xferlib.testing import configured  # noqa: E402
 
 I32, F32, F64 = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(3, dtype=torch.float64)
 
@@ -31,7 +32,7 @@ def test_it_is_a_module_with_what_the_standard_asks_of_it(xp: Any) -> None:
     assert isinstance(xp, types.ModuleType)
     assert xp.__name__ == "xferlib.backends.torch.namespace"
     assert xp.__array_api_version__ == compat.__array_api_version__
-    assert set(compat.__all__) <= set(xp.__all__)
+    assert set(getattr(compat, "__all__", ())) <= set(xp.__all__)
     assert dir(xp) == xp.__all__
     assert all(hasattr(xp, name) for name in xp.__all__)
     assert xp.__array_namespace_info__().default_dtypes()["real floating"] == torch.float64
@@ -104,12 +105,12 @@ def test_what_is_no_tensor_is_refused_with_the_remedy(xp: Any) -> None:
 
 def test_memory_is_shared_where_that_is_asked_for_and_possible(xp: Any) -> None:
     host = np.arange(3.0)
-    shared = xp.asarray(host)
+    shared = xp.asarray(host, device="cpu")
     shared += 1
     assert host.tolist() == [1, 2, 3]
-    assert xp.asarray(host, copy=True).data_ptr() != host.ctypes.data
+    assert xp.asarray(host, copy=True, device="cpu").data_ptr() != host.ctypes.data
     with pytest.raises(ValueError, match="copy=False"):
-        xp.asarray(host[::-1], copy=False)
+        xp.asarray(host[::-1], copy=False, device="cpu")
     assert xp.asarray([F32, F64]).dtype == torch.float64
     assert xp.full(2, F32[0]).tolist() == [1, 1]
 
@@ -119,6 +120,78 @@ def test_unique_elements_come_with_their_first_index(xp: Any) -> None:
     found, expected = xp.unique_all(xl.to_device(host, backend="torch")), np.unique_all(host)
     for one, two in zip(found, expected, strict=True):
         np.testing.assert_array_equal(xl.to_host(one), two)
+
+
+def test_complex_numbers_have_an_order_in_sets_alone(xp: Any) -> None:
+    nan, j = np.nan, 1j
+    host = np.array(
+        [1 + j, complex(nan, 1), complex(1, nan), 2 - j, 1 + j, 1 - 5 * j, complex(nan, nan), complex(nan, 0)]
+    )
+    for one, two in zip(xp.unique_all(torch.from_numpy(host)), np.unique_all(host), strict=True):
+        np.testing.assert_array_equal(one.numpy(), two)
+
+
+def test_limits_of_dtypes_are_numbers_with_their_dtype(xp: Any) -> None:
+    for name in ("float16", "float32", "float64", "complex64"):
+        found, expected = xp.finfo(name), np.finfo(name)
+        assert str(found.dtype) == f"torch.{expected.dtype}"
+        for each in ("bits", "eps", "max", "min", "smallest_normal"):
+            assert getattr(found, each) == getattr(expected, each)
+    found = xp.iinfo(torch.ones(2, dtype=torch.uint64))
+    assert (found.dtype, found.bits, found.max, found.min) == (torch.uint64, 64, 2**64 - 1, 0)
+
+
+def test_shapes_that_do_not_broadcast_are_named(xp: Any) -> None:
+    assert xp.broadcast_shapes((3, 1), (4,)) == (3, 4)
+    with pytest.raises(ValueError, match=r"\(3,\) and \(4,\) do not broadcast"):
+        xp.broadcast_shapes((3,), (4,))
+
+
+def test_elements_are_found_among_others_of_any_integer_dtype(xp: Any) -> None:
+    small, wide = np.array([1, 2, 300], np.uint16), np.array([300, 2**63], np.uint64)
+    for one, two in ((small, wide), (wide, small), (small, 2), (wide, np.int8(1))):
+        expected = np.isin(one, two)
+        found = xp.isin(torch.from_numpy(one), torch.from_numpy(two) if isinstance(two, np.ndarray) else two)
+        np.testing.assert_array_equal(found.numpy(), expected)
+    assert xp.searchsorted(torch.from_numpy(small), 2).item() == 1
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_corrections_may_be_fractions(xp: Any, name: str) -> None:
+    host = np.array([[1.0, 2, 4], [3, 5, 9]])
+    for axis in (None, 0, (0, 1)):
+        found = getattr(xp, name)(torch.from_numpy(host), axis=axis, correction=0.5)
+        np.testing.assert_allclose(found.numpy(), getattr(np, name)(host, axis=axis, ddof=0.5), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_remainders_of_far_numbers_are_exact(xp: Any, dtype: str) -> None:
+    random, limits = np.random.default_rng(5), np.finfo(dtype)
+    size = random.integers(limits.minexp, limits.maxexp, (2, 4000)).astype(float)
+    one, two = (random.uniform(-1, 1, (2, 4000)) * np.exp2(size)).astype(dtype)
+    two[two == 0] = limits.smallest_subnormal
+    with np.errstate(all="ignore"):
+        expected = np.remainder(one, two)
+    found = xp.remainder(torch.from_numpy(one), torch.from_numpy(two))
+    np.testing.assert_array_equal(found.numpy(), expected)
+    mapped = torch.func.vmap(xp.remainder)(torch.from_numpy(one), torch.from_numpy(two))
+    np.testing.assert_array_equal(mapped.numpy(), expected)
+
+
+def test_the_default_float_can_be_torchs(xp: Any) -> None:
+    makers: list[Any] = [
+        lambda **o: xp.zeros(2, **o), lambda **o: xp.full(2, 1.5, **o), lambda **o: xp.arange(0.0, 2, **o),
+        lambda **o: xp.linspace(0, 1, 3, **o), lambda **o: xp.eye(2, **o), lambda **o: xp.asarray([1.5], **o),
+        lambda **o: xp.fft.fftfreq(4, **o),
+    ]  # fmt: skip
+    assert {make().dtype for make in makers} == {torch.float64}
+    with configured(torch_float="torch"):
+        assert {make().dtype for make in makers} == {torch.get_default_dtype()}
+        assert {make(dtype="float64").dtype for make in makers} == {torch.float64}
+        assert xp.asarray([1j]).dtype == xp.full(2, 1j).dtype == torch.complex64
+        assert xp.asarray(np.ones(2)).dtype == xp.full(2, np.float64(1)).dtype == torch.float64
+        assert xp.asarray([1]).dtype == xp.arange(2).dtype == torch.int64
+        assert xp.__array_namespace_info__().default_dtypes()["complex floating"] == torch.complex64
 
 
 def test_importing_xferlib_imports_neither_torch_nor_array_api_compat() -> None:

@@ -394,7 +394,14 @@ static int next(char **host, char **device, const Axis *axes, const int64_t *str
     return 0;
 }
 
-/* Where the innermost loop would be short, word by word along the longest axis; 0, with nothing done, elsewhere. */
+/* How many bytes of the cache's lines each step along an axis takes, on both sides. */
+static int64_t lines_of(Axis axis, int64_t device_stride) {
+    int64_t host = axis.stride < 0 ? -axis.stride : axis.stride;
+    return (host < 64 ? host : 64) + (device_stride < 64 ? device_stride : 64);
+}
+
+/* Where the innermost loop would be short, word by word along a long axis: of several the one whose neighbours are
+   nearest. 0, with nothing done, elsewhere. */
 static int hops(const Work *work, char *host, char *device, const Axis *axes, const int64_t *strides, int64_t count,
                 int64_t row) {
     int64_t size = work->layout->host_size, last = count - 1, inner = axes[last].extent, longest = 0;
@@ -407,8 +414,12 @@ static int hops(const Work *work, char *host, char *device, const Axis *axes, co
     int64_t side = 0;
     if (row >= 0 && axes[row].stride == size && axes[row].extent >= 8 && square_of(size, &side) != NULL && inner >= 2 * side)
         return 0; /* squares are faster */
-    for (int64_t axis = 1; axis < count; axis++)
-        if (axes[axis].extent > axes[longest].extent) longest = axis;
+    for (int64_t axis = 1; axis < count; axis++) {
+        int is_long = axes[axis].extent >= HOPS_BELOW, was_long = axes[longest].extent >= HOPS_BELOW;
+        int is_longer = axes[axis].extent > axes[longest].extent;
+        int is_nearer = lines_of(axes[axis], strides[axis]) <= lines_of(axes[longest], strides[longest]);
+        if (is_long != was_long ? is_long : is_long ? is_nearer : is_longer) longest = axis;
+    }
     if (inner >= HOPS_BELOW || axes[longest].extent < 2 * inner) return 0;
     int64_t indices[XF_MOST_AXES] = {0}, extent = axes[longest].extent, there = axes[longest].stride, here = strides[longest];
     Hop hop = hop_of(size);

@@ -98,6 +98,10 @@ class Config:
         "XFERLIB_STRICT", _parse_strict, frozenset(),
         "'pageable': a transfer that would pass through pageable memory is an error.",
     )  # fmt: skip
+    torch_float: str = _variable(
+        "XFERLIB_TORCH_FLOAT", _one_of("float64", "torch"), "float64",
+        "Floats that the namespace of tensors makes where no dtype is given: float64 as NumPy, or torch's own default.",
+    )  # fmt: skip
     sim: str = _variable(
         "XFERLIB_SIM", _one_of("raise", "log", "off"), "raise",
         "What backend sim does about a missing synchronisation: raise, write to the log 'xferlib.sim', or nothing.",

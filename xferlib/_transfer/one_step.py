@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
@@ -154,8 +155,10 @@ def _gather_and_send(
 
 def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend) -> bool:
     """The same in one call of C; False, a no-op, where the stream or the layout does not allow that."""
+    if not _native.is_on() or backend.fast is None:
+        return False
     layout = compiled_copies.form(x.shape, x.strides, x.dtype, dtype)
-    if layout is None or backend.fast is None:
+    if layout is None:
         return False
     nbytes = x.size * dtype.itemsize
     return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._core import registry
 from xferlib._core.layout import address
 from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
@@ -118,7 +119,7 @@ def _fetch_and_scatter(
     d: Any, pointer: int, given: np.dtype[Any], owner: Backend, dst: HostArray | None
 ) -> HostArray | None:
     """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
-    if dst is None or owner.fast is None:
+    if dst is None or owner.fast is None or not _native.is_on():
         return None
     nbytes = dst.size * given.itemsize
     layout = compiled_copies.form(dst.shape, dst.strides, dst.dtype, given) if nbytes <= GATHERED_MOST else None

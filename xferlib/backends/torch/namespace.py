@@ -22,6 +22,7 @@ import torch as _torch
 
 from xferlib._core import promotion as _promotion
 from xferlib.backends.torch import namespace_creation as _creation
+from xferlib.backends.torch import namespace_dtypes as _dtypes
 from xferlib.backends.torch import namespace_elementwise as _elementwise
 from xferlib.backends.torch import namespace_fft as fft
 from xferlib.backends.torch import namespace_linalg as linalg
@@ -78,7 +79,7 @@ for _name in _promotion.PRODUCTS:
 for _name in _creation.MOVING:
     _named(_name, _creation.moving(_name), f"``{_name}`` of the Array API, of any dtype.")
 for _name, _function in _creation.FILLED.items():
-    _named(_name, _function, f"``{_name}`` of the Array API; float64 if there is no dtype to follow.")
+    _named(_name, _function, f"``{_name}`` of the Array API; float64 by default.")
 
 
 class _Info(type(_compat.__array_namespace_info__())):  # type: ignore[misc]
@@ -87,7 +88,7 @@ class _Info(type(_compat.__array_namespace_info__())):  # type: ignore[misc]
     def default_dtypes(self, *, device: _Any = None) -> dict[str, _torch.dtype]:
         """The dtypes of tensors made without one: NumPy's."""
         return {
-            "real floating": _torch.float64, "complex floating": _torch.complex128,
+            "real floating": _creation.by_default(), "complex floating": _creation.by_default(_torch.complex128),
             "integral": _torch.int64, "indexing": _torch.int64,
         }  # fmt: skip
 
@@ -98,7 +99,7 @@ def __array_namespace_info__() -> _Any:  # noqa: N807 - the Array API's name
 
 
 _OWN = {name for name in globals() if not name.startswith("_") and name != "annotations"}
-__all__ = sorted(_OWN | set(_compat.__all__) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
+__all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> _Any:

@@ -13,12 +13,21 @@ from torch import Tensor
 
 from xferlib._core.array import as_host_array
 from xferlib._core.device import Device
+from xferlib._runtime import config
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch.namespace_dtypes import SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
 from xferlib.errors import ArgumentError, UnsupportedDTypeError
 
 FLOAT = torch.float64
+
+
+def by_default(dtype: torch.dtype = FLOAT) -> torch.dtype:
+    """The dtype of new floats and complex numbers where none is given: NumPy's, or torch's own if so configured."""
+    if config.get().torch_float == "float64" or dtype not in (FLOAT, torch.complex128):
+        return dtype
+    default = torch.get_default_dtype()
+    return default if dtype is FLOAT else default.to_complex()
 
 
 def _nowhere() -> torch.device | None:
@@ -44,7 +53,7 @@ def _filled(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
     def operate(shape: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
-        wanted = FLOAT if dtype is None else torch_dtype(dtype)
+        wanted = by_default() if dtype is None else torch_dtype(dtype)
         found: Tensor = compute(shape, dtype=wanted, device=place_of(device), **options)
         return found
 
@@ -77,7 +86,8 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, de
         value = fill_value.to(place, wanted or fill_value.dtype)
         return value.expand(extents).clone(memory_format=torch.contiguous_format)
     if wanted is None:
-        wanted = dtypes.promoted(dtypes.kind_of("full", fill_value))
+        kind = dtypes.kind_of("full", fill_value)
+        wanted = by_default(dtypes.promoted(kind)) if isinstance(kind, type) else dtypes.promoted(kind)
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
     if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in dtypes.RANGES:
@@ -116,7 +126,7 @@ def _ranged(*numbers: Any) -> torch.dtype:
     """The dtype of a range, which NumPy's own rule for its numbers decides."""
     kinds = set(map(type, numbers))
     if kinds <= {int, float, torch.SymInt}:
-        return FLOAT if float in kinds else torch.int64
+        return by_default() if float in kinds else torch.int64
     numpys: Any = np.arange
     zeros = [type(each)(0) for each in numbers[:-1]]
     return TO_TORCH[numpys(*zeros, step=type(numbers[-1])(1)).dtype]
@@ -128,7 +138,7 @@ def linspace(
     """``num`` numbers at equal distances from ``start`` to ``stop``; computed in float64, as NumPy does."""
     plain = {type(start), type(stop)} <= {int, float}
     own = FLOAT if plain else TO_TORCH[np.linspace(type(start)(0), type(stop)(0), 0).dtype]
-    wanted: torch.dtype = torch_dtype(dtype) or own
+    wanted: torch.dtype = torch_dtype(dtype) or (by_default() if plain else own)
     able = torch.complex128 if own.is_complex or wanted.is_complex else FLOAT
     ends = [each.item() if isinstance(each, np.generic) else each for each in (start, stop)]
     found: Tensor = compat.linspace(*ends, num, dtype=able, device=place_of(device), endpoint=endpoint)
@@ -139,7 +149,7 @@ def linspace(
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere."""
-    wanted: torch.dtype = torch_dtype(dtype) or FLOAT
+    wanted: torch.dtype = torch_dtype(dtype) or by_default()
     found: Tensor = compat.eye(n_rows, n_cols, k=k, dtype=SIGNED.get(wanted, wanted), device=place_of(device))
     return found.view(wanted)
 
@@ -165,6 +175,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
         return torch.asarray(obj, dtype=wanted, device=place_of(device), copy=copy)
     host = as_host_array(obj, what="obj")
+    if wanted is None and not isinstance(obj, (np.ndarray, np.generic)):
+        wanted = by_default(TO_TORCH[host.dtype.newbyteorder("=")])
     can_share = host.flags.writeable and host.dtype.isnative and all(step >= 0 for step in host.strides)
     _check_shared(obj, copy, is_shared=host is obj and can_share)
     if not can_share:

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from xferlib._core import promotion
 from xferlib._core.array import check_dtype
-from xferlib.backends.torch.tensors import FROM_TORCH, TO_TORCH
+from xferlib.backends.torch.tensors import TO_TORCH
 from xferlib.errors import ArgumentError, MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError, shown
 
+FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
 SCALARS = (bool, int, float, complex)
 
 WIDE: dict[torch.dtype, torch.dtype] = {torch.uint16: torch.int32, torch.uint32: torch.int64}
@@ -24,6 +25,8 @@ SIGNED: dict[torch.dtype, torch.dtype] = {
 }  # fmt: skip
 """The dtypes of the same width, through which torch moves them."""
 
+_BY_NAME: dict[str, torch.dtype] = {dtype.name: theirs for dtype, theirs in TO_TORCH.items()}
+"""Apart from `_NAMED`, into which torch.compile of torch 2.11 cannot look: NumPy's dtypes are among its keys."""
 _NAMED: dict[Any, torch.dtype] = {}
 for _dtype, _theirs in TO_TORCH.items():
     _NAMED.update(dict.fromkeys((_theirs, _dtype, _dtype.name, _dtype.type, _dtype.char, _dtype.str), _theirs))
@@ -81,12 +84,19 @@ def torch_dtype(dtype: Any) -> torch.dtype | None:
     """
     if dtype is None:
         return None
+    if isinstance(dtype, str) and dtype in _BY_NAME:
+        return _BY_NAME[dtype]
     try:
         return _NAMED[dtype]
     except (KeyError, TypeError):
         if isinstance(dtype, torch.dtype):
             return dtype  # one of torch's own, such as bfloat16
         return TO_TORCH[check_dtype(dtype, what="dtype")]
+
+
+def names_of(module: Any) -> set[str]:
+    """The public names of a module of array-api-compat, not all of whose versions list them."""
+    return set(getattr(module, "__all__", None) or (each for each in dir(module) if not each.startswith("_")))
 
 
 def is_foreign(x: Any) -> bool:

@@ -255,8 +255,12 @@ def _log1p(x: Tensor, **options: Any) -> Tensor:
     return torch.where(torch.isinf(x), torch.log(x), found) if found.is_complex() else found
 
 
-_COMPUTED: dict[str, Callable[..., Tensor]] = {"acos": _acos, "log1p": _log1p}
-"""Functions of which torch has complex values that are not NumPy's: signs of zeros, infinities."""
+def _round(x: Tensor, **options: Any) -> Tensor:
+    return torch.complex(torch.round(x.real), torch.round(x.imag)) if x.is_complex() else torch.round(x, **options)
+
+
+_COMPUTED: dict[str, Callable[..., Tensor]] = {"acos": _acos, "log1p": _log1p, "round": _round}
+"""Functions of which torch has no complex values, or not NumPy's: signs of zeros, infinities."""
 
 _OF_INTEGERS = ("abs", "negative", "square", "bitwise_invert", "signbit", "logical_not")
 _OF_BOOLEANS = ("bitwise_invert", "logical_not")

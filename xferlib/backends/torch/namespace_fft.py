@@ -22,10 +22,11 @@ def _transform(name: str) -> Callable[..., Tensor]:
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
+        is_half = x.dtype is torch.float16
         if x.dtype not in _FLOATS:
-            x = x.to(torch.float32 if x.dtype is torch.float16 else dtypes.RESULTS["mean"].get(x.dtype, x.dtype))
+            x = x.to(torch.float32 if is_half else dtypes.RESULTS["mean"].get(x.dtype, x.dtype))
         found: Tensor = compute(x, *args, **options)
-        return found
+        return found.to(torch.float16) if is_half and not found.is_complex() else found
 
     return creation.named(operate, name, __name__)
 
@@ -39,14 +40,14 @@ for _name in ("fftshift", "ifftshift"):
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `fft`; float64 if no dtype is asked for."""
-    wanted = dtypes.torch_dtype(dtype) or creation.FLOAT
+    """The frequencies of `fft`; float64 by default."""
+    wanted = dtypes.torch_dtype(dtype) or creation.by_default()
     return torch.fft.fftfreq(n, d, dtype=wanted, device=creation.place_of(device))
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `rfft`; float64 if no dtype is asked for."""
-    wanted = dtypes.torch_dtype(dtype) or creation.FLOAT
+    """The frequencies of `rfft`; float64 by default."""
+    wanted = dtypes.torch_dtype(dtype) or creation.by_default()
     return torch.fft.rfftfreq(n, d, dtype=wanted, device=creation.place_of(device))
 
 
@@ -56,4 +57,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*compat.__all__, "fftfreq", "rfftfreq"})
+    return sorted(dtypes.names_of(compat) | {"fftfreq", "rfftfreq"})

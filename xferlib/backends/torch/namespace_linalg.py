@@ -64,8 +64,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
-    wanted = dtypes.result_type(x1, x2)
-    wanted = _FLOATS.get(wanted, wanted)
+    wanted = dtypes.promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
     found: Tensor = compat.solve(x1.to(wanted), x2.to(wanted))
     return found
 
@@ -81,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(compat.__all__)
+    return sorted(dtypes.names_of(compat))

@@ -17,8 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from xferlib.backends.torch import namespace_elementwise as elementwise
 from xferlib.backends.torch import namespace_whole as whole
-from xferlib.backends.torch.namespace_dtypes import SIGNED
-from xferlib.backends.torch.tensors import FROM_TORCH
+from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED
 from xferlib.errors import ArgumentError
 
 _NAMES: dict[str, tuple[str, ...]] = {

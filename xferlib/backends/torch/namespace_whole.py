@@ -13,8 +13,7 @@ from torch import Tensor
 from xferlib._core.array import UniqueAll, UniqueCounts, UniqueInverse
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
-from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
-from xferlib.backends.torch.tensors import FROM_TORCH
+from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, WIDE
 from xferlib.errors import ArgumentError, UnsupportedDTypeError
 
 

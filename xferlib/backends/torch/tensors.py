@@ -22,13 +22,13 @@ TO_TORCH: dict[np.dtype[Any], torch.dtype] = {
         "float16", "float32", "float64", "complex64", "complex128",
     )
 }  # fmt: skip
-FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()}
+_FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()}
 
 
 def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
     """The tensor's dtype, as NumPy has it."""
     try:
-        return FROM_TORCH[tensor.dtype]
+        return _FROM_TORCH[tensor.dtype]
     except KeyError:
         raise UnsupportedDTypeError(
             f"tensor has dtype {tensor.dtype}, which NumPy and the other backends do not have; "
@@ -82,7 +82,7 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
 
 def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
     """As `FastCopies.whole`."""
-    dtype = FROM_TORCH.get(tensor.dtype)
+    dtype = _FROM_TORCH.get(tensor.dtype)
     if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
         return None
     if tensor.is_conj() or tensor.is_neg() or autograd.is_memoryless(tensor) or autograd.is_wrapped(tensor):
