@@ -254,7 +254,7 @@ def _laid_out(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., A
 
 
 @pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, data: Any) -> None:
     args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))

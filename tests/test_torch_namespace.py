@@ -70,7 +70,7 @@ def test_gradients_pass_through(xp: Any) -> None:
 def test_torch_compile_traces_the_functions_in_one_graph(xp: Any) -> None:
     def program(x: Any, i: Any) -> Any:
         y = xp.add(xp.divide(i, 2), xp.multiply(x, i))
-        z = xp.concat([xp.sqrt(xp.abs(y)), xp.astype(x, "float64"), xp.zeros(2)])
+        z = xp.concat([xp.sqrt(xp.abs(y)), xp.astype(x, "float64"), xp.zeros(2, device=x.device)])
         return xp.sum(z, dtype="float32"), xp.where(x > 0, 1, i), xp.max(xp.astype(i, "uint16")), xp.less(x, i)
 
     compiled = torch.compile(program, backend="eager", fullgraph=True)

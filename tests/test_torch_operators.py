@@ -150,6 +150,9 @@ def test_small_integers_are_indices_and_empty_masks_choose_nothing() -> None:
     x = torch.arange(3)
     assert x[torch.tensor([2, 0, 1], dtype=torch.uint8)].tolist() == [2, 0, 1]
     assert x[torch.zeros(0, dtype=torch.bool)].tolist() == []
+    for shape in ((2, 0), (0, 3), (0, 0, 0)):
+        with pytest.raises(IndexError):
+            _ = torch.ones(3, 4)[torch.zeros(shape, dtype=torch.bool)]
 
 
 @pytest.mark.usefixtures("block")

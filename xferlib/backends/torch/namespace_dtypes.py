@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import array_api_compat.torch as compat
@@ -170,7 +171,16 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
         x = bool(x)
     if isinstance(x, int) and dtype is torch.uint64:
         return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
-    return torch.full((), float(x) if isinstance(x, int) and dtype.is_floating_point else x, dtype=dtype, device=device)
+    if isinstance(x, int) and dtype.is_floating_point:
+        x = float(x)
+    if dtype is torch.float16 and abs(x) > _HALF_MOST:  # torch 2.11 refuses what rounds to the largest number
+        x = math.copysign(_HALF_MOST if abs(x) < _HALF_TIE else math.inf, x)
+    return torch.full((), x, dtype=dtype, device=device)
+
+
+_HALF_MOST = 65504.0
+_HALF_TIE = 65520.0
+"""Half-way from there to the next power of two: from here on float16 is infinite."""
 
 
 def wrapped(value: int) -> int:

@@ -60,8 +60,7 @@ def _in_steps(a: Tensor, b: Tensor) -> Tensor:
 def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """The quotient rounded down: of float16 by way of float32, as NumPy computes it; of an integer by 0 it is 0."""
     if not (a.is_floating_point() or b.is_floating_point()):
-        is_zero = b == 0
-        return torch.where(is_zero, 0, torch.floor_divide(a, torch.where(is_zero, 1, b)))
+        return torch.floor_divide(a, torch.where(b == 0, 1, b)) * (b != 0)
     if a.dtype is torch.float16 and b.dtype is torch.float16:
         return torch.floor_divide(a.to(torch.float32), b.to(torch.float32)).to(torch.float16)
     return torch.floor_divide(a, b)
@@ -156,7 +155,7 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
     if name in _ORDERING:
         dtypes.refuse_complex(name, wanted)
     if wanted is torch.uint64:
-        bits = [dtypes.as_tensor(each, wanted, device).view(torch.int64) for each in (x1, x2)]
+        bits = [_bits64(each, wanted, device) for each in (x1, x2)]
         if is_comparison:
             return unsigned.COMPARED[name](*bits)
         return unsigned.COMPUTED[name](*bits).view(torch.uint64)
@@ -172,6 +171,12 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
 def _by_parts(compute: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     """A sum of complex numbers, whose second operand torch multiplies by 1: infinity by 0 is NaN."""
     return torch.complex(compute(a.real, b.real), compute(a.imag, b.imag))
+
+
+def _bits64(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """An operand of 64 bits, in int64; one of the CPU's without axes is moved, as torch's own functions would."""
+    found = dtypes.as_tensor(x, dtype, device).view(torch.int64)
+    return found.to(device) if found.is_cpu and found.dim() == 0 else found
 
 
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
@@ -190,8 +195,8 @@ def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
     bits, signed = (x1, x2) if first_is_bits else (x2, x1)
     return unsigned.compare_signed(
         unsigned.SWAPPED.get(name, name) if first_is_bits else name,
-        dtypes.as_tensor(signed, torch.int64, device),
-        dtypes.as_tensor(bits, torch.uint64, device).view(torch.int64),
+        _bits64(signed, torch.int64, device),
+        _bits64(bits, torch.uint64, device),
     )
 
 

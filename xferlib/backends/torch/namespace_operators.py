@@ -85,7 +85,7 @@ def _read(x: Tensor, key: Any) -> Tensor:
     signed = SIGNED.get(x.dtype)
     if signed is not None:
         return _read(x.view(signed), key).view(x.dtype)
-    base, rest, axes = _ascending(x, _plain(key))
+    base, rest, axes = _ascending(x, _plain(x, key))
     return (base.flip(axes) if axes else base)[rest]
 
 
@@ -97,7 +97,7 @@ def _write(x: Tensor, key: Any, value: Any) -> None:
     if signed is not None:
         value = value.to(x.dtype) if isinstance(value, Tensor) else torch.tensor(value, dtype=x.dtype, device=x.device)
         return _write(x.view(signed), key, value.view(signed))
-    base, rest, axes = _ascending(x, _plain(key))
+    base, rest, axes = _ascending(x, _plain(x, key))
     if axes:
         turned = base.flip(axes)
         turned[rest] = value
@@ -107,7 +107,7 @@ def _write(x: Tensor, key: Any, value: Any) -> None:
     return None
 
 
-def _plain(key: Any) -> Key:
+def _plain(x: Tensor, key: Any) -> Key:
     """A key as a tuple in which torch reads every part as NumPy does: uint8 as indices, masks of no elements."""
     parts: list[Any] = []
     for part in key if isinstance(key, tuple) else (key,):
@@ -115,11 +115,16 @@ def _plain(key: Any) -> Key:
             parts.append(part)
         elif part.dtype is not torch.bool:
             parts.append(part.to(torch.int64))
-        elif part.numel() == 0 and part.dim():
+        elif part is key and part.numel() == 0 and _is_empty_mask(x.shape, part.shape):
             parts += part.nonzero(as_tuple=True)
         else:
             parts.append(part)
     return tuple(parts)
+
+
+def _is_empty_mask(shape: tuple[int, ...], mask: tuple[int, ...]) -> bool:
+    """Whether a mask of no elements chooses nothing, as in NumPy: each of its extents is the array's, or 0."""
+    return len(mask) <= len(shape) and all(each in (extent, 0) for each, extent in zip(mask, shape, strict=False))
 
 
 def _ascending(x: Tensor, key: Key) -> tuple[Tensor, Key, list[int]]:
