@@ -151,6 +151,27 @@ class TestViews:
         with pytest.raises(xl.errors.LayoutError, match="broadcast"):
             xp.broadcast_to(d, (7,))
 
+    def test_arrays_without_axes(self, xp: ModuleType) -> None:
+        d = up(np.float32(2))
+        check(xp.flip(d), np.float32(2))
+        check(xp.permute_dims(d, ()), np.float32(2))
+        check(xp.get_item(d, ()), np.float32(2))
+        check(xp.reshape(d, (1,)), np.array([2], np.float32))
+        with pytest.raises(xl.errors.ArgumentError, match="without axes"):
+            xp.cumulative_sum(d)
+
+    def test_parts_that_overlap_are_assigned_as_if_copied_first(self, xp: ModuleType) -> None:
+        x = np.arange(6)
+        for target, value in (
+            (slice(1, None), slice(-1)),
+            (slice(-1), slice(1, None)),
+            (slice(None, None, -1), slice(6)),
+        ):
+            d, y = up(x), x.copy()
+            xp.set_item(d, target, xp.get_item(d, value))
+            y[target] = y[value]
+            check(d, y)
+
 
 class TestIndexing:
     KEYS: tuple[Any, ...] = (

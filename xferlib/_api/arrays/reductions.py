@@ -87,8 +87,12 @@ def _pass(operator: str) -> ElementwiseKernel:
 
 
 def _running(name: str, operator: str, start: int) -> Callable[..., Array]:
+    kind = name.removeprefix("cumulative_")
+
     def operate(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
         info = views.info_of(x, name)
+        if not info.shape:
+            raise ArgumentError(f"{name}: an array without axes has no running {kind}; reshape it to (1,)")
         if axis is None and len(info.shape) > 1:
             raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
         along = 0 if axis is None else axis

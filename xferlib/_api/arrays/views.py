@@ -16,6 +16,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.array import Array, ArrayInfo, check_dtype
 from xferlib._core.backend import Backend
+from xferlib._core.layout import bounds
 from xferlib.errors import LayoutError, UnsupportedArrayError
 from xferlib.kernels import casting
 
@@ -50,6 +51,8 @@ def viewed(x: Array, change: Callable[[HostArray], HostArray], call: str = "a vi
     info = owner.view(x)
     before = form_of(info)
     after = change(before)
+    if not isinstance(after, np.ndarray):  # NumPy makes a number of an array without axes
+        after = before
     offset = after.__array_interface__["data"][0] - before.__array_interface__["data"][0] if after.size else 0
     return owner.strided(x, info.pointer + offset, after.shape, after.strides)
 
@@ -80,8 +83,20 @@ def contiguous(x: Array) -> Array:
 def assign(target: Array, value: Array) -> None:
     """Copy an array into another, to whose shape it broadcasts, converted."""
     info = info_of(target, "assignment")
-    if info.size:
-        casting.cast_into(target, broadcast_to(value, info.shape))
+    if not info.size:
+        return
+    if _overlap(info, info_of(value)):
+        value = copied(value)
+    casting.cast_into(target, broadcast_to(value, info.shape))
+
+
+def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
+    """Whether the memory of two arrays may overlap, and is not element by element the same."""
+    if (one.pointer, one.shape, one.strides, one.dtype) == (two.pointer, two.shape, two.strides, two.dtype):
+        return False
+    (low, high), (low_too, high_too) = (bounds(each.pointer, each.shape, each.strides, each.dtype.itemsize)
+                                        for each in (one, two))  # fmt: skip
+    return low < high_too and low_too < high
 
 
 def fill(target: Array, value: Any) -> None:

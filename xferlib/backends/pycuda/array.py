@@ -68,19 +68,31 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
 
     def reshape(self, *shape: Any, order: str = "C") -> PycudaArray:
         """The elements in another shape, given as one tuple or as numbers: a view where strides allow."""
-        if order != "C":
-            found: PycudaArray = super().reshape(*shape, order=order)
-            return found
-        return _namespace().reshape(self, shape[0] if len(shape) == 1 else shape)  # type: ignore[no-any-return]
+        wanted = shape[0] if len(shape) == 1 else shape
+        if order == "F":  # the C order of the transposed array
+            extents = (wanted,) if isinstance(wanted, int) else tuple(wanted)
+            return self.T.reshape(extents[::-1]).T
+        found: PycudaArray = _namespace().reshape(self, wanted)
+        return found
 
     def ravel(self, order: str = "C") -> PycudaArray:
         """The elements along one axis: a view where strides allow."""
-        return self.reshape(-1) if order == "C" else super().ravel(order)
+        return self.reshape(-1, order=order)
 
     def astype(self, dtype: Any, stream: Any = None, *, copy: bool = True) -> PycudaArray:
         """The elements as another dtype."""
         found: PycudaArray = _namespace().astype(self, dtype, copy=copy)
         return found
+
+    def get(
+        self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None, **options: Any
+    ) -> Any:
+        """The array on the host, as PyCUDA's own arrays give it; behind the work of xferlib's current stream."""
+        source = self if self.flags.forc else self.copy()
+        if stream is None:
+            backend = registry.get("pycuda")
+            backend.stream_synchronize(backend.stream_current(backend.device_of(self)))
+        return GPUArray.get(source, ary, pagelocked, async_, stream, **options)
 
     def copy(self) -> PycudaArray:
         """A copy in C order."""

@@ -216,9 +216,7 @@ class PycudaBackend(CudaBackend):
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1 or array.gpudata is None:
             return self._devices[0]
-        owner = array
-        while owner.base is not None:  # a view has an address only
-            owner = owner.base
+        owner = _owner(array)
         if isinstance(owner.gpudata, _Allocation):  # of CUDA's pool, of which the driver does not tell the device
             return owner.gpudata.guard.stream.device
         result, index = driver.cuPointerGetAttribute(
@@ -238,7 +236,7 @@ class PycudaBackend(CudaBackend):
         return PycudaArray(shape, array.dtype, base=array, gpudata=pointer, strides=strides)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
-        allocation = array.gpudata
+        allocation = _owner(array).gpudata
         if isinstance(allocation, _Allocation):
             allocation.guard.used_on(stream)
 
@@ -257,6 +255,13 @@ class PycudaBackend(CudaBackend):
 
     def _use(self, stream: RawStream) -> None:
         """Only xferlib's own operations follow it; PyCUDA's cannot."""
+
+
+def _owner(array: Any) -> Any:
+    """The array that owns the memory of a view, which has an address only."""
+    while array.base is not None:
+        array = array.base
+    return array
 
 
 def _ordinal(device: Any) -> int:
