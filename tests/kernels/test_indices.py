@@ -192,3 +192,10 @@ def test_a_reduction_with_indices_on_the_simulator():
     x = np.arange(10.0)
     with xl.use_backend("sim"):
         assert xl.to_host(kernel(xl.to_device(x))) == (x[::-1] * np.arange(10)).sum()
+
+
+def test_a_bool_array_is_read_under_a_condition():
+    kernel = elementwise("raw bool x", "bool y", "if (i > 0) { y = x[i - 1]; } else { y = false; }", name="shift")
+    out = np.empty(4, bool)
+    kernel(np.array([True, False, True, True]), out)
+    assert out.tolist() == [False, True, False, True]

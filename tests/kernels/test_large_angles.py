@@ -29,6 +29,13 @@ def test_half_pi():
         assert large_angles.half_pi() == int(mpmath.floor(mpmath.pi / 2 * mpmath.mpf(2) ** 1300))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_without_axes(name):
+    for value in (float(NEAREST[0]), 1e300, np.nan, np.inf):
+        x = np.array(value)
+        assert np.array_equal(kernel_of(name)(x), kernel_of(name)(x.reshape(1))[0], equal_nan=True)
+
+
 @pytest.mark.parametrize("library", ["numpy", *targets.NAMES])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_nearest_arguments_of_all(name, library):

@@ -43,6 +43,7 @@ def _are_moderate(x: A) -> bool:
 
 
 def _mend(name: str, x: A, out: A) -> None:
+    x, out = np.atleast_1d(x, out)  # views, which have places; an array without axes has none
     size = np.abs(out)
     is_near = size < _SMALL
     if name == "tan":

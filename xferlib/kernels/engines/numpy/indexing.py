@@ -24,7 +24,7 @@ def gather_step(name: str) -> Callable[..., None]:
         _check_range(taken, raw, name)
         np.copyto(out, raw[taken])
         if mask is not None:
-            np.copyto(out, 0, where=~mask)
+            np.copyto(out, False, where=~mask)  # an int would not go into an array of bool
 
     return gather
 
