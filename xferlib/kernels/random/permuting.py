@@ -20,9 +20,10 @@ def order(keys: A) -> A:
     """
     bits = max(keys.size - 1, 0).bit_length()
     low = np.uint64((1 << bits) - 1)
-    ranked = keys & ~low | np.arange(keys.size, dtype=np.uint64)
+    ranked = np.arange(keys.size, dtype=np.uint64)
+    ranked |= keys & ~low
     ranked.sort()
-    found = (ranked & low).astype(np.int64)
+    found = (ranked & low).view(np.int64)
     ranked >>= np.uint64(bits)
     equal = np.flatnonzero(ranked[1:] == ranked[:-1])
     if equal.size:
