@@ -225,6 +225,12 @@ def test_a_version_keeps_the_numbers_of_the_last_one(library: str) -> None:
     assert drawn(xl.random.default_rng([7, 1]).spawn(2)[1].integers(1000, size=3)).tolist() == [967, 774, 524]
 
 
+@pytest.mark.parametrize("count", [3, 2**31 + 1, 2**32 - 1, 2**32 + 1, 2**40 + 1, 2**63 + 2**40 + 1, 2**64 - 1])
+def test_integers_are_upper_words_of_products(library: str, count: int) -> None:
+    got = drawn(xl.random.default_rng(12).integers(count, size=1000, dtype="uint64"))
+    assert_same_bits(got, Plain(12).integers(0, count, 1000, "uint64"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("method", ["random", "normal"])
 def test_large_arrays_have_the_same_numbers_with_any_number_of_threads(library: str, method: str, dtype: str) -> None:
