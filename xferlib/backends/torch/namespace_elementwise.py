@@ -103,7 +103,8 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
             promoted = torch.promote_types(one, two)
             if promoted in native and promoted is dtypes.promoted(one, two):
                 found[one, two] = _IF_AXES
-        if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL:
+        # Beside float16 torch keeps a number in float32, where NumPy rounds it, and may make it infinite.
+        if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL and one is not torch.float16:
             for number in (int, float, complex) if one.is_complex else (int, float):
                 found[one, number] = found[number, one] = _STRAIGHT
     return found
