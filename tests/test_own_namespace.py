@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -33,17 +32,10 @@ DTYPES = (
 REAL = tuple(name for name in DTYPES if not name.startswith("complex"))
 
 
-@pytest.fixture(params=["numpy", "sim", "pycuda"], autouse=True)
-def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    if not usable(request.param):
-        pytest.skip(f"{request.param} cannot run here")
-    with xl.use_backend(request.param):
-        yield request.param
-
-
-@functools.cache
-def usable(name: str) -> bool:
-    return xl.available_backends()[name].is_available
+pytestmark = [
+    pytest.mark.parametrize("backend", ["numpy", "sim", "pycuda"], indirect=True),
+    pytest.mark.usefixtures("backend"),
+]
 
 
 @pytest.fixture
@@ -114,6 +106,9 @@ class TestElementwise:
 
     def test_division_of_integers_is_true(self, xp: ModuleType) -> None:
         check(xp.divide(up([1, 2]), 2), np.array([0.5, 1.0]))
+
+    def test_a_function_is_traced_once(self, xp: ModuleType) -> None:
+        assert xp.add is own_namespace("sim").add
 
     def test_choice_and_limits(self, xp: ModuleType) -> None:
         x = np.arange(-3, 3, dtype=np.float32)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._api.arrays import views
+from xferlib._core import promotion
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError
 from xferlib.kernels import casting
@@ -19,29 +20,18 @@ _RENAMED = {
     "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "invert", "bitwise_left_shift": "left_shift",
     "bitwise_right_shift": "right_shift", "pow": "power", "round": "rint",
 }  # fmt: skip
-UNARY: tuple[str, ...] = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
-    "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "negative",
-    "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
-    "trunc",
-)  # fmt: skip
-BINARY: tuple[str, ...] = (
-    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-    "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal",
-    "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
-    "not_equal", "pow", "remainder", "subtract",
-)  # fmt: skip
 
 
 def _kernel(name: str) -> ElementwiseKernel:
     function = getattr(np, _RENAMED.get(name, name))
-    if name in UNARY:  # a ufunc has no signature that could be traced
+    if name in promotion.OF_ONE:  # a ufunc has no signature that could be traced
         return elementwise(lambda x: function(x), name=name)  # noqa: PLW0108
     return elementwise(lambda x, y: function(x, y), name=name)  # noqa: PLW0108
 
 
+@functools.cache
 def made(name: str) -> Callable[..., Any]:
-    """The function of that name in the Array API; its kernel is traced by the first call."""
+    """The function of that name in the Array API, one object; its kernel is traced by the first call."""
     found: list[ElementwiseKernel] = []
 
     def operate(*operands: Any) -> Any:

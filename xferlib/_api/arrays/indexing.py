@@ -17,7 +17,7 @@ from xferlib._api import transfers
 from xferlib._api.arrays import elementwise, reductions, views
 from xferlib._core import registry
 from xferlib._core.array import Array
-from xferlib.errors import LayoutError, UnsupportedArrayError
+from xferlib.errors import LayoutError
 from xferlib.kernels.elementwise import ElementwiseKernel
 from xferlib.kernels.elementwise import elementwise as kernel
 
@@ -235,27 +235,27 @@ def unravelled(numbers: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """The slices at ``indices`` along an axis."""
-    return get(x, (*[slice(None)] * _axis("take", x, axis), indices))
+    return get(x, (*[slice(None)] * axis_of("take", x, axis), indices))
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """The elements at ``indices``, each in its own line along an axis."""
-    info, along = views.info_of(x, "take_along_axis"), _axis("take_along_axis", x, axis)
+    info, along = views.info_of(x, "take_along_axis"), axis_of("take_along_axis", x, axis)
     if len(views.info_of(indices).shape) != len(info.shape):
         raise LayoutError("take_along_axis: the indices have another number of axes than x; reshape one of them")
     lines = [transfers.to_device(each, device=info.device) for each in np.ogrid[tuple(map(slice, info.shape))]]
     return get(x, (*lines[:along], indices, *lines[along + 1 :]))
 
 
-def _axis(call: str, x: Any, axis: int | None) -> int:
+def axis_of(call: str, x: Any, axis: int | None) -> int:
+    """The number of an axis from the front; None is the only one.
+
+    Raises:
+        LayoutError: There is no such axis.
+    """
     axes = len(views.info_of(x, call).shape)
     if axis is None and axes == 1:
         return 0
     if axis is None or not -axes <= axis < axes:
         raise LayoutError(f"{call}: axis={axis} is no axis of an array of {axes}; give one")
     return axis % axes
-
-
-def check_array(x: Any, call: str) -> None:
-    if registry.backend_of(x) is None:
-        raise UnsupportedArrayError(f"{call}: {type(x).__name__} is no array; xferlib.to_device(x) makes one of it")

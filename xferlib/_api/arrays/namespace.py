@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import constructors, creation, transfers
-from xferlib._api.arrays import elementwise, indexing, manipulation, products, reductions, searching, views
-from xferlib._core import devices, registry
+from xferlib._api.arrays import elementwise, indexing, inspection, manipulation, products, reductions, searching, views
+from xferlib._core import promotion, registry
 from xferlib._core.array import DTYPES, Array
-from xferlib._core.device import Device
 
 _PARTS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (elementwise, ("where", "clip")),
     (indexing, ("nonzero", "take", "take_along_axis")),
+    (inspection, ("can_cast", "finfo", "iinfo", "result_type")),
     (manipulation, ("concat", "diff", "meshgrid", "repeat", "roll", "stack", "tile", "tril", "triu")),
     (products, ("matmul", "outer", "tensordot", "vecdot")),
     (reductions, (
@@ -31,59 +31,6 @@ _PARTS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
         "moveaxis", "permute_dims", "reshape", "squeeze", "unstack",
     )),
 )  # fmt: skip
-
-
-class NamespaceInfo:
-    """The answers of ``__array_namespace_info__()``."""
-
-    def __init__(self, backend: str) -> None:
-        self._backend = backend
-
-    def capabilities(self) -> dict[str, bool | int]:
-        """The standard's optional features that are supported."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
-
-    def default_device(self) -> Device:
-        """The current device."""
-        return devices.current_device(registry.get(self._backend))
-
-    def devices(self) -> list[Device]:
-        """All devices."""
-        return list(registry.get(self._backend).devices())
-
-    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes of arrays made without one."""
-        names = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
-        return {kind: np.dtype(name) for kind, name in names.items()}
-
-    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype[Any]]:
-        """The standard's dtypes, of a kind or several."""
-        found = {name: np.dtype(name) for name in DTYPES if name != "float16"}
-        return {name: dtype for name, dtype in found.items() if kind is None or np.isdtype(dtype, kind)}
-
-
-def _dtype(of: Any) -> Any:
-    return views.info_of(of).dtype if registry.backend_of(of) is not None and not isinstance(of, np.generic) else of
-
-
-def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype that an operation on these would have."""
-    return np.result_type(*map(_dtype, arrays_and_dtypes))
-
-
-def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether a dtype, or an array's, becomes another without loss."""
-    return bool(np.can_cast(_dtype(from_), _dtype(to)))
-
-
-def finfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
-    """Limits of a floating dtype, or of an array's."""
-    return np.finfo(_dtype(type))
-
-
-def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
-    """Limits of an integer dtype, or of an array's."""
-    return np.iinfo(_dtype(type))
 
 
 def _makers(backend: str) -> dict[str, Any]:
@@ -147,23 +94,21 @@ def _makers(backend: str) -> dict[str, Any]:
     return {each.__name__: each for each in (*made, *map(like, (empty, full, zeros, ones)))}
 
 
-@functools.cache
 def of(backend: str) -> ModuleType:
     """The namespace for the arrays of a backend.
 
     Beside the standard's functions, for operators: ``get_item``, ``set_item``, and ``in_place(name)``.
     """
     found: dict[str, Any] = {name: getattr(part, name) for part, names in _PARTS for name in names}
-    found |= {name: elementwise.made(name) for name in (*elementwise.UNARY, *elementwise.BINARY)}
+    found |= {name: elementwise.made(name) for name in (*promotion.OF_ONE, *promotion.OF_TWO)}
     found |= _makers(backend)
     found |= {name: np.dtype(name) for name in DTYPES}
     found |= {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype}
-    found |= {each.__name__: each for each in (result_type, can_cast, finfo, iinfo)}
     module = ModuleType(f"xferlib.arrays.{backend}", f"The Array API on arrays of {backend}, over xferlib's kernels.")
     vars(module).update(found)
     module.__all__ = sorted(found)  # type: ignore[attr-defined]
     module.get_item, module.set_item = indexing.get, indexing.put  # type: ignore[attr-defined]
     module.in_place = functools.cache(elementwise.in_place)  # type: ignore[attr-defined]
     module.__array_api_version__ = "2024.12"  # type: ignore[attr-defined]
-    module.__array_namespace_info__ = lambda: NamespaceInfo(backend)  # type: ignore[attr-defined]
+    module.__array_namespace_info__ = lambda: inspection.NamespaceInfo(backend)  # type: ignore[attr-defined]
     return module

@@ -72,7 +72,7 @@ def _next(values: Array, places: Array, distance: int, size: int) -> tuple[Array
 
 
 def _along(x: Array, axis: int, call: str) -> tuple[Array, int]:
-    along = indexing._axis(call, x, axis)
+    along = indexing.axis_of(call, x, axis)
     return views.moveaxis(x, along, -1), along
 
 

@@ -14,16 +14,8 @@ from typing import Any
 from pycuda.gpuarray import GPUArray
 
 from xferlib._core import registry
+from xferlib._core.array import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}  # fmt: skip
-_COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 _REDUCTIONS = ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")
 
 
@@ -165,11 +157,11 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _install() -> None:
-    for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
+    for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
         setattr(PycudaArray, f"__{operator}__", _function(name))
-        if operator not in _UNARY and operator not in _COMPARISONS:
+        if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
             setattr(PycudaArray, f"__r{operator}__", _swapped(name))
-    for operator, name in _BINARY.items():
+    for operator, name in BINARY_OPERATORS.items():
         setattr(PycudaArray, f"__i{operator}__", _in_place(name))
     for name in _REDUCTIONS:
         method = _reduction(name)

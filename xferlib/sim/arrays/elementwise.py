@@ -15,18 +15,6 @@ from xferlib.errors import LayoutError
 from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import SimArray
 
-UNARY: tuple[str, ...] = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
-    "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "negative",
-    "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
-    "trunc",
-)  # fmt: skip
-BINARY: tuple[str, ...] = (
-    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-    "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal",
-    "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
-    "not_equal", "pow", "remainder", "subtract",
-)  # fmt: skip
 REDUCTIONS = ("all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min")
 ACCUMULATIONS = ("prod", "sum")
 DEVIATIONS = ("std", "var")

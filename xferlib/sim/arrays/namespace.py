@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from xferlib._api.arrays import inspection as _inspection
+from xferlib._api.arrays.inspection import can_cast, finfo, iinfo, result_type
+from xferlib._core import promotion as _promotion
 from xferlib.sim.arrays import elementwise as _elementwise
-from xferlib.sim.arrays import inspection as _inspection
 from xferlib.sim.arrays.creation import (  # fmt: skip
     arange,
     asarray,
@@ -24,7 +26,6 @@ from xferlib.sim.arrays.creation import (  # fmt: skip
     zeros_like,
 )
 from xferlib.sim.arrays.elementwise import clip, where
-from xferlib.sim.arrays.inspection import can_cast, finfo, iinfo, result_type
 from xferlib.sim.arrays.shaping import (  # fmt: skip
     astype,
     broadcast_arrays,
@@ -75,9 +76,9 @@ complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
 isdtype = np.isdtype
 
-for _name in _elementwise.UNARY:
+for _name in _promotion.OF_ONE:
     globals()[_name] = _elementwise.unary(_name)
-for _name in _elementwise.BINARY:
+for _name in _promotion.OF_TWO:
     globals()[_name] = _elementwise.binary(_name)
 for _name in _elementwise.REDUCTIONS:
     globals()[_name] = _elementwise.reduction(_name)
@@ -87,9 +88,9 @@ for _name in _elementwise.DEVIATIONS:
     globals()[_name] = _elementwise.deviation(_name)
 
 
-def __array_namespace_info__() -> _inspection.Info:  # noqa: N807 - the Array API's name
+def __array_namespace_info__() -> _inspection.NamespaceInfo:  # noqa: N807 - the Array API's name
     """The inspection functions of this namespace."""
-    return _inspection.Info()
+    return _inspection.NamespaceInfo("sim")
 
 
 __all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in ("annotations", "np")]

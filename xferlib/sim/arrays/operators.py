@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xferlib._core.array import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 from xferlib.sim.arrays import elementwise, indexing, namespace, numpy_functions, shaping, whole_array
 from xferlib.sim.arrays.array import SimArray
-
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}  # fmt: skip
-_COMPARISONS = {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}  # fmt: skip
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 
 
 def _swapped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,12 +60,12 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 def install() -> None:
     """Set the namespace, operators and methods of `SimArray`; those modules import it, so it cannot import them."""
     SimArray._namespace = namespace
-    for operator, name in {**_UNARY, **_BINARY, **_COMPARISONS, "matmul": "matmul"}.items():
+    for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
         function = getattr(namespace, name)
         setattr(SimArray, f"__{operator}__", function)
-        if operator not in _UNARY and operator not in _COMPARISONS:
+        if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
             setattr(SimArray, f"__r{operator}__", _swapped(function))
-    for operator, name in _BINARY.items():
+    for operator, name in BINARY_OPERATORS.items():
         setattr(SimArray, f"__i{operator}__", elementwise.in_place(name))
     for name in (*elementwise.REDUCTIONS, *elementwise.ACCUMULATIONS, *elementwise.DEVIATIONS):
         if name != "count_nonzero":

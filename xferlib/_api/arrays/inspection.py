@@ -1,4 +1,4 @@
-"""The Array API's inspection functions for the simulated devices."""
+"""The Array API's inspection functions of the namespaces that xferlib makes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xferlib._core import devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
-from xferlib.sim.arrays.array import SimArray
-from xferlib.sim.machine.current import simulator
 
 _DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
 
 
-class Info:
-    """The answers of ``__array_namespace_info__()``."""
+class NamespaceInfo:
+    """The answers of ``__array_namespace_info__()``.
+
+    Args:
+        backend: The name of the arrays' backend.
+    """
+
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
 
     def capabilities(self) -> dict[str, bool | int]:
         """The standard's optional features that are supported."""
@@ -23,11 +29,11 @@ class Info:
 
     def default_device(self) -> Device:
         """The current device."""
-        return simulator().device_current()
+        return devices.current_device(registry.get(self._backend))
 
     def devices(self) -> list[Device]:
-        """All simulated devices."""
-        return list(simulator().devices())
+        """All devices of the backend."""
+        return list(registry.get(self._backend).devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""
@@ -40,7 +46,9 @@ class Info:
 
 
 def _dtype(of: Any) -> Any:
-    return of.dtype if isinstance(of, SimArray) else of
+    """The dtype of an array; a dtype and a number are as they are."""
+    owner = registry.backend_of(of) if not isinstance(of, np.generic) else None
+    return of if owner is None else owner.view(of).dtype
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
@@ -73,5 +81,4 @@ def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype that an operation on these would have."""
-    values = (np.empty(0, each.dtype) if isinstance(each, SimArray) else each for each in arrays_and_dtypes)
-    return np.result_type(*values)
+    return np.result_type(*map(_dtype, arrays_and_dtypes))
