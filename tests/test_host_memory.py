@@ -186,3 +186,12 @@ def test_an_array_keeps_the_owner_of_its_memory_alive() -> None:
     del view
     gc.collect()
     assert seen() is None
+
+
+def test_one_converted_download_keeps_no_memory(fake: Any) -> None:
+    d = xl.to_device(np.arange(1 << 20, dtype=np.float32), device="fake:sim:0")
+    host.host_cache.trim()
+    y = xl.to_host(d, dtype="float64")
+    assert y[-1] == (1 << 20) - 1
+    del y
+    assert host.host_cache.nbytes_free == 0

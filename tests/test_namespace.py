@@ -35,15 +35,7 @@ from tests.comparing import (
 from tools import namespace_table
 from xferlib.errors import XferError
 
-
-@pytest.fixture(params=["torch", "sim"])
-def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
-    with xl.use_backend(name):
-        yield name
+pytestmark = pytest.mark.parametrize("backend", ["torch", "sim"], indirect=True)
 
 
 @pytest.fixture

@@ -82,6 +82,9 @@ def test_methods_and_attributes() -> None:
     check(d.copy(), x)
     check(d @ d.T, x @ x.T)
     check(d.dot(d.T), x.dot(x.T))
+    check(d.reshape((4, 3), order="F"), x.reshape((4, 3), order="F"))
+    check(d.ravel(order="F"), x.ravel(order="F"))
+    assert_same_bits(d[:, ::2].get(), np.ascontiguousarray(x[:, ::2]))
     assert d.sum().item() == int(d.sum()) == x.sum()
     assert d.device is xl.device_of(d)
     assert d.to_device(d.device) is d
@@ -123,5 +126,6 @@ def test_on_another_stream() -> None:
     with stream:
         d = xl.to_device(y)
         e = (d * 2 + 1).sum()
+        assert e.item() == (y * 2 + 1).sum()  # `get` waits for the stream
     stream.synchronize()
     check(e, (y * 2 + 1).sum())

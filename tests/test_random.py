@@ -9,6 +9,7 @@ import math
 import pickle
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import mpmath
@@ -18,7 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.errors import ArgumentError, DeviceMemoryError, LayoutError, UnsupportedArrayError, UnsupportedDTypeError
+from xferlib.errors import (
+    ArgumentError,
+    DeviceMemoryError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
 from xferlib.kernels.random import distributions, permuting
 from xferlib.kernels.random.drawing import Draw
 from xferlib.random import Generator
@@ -57,8 +65,13 @@ def philox(counter: int, key: int) -> list[int]:
 class Plain:
     """A stream, by its definition."""
 
-    def __init__(self, seed: int, path: tuple[int, ...] = (), block: int = 0) -> None:
-        words = [int(each) for each in np.random.SeedSequence(seed, spawn_key=path).generate_state(4, np.uint32)]
+    def __init__(self, seed: int | list[int], path: tuple[int, ...] = (), block: int = 0) -> None:
+        seeds = [seed] if isinstance(seed, int) else seed
+        entropy = [len(seeds)]
+        for each in seeds:
+            entropy += [each.bit_length()]
+            entropy += [each >> 32 * n & 0xFFFFFFFF for n in range(max(1, math.ceil(each.bit_length() / 32)))]
+        words = [int(each) for each in np.random.SeedSequence(entropy, spawn_key=path).generate_state(4, np.uint32)]
         self.key = words[0] | words[1] << 32
         self.counter = (words[2] << 64 | words[3] << 96) + block
 
@@ -141,7 +154,9 @@ def test_blocks_are_those_of_the_paper(library: str, name: str) -> None:
     assert philox(counter, key) == drawn(out).tolist()
 
 
-SEEDS = st.one_of(st.integers(0, 2**64), st.integers(0, 2**300))
+SEEDS = st.one_of(
+    st.integers(0, 2**64), st.integers(0, 2**300), st.lists(st.integers(0, 2**70), min_size=1, max_size=4)
+)
 SIZES = st.one_of(st.none(), st.integers(0, 9), st.lists(st.integers(0, 4), max_size=3).map(tuple))
 FLOATS = st.sampled_from(["float32", "float64"])
 EDGES = [0, 1, 2, 3, 5, 255, 256, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1]
@@ -172,7 +187,7 @@ def calls(draw: Any) -> tuple[str, tuple[Any, ...]]:
 @pytest.mark.usefixtures("library")
 @settings(max_examples=60)
 @given(seed=SEEDS, sized=st.lists(st.tuples(calls(), SIZES), min_size=1, max_size=4))
-def test_every_call_gives_the_numbers_of_the_definition(seed: int, sized: list[Any]) -> None:
+def test_every_call_gives_the_numbers_of_the_definition(seed: Any, sized: list[Any]) -> None:
     rng, plain = xl.random.default_rng(seed), Plain(seed)
     for (method, (*numbers, dtype)), size in sized:
         shape = () if size is None else (size,) if isinstance(size, int) else size
@@ -184,6 +199,36 @@ def test_every_call_gives_the_numbers_of_the_definition(seed: int, sized: list[A
             expected = getattr(plain, method)(*numbers, math.prod(shape), dtype)
         assert xl.get_backend(got) is xl.get_backend()
         assert_same_bits(drawn(got), expected.reshape(shape))
+        if method == "uniform":
+            low, high = (np.dtype(dtype).type(each) for each in numbers)
+            assert np.all((low <= drawn(got)) & (drawn(got) <= high))
+
+
+def test_a_version_keeps_the_numbers_of_the_last_one(library: str) -> None:
+    rng = xl.random.default_rng(7)
+    assert drawn(rng.integers(2**32, size=4, dtype="uint32")).tolist() == [
+        1069861864,
+        1817974985,
+        323606805,
+        2791218586,
+    ]
+    assert [each.hex() for each in drawn(rng.random(2)).tolist()] == ["0x1.c2ec6d9be2951p-1", "0x1.b756cb34a0be0p-5"]
+    assert [each.hex() for each in drawn(rng.normal(size=2)).tolist()] == [
+        "-0x1.b8b71120ef68ep-1",
+        "-0x1.1877e2e56b6eap+0",
+    ]
+    assert [float(each).hex() for each in drawn(rng.normal(size=2, dtype="float32"))] == [
+        "0x1.3d6e800000000p+0",
+        "0x1.1bc5c40000000p-2",
+    ]
+    assert drawn(rng.permutation(9)).tolist() == [7, 8, 2, 0, 5, 6, 4, 3, 1]
+    assert drawn(xl.random.default_rng([7, 1]).spawn(2)[1].integers(1000, size=3)).tolist() == [967, 774, 524]
+
+
+@pytest.mark.parametrize("count", [3, 2**31 + 1, 2**32 - 1, 2**32 + 1, 2**40 + 1, 2**63 + 2**40 + 1, 2**64 - 1])
+def test_integers_are_upper_words_of_products(library: str, count: int) -> None:
+    got = drawn(xl.random.default_rng(12).integers(count, size=1000, dtype="uint64"))
+    assert_same_bits(got, Plain(12).integers(0, count, 1000, "uint64"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -317,9 +362,39 @@ def test_a_permutation_sorts_random_keys(library: str) -> None:
     assert_same_bits(got, np.array(sorted(range(301), key=keys.__getitem__)))
 
 
-def test_equal_keys_stay_in_their_order() -> None:
-    keys = np.random.default_rng(0).integers(0, 50, 5000).astype(np.uint64)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 5000])
+@pytest.mark.parametrize("values", [1, 50, 5000, 2**64])
+@pytest.mark.parametrize("shift", [0, 5, 58])
+def test_equal_keys_stay_in_their_order(count: int, values: int, shift: int) -> None:
+    keys = np.random.default_rng(0).integers(0, values, count, dtype=np.uint64, endpoint=False) << np.uint64(shift)
     assert_same_bits(permuting.order(keys), np.argsort(keys, kind="stable"))
+
+
+def test_an_array_that_cannot_be_permuted_takes_no_numbers() -> None:
+    torch = pytest.importorskip("torch")
+    rng = Generator(1, backend="numpy")
+    arrays = [
+        (np.zeros(3, [("a", "i4")]), UnsupportedDTypeError, "which no device holds; convert"),
+        (np.ma.masked_array([1, 2], [False, True]), UnsupportedArrayError, "masked array.*pass x.filled"),
+        (torch.ones(3, requires_grad=True), KernelTypeError, "x.detach"),
+    ]
+    for x, error, says in arrays:
+        with pytest.raises(error, match=says):
+            rng.permutation(x)
+    assert rng.state["block"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_arrays_of_every_kind_are_permuted(tmp_path: Path) -> None:
+    rows = np.arange(12, dtype=np.int32).reshape(4, 3)
+    order = Generator(8, backend="numpy").permutation(4)
+    np.save(tmp_path / "rows.npy", rows)
+    frozen = rows.copy()
+    frozen.flags.writeable = False
+    for x in (np.matrix(rows), rows.astype(">i4"), frozen, np.load(tmp_path / "rows.npy", mmap_mode="r")):
+        assert_same_bits(Generator(8, backend="numpy").permutation(x), rows[order])
+    repeated = np.broadcast_to(rows[0], (4, 3))
+    assert_same_bits(Generator(8, backend="numpy").permutation(repeated), repeated.copy())
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex128"])
@@ -346,6 +421,33 @@ def test_an_array_decides_where_its_permutation_is() -> None:
 
 
 # --- streams
+
+
+def test_no_seed_shares_the_stream_of_another_seeds_child() -> None:
+    """The words of a seed, and the numbers of children, are told apart: NumPy's generators mix these up."""
+    seeds: list[Any] = [5, 5 + (3 << 128), 5 << 32, [5, 0], [0, 5], [5, 0, 3], [5, 3], [0], 0, [0, 0], [5 + (3 << 128)]]
+    children = [each for seed in (5, [5, 0], 0) for each in Generator(seed).spawn(6)]
+    generators = [*map(Generator, seeds), *children]
+    found = [(each._key, each._first) for each in generators]
+    assert len({*found}) == len(found) - 2  # [5 + (3 << 128)] and [0] are lists of one number
+    assert (
+        len(
+            {*np.random.SeedSequence(5).spawn(4)[3].generate_state(4)}
+            & {*np.random.SeedSequence(5 + (3 << 128)).generate_state(4)}
+        )
+        == 4
+    )
+
+
+def test_a_stream_ends() -> None:
+    rng = Generator(3, backend="numpy")
+    rng.set_state({**rng.state, "block": 2**64 - 2})
+    with pytest.raises(ArgumentError, match=r"has 2 of its 2\^64 blocks left and the call takes 3; go on with .*spawn"):
+        rng.random(5)
+    assert_same_bits(rng.random(4), Plain(3, block=2**64 - 2).random(4, float))
+    _with_state(rng.state).random(0)
+    with pytest.raises(ArgumentError, match="has 0 of"):
+        rng.permutation(1)
 
 
 def test_a_seed_repeats_and_another_one_does_not() -> None:
@@ -413,6 +515,18 @@ def test_default_rng_returns_a_generator_itself() -> None:
     rng = xl.random.default_rng(3)
     assert xl.random.default_rng(rng) is rng
     assert "seed 3.1, block 0" in repr(rng.spawn(2)[1])
+    with pytest.raises(ArgumentError, match="seed 3, block 0> keeps its backend and device; give no backend="):
+        xl.random.default_rng(rng, backend="sim")
+
+
+def test_a_seed_may_be_a_sequence() -> None:
+    seeds: list[Any] = [[7, 2**80], (7, 2**80), np.array([7, 3]), range(2)]
+    for seed in seeds:
+        rng = Generator(seed, backend="numpy")
+        assert rng.state["seed"] == [int(each) for each in seed]
+        assert json.loads(json.dumps(rng.state)) == rng.state
+        assert_same_bits(Generator(rng.state["seed"], backend="numpy").random(2), rng.random(2))
+    assert_same_bits(Generator([7], backend="numpy").random(2), Generator(7, backend="numpy").random(2))
 
 
 def test_threads_share_a_generator_without_sharing_numbers() -> None:
@@ -496,7 +610,11 @@ def test_streams_are_not_correlated() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda rng: Generator(-1), ArgumentError, "seed=-1 is no int from 0 on; give"),
+        (lambda rng: Generator(-1), ArgumentError, "seed=-1 is neither an int from 0 on nor a sequence of such; give"),
+        (lambda rng: Generator([]), ArgumentError, r"seed=\[\] .*give"),
+        (lambda rng: Generator([1, -1]), ArgumentError, r"seed=\[1, -1\] .*give"),
+        (lambda rng: Generator(cast(Any, "12")), ArgumentError, "seed='12' .*give"),
+        (lambda rng: Generator(cast(Any, itertools.count())), ArgumentError, "seed=.*give"),
         (lambda rng: Generator(cast(int, 1.5)), ArgumentError, "seed=1.5 .*give"),
         (lambda rng: Generator(True), ArgumentError, "seed=True .*give"),
         (lambda rng: rng.random(-1), LayoutError, r"size=\(-1,\) has a negative extent; extents are"),
@@ -522,9 +640,14 @@ def test_streams_are_not_correlated() -> None:
         (lambda rng: rng.permutation(2.0), ArgumentError, "x=2.0 is no int from 0 on; give"),
         (lambda rng: rng.permutation([1, 2]), UnsupportedArrayError, "type list, not an array; pass .*asarray"),
         (lambda rng: rng.permutation(np.array(3)), LayoutError, r"shape \(\) and no rows; give"),
-        (lambda rng: rng.spawn(-1), ArgumentError, r"count=-1 is no int from 0 to 2\^32; give"),
+        (lambda rng: rng.spawn(-1), ArgumentError, r"count=-1 is no int from 0 to 4294967296, .* 2\^32; give"),
+        (lambda rng: rng.spawn(2**32 + 1), ArgumentError, "count=4294967297 .*give"),
         (lambda rng: rng.set_state({}), ArgumentError, "is no state of a generator; give"),
-        (lambda rng: rng.set_state({**rng.state, "block": 2**64}), ArgumentError, "is no state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "block": 2**64 + 1}), ArgumentError, "is no state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "spawned": 2**32 + 1}), ArgumentError, "is no state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "spawn_key": [2**32]}), ArgumentError, "is no state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "seed": []}), ArgumentError, "is no state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "algorithm": np.arange(3)}), ArgumentError, "is no state .*give"),
         (lambda rng: rng.set_state({**rng.state, "algorithm": "mt19937"}), ArgumentError, "is no state .*give"),
         (lambda rng: rng.set_state({**rng.state, "spawn_key": [-1]}), ArgumentError, "is no state .*give"),
     ],

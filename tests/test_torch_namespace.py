@@ -103,6 +103,24 @@ def test_what_is_no_tensor_is_refused_with_the_remedy(xp: Any) -> None:
         xp.pow(I32, -1)
 
 
+def test_a_number_beside_float16_is_rounded_first(xp: Any) -> None:
+    for number in (65505, 65519.0, 65520, -70000.0, 0.1, 1e-5):
+        with np.errstate(all="ignore"):
+            expected = np.divide(np.array([1, 3], np.float16), number)
+        assert np.array_equal(xp.divide(torch.tensor([1, 3], dtype=torch.float16), number).numpy(), expected)
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_logical_functions_refuse_an_integer_as_numpy_does(xp: Any, name: str) -> None:
+    for given in (torch.tensor(False), torch.ones(2), torch.ones(2, dtype=torch.uint64)):
+        for number in (2**63, -(2**63) - 1):
+            with pytest.raises(OverflowError, match="too large"):
+                getattr(np, name)(given.numpy(), number)
+            with pytest.raises(OverflowError, match="does not fit into int64"):
+                getattr(xp, name)(given, number)
+        assert getattr(xp, name)(given, 2**63 - 1).dtype is torch.bool
+
+
 def test_memory_is_shared_where_that_is_asked_for_and_possible(xp: Any) -> None:
     host = np.arange(3.0)
     shared = xp.asarray(host, device="cpu")

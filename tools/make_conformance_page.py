@@ -15,7 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from xferlib.testing import BackendConformance  # noqa: E402 - from this tree, installed or not
+from tools import pages  # noqa: E402 - from this tree, installed or not
+from xferlib.testing import BackendConformance  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "conformance.md"
 BEGIN, END = "<!-- tests: begin -->\n", "<!-- tests: end -->\n"
@@ -38,8 +39,4 @@ def updated(page: str) -> str:
 
 
 if __name__ == "__main__":
-    before = PAGE.read_text(encoding="utf-8")
-    after = updated(before)
-    if "--check" in sys.argv[1:]:
-        sys.exit(f"{PAGE.name} is not that of the code; run tools/make_conformance_page.py" if before != after else 0)
-    PAGE.write_text(after, encoding="utf-8")
+    pages.keep(PAGE, updated)

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools import namespace_table  # noqa: E402 - from this tree, installed or not
+from tools import namespace_table, pages  # noqa: E402 - from this tree, installed or not
 from xferlib._core import promotion  # noqa: E402
 from xferlib._core.array import DTYPES  # noqa: E402
 
@@ -110,8 +110,4 @@ def updated(page: str) -> str:
 
 
 if __name__ == "__main__":
-    before = PAGE.read_text(encoding="utf-8")
-    after = updated(before)
-    if "--check" in sys.argv[1:]:
-        sys.exit(f"{PAGE.name} is not that of the tables; run tools/make_namespace_page.py" if before != after else 0)
-    PAGE.write_text(after, encoding="utf-8")
+    pages.keep(PAGE, updated)

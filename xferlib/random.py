@@ -11,8 +11,9 @@ repeated on a laptop, and neither block sizes nor threads nor the device change 
 from __future__ import annotations
 
 import math
+import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from xferlib._api import transfers
 from xferlib._api.creation import Shape, shape_of
 from xferlib._core import devices, registry
 from xferlib._core.array import Array, check_dtype
-from xferlib._runtime.checks import refuse_no_flag, whole
+from xferlib._runtime.checks import refuse_no_flag
+from xferlib._transfer import ends
 from xferlib.errors import ArgumentError, LayoutError, shown
-from xferlib.kernels.random import distributions, permuting
+from xferlib.kernels import autograd
+from xferlib.kernels.random import distributions, permuting, seeding
 from xferlib.kernels.random.drawing import Draw
 from xferlib.kernels.random.normal import normal
 
@@ -33,11 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Generator", "default_rng"]
 
-_ALGORITHM = "philox4x32-10"
-_BLOCKS = 1 << 64
-"""The blocks of a stream."""
-_MOST_CHILDREN = 1 << 32
-"""The most generators of one call of `Generator.spawn`."""
+_WORD = 1 << 64
 
 
 class Generator:
@@ -53,34 +52,35 @@ class Generator:
     forked child.
 
     Args:
-        seed: An int from 0 on, of any size. The operating system's entropy if omitted; ``state["seed"]`` tells it.
+        seed: An int from 0 on, of any size, or a sequence of such, each of which counts: a seed with the number of a
+            run, say. 128 bits of the operating system's entropy if omitted; ``state["seed"]`` tells them.
         backend: Registry name of the arrays' backend; at each call the default backend, if omitted.
         device: The arrays' device; at each call the backend's current one, if omitted.
 
     Raises:
-        ArgumentError: ``seed`` is no int from 0 on.
+        ArgumentError: ``seed`` is neither.
         BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: No such backend or device.
     """
 
     def __init__(
-        self, seed: int | None = None, *, backend: str | None = None, device: str | int | Device | None = None
+        self,
+        seed: int | Sequence[int] | None = None,
+        *,
+        backend: str | None = None,
+        device: str | int | Device | None = None,
     ) -> None:
-        entropy = np.random.SeedSequence().entropy if seed is None else whole(seed, least=0)
-        if not isinstance(entropy, int):
-            raise ArgumentError(f"seed={shown(seed)} is no int from 0 on; give one, or None for a random one")
+        numbers = secrets.randbits(128) if seed is None else checks.seed(seed)
         owner = None if backend is None else registry.get(backend)
         self._backend = None if owner is None else owner.name
         self._device = None if device is None else devices.resolve(device, backend=owner)
         self._lock = threading.Lock()
-        self._begin(entropy, (), 0, 0)
+        self._begin(checks.State(numbers, (), 0, 0))
 
-    def _begin(self, seed: int, spawn_key: tuple[int, ...], spawned: int, block: int) -> None:
-        """Take a state; the seed and the way from its generator to this one are hashed to 128 bits."""
-        hashed = np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(4, np.uint32).tolist()
+    def _begin(self, state: checks.State) -> None:
+        key, first = seeding.stream(state.seed, state.spawn_key)
         with self._lock:
-            self._seed, self._spawn_key, self._spawned, self._block = seed, spawn_key, spawned, block
-            self._key = hashed[0] | hashed[1] << 32
-            self._first = (hashed[2] | hashed[3] << 32) << 64
+            self._seed, self._spawn_key, self._spawned, self._block = state
+            self._key, self._first = key, first
 
     # --- distributions
     def random(self, size: Shape | None = None, dtype: Any = "float64") -> Array:
@@ -93,7 +93,8 @@ class Generator:
         Raises:
             LayoutError: ``size`` is no shape.
             UnsupportedDTypeError: Another dtype.
-            DeviceMemoryError: The device has too little memory; the generator is as before.
+            ArgumentError: The stream has ended.
+            MemoryError: The device has too little memory; the generator is as before.
         """
         return self._filled(Draw(distributions.random, checks.float_dtype("random", dtype)), size, dtype)
 
@@ -147,9 +148,9 @@ class Generator:
         bits, shift = 64, count.bit_length() - 1
         if count == 1 << shift:
             bits = 32 if shift <= 32 else 64
-            draw = Draw(distributions.shifted, wanted, bits, numbers=(first % _BLOCKS, bits - shift))
+            draw = Draw(distributions.shifted, wanted, bits, numbers=(first % _WORD, bits - shift))
         else:
-            draw = Draw(distributions.multiplied, wanted, 64 if shift < 32 else 128, numbers=(first % _BLOCKS, count))
+            draw = Draw(distributions.multiplied, wanted, 64 if shift < 32 else 128, numbers=(first % _WORD, count))
         return self._filled(draw, size, wanted)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
@@ -190,7 +191,8 @@ class Generator:
 
         Raises:
             ArgumentError: ``x`` is a number that is no int from 0 on.
-            UnsupportedArrayError: ``x`` is no array of a backend.
+            UnsupportedArrayError, UnsupportedDTypeError: ``x`` is no array that a device can hold.
+            KernelTypeError: torch follows ``x`` for a derivative.
             LayoutError: ``x`` has no dimension, or is more than an array holds.
             MemoryError: The host has too little memory for the keys.
             Others: As for `random`.
@@ -199,6 +201,8 @@ class Generator:
         if owner is None:
             (count,) = shape_of(checks.length(x), what="x")
             return transfers.to_device(self._order(count), device=self._place(), copy=None)
+        autograd.refuse("permutation", [x], ["x"])
+        ends.source_of(x)  # refuses what no device can hold
         info = owner.view(x)
         if not info.shape:
             raise LayoutError("permutation: x has shape () and no rows; give an array of one dimension or more")
@@ -207,6 +211,8 @@ class Generator:
         if not info.size:
             return transfers.to_device(x, device=info.device)
         whole_rows = x if info.is_c_contiguous else transfers.to_device(x, device=info.device)
+        if isinstance(whole_rows, np.ndarray):
+            whole_rows = np.asarray(whole_rows)  # a np.matrix has two dimensions, whatever is asked of it
         places = transfers.to_device(order[:, None] * width, device=info.device)
         columns = 0 if width == 1 else transfers.to_device(np.arange(width)[None], device=info.device)
         return permuting.gather()(whole_rows, places, columns).reshape(info.shape)
@@ -220,21 +226,19 @@ class Generator:
         `numpy.random.SeedSequence` is the hash).
 
         Args:
-            count: How many, from 0 to 2^32.
+            count: How many, from 0 on; all calls together give 2^32 at most.
 
         Raises:
             ArgumentError: ``count`` is no such int.
         """
-        wanted = whole(count, least=0)
-        if wanted is None or wanted > _MOST_CHILDREN:
-            raise ArgumentError(f"spawn: count={shown(count)} is no int from 0 to 2^32; give the number of generators")
         with self._lock:
             first = self._spawned
+            wanted = checks.children(count, first)
             self._spawned = first + wanted
         children = []
         for number in range(first, first + wanted):
             child = Generator(0, backend=self._backend, device=self._device)
-            child._begin(self._seed, (*self._spawn_key, number), 0, 0)
+            child._begin(checks.State(self._seed, (*self._spawn_key, number), 0, 0))
             children.append(child)
         return children
 
@@ -245,13 +249,8 @@ class Generator:
         ``block`` is the number of blocks taken so far.
         """
         with self._lock:
-            return {
-                "algorithm": _ALGORITHM,
-                "seed": self._seed,
-                "spawn_key": list(self._spawn_key),
-                "spawned": self._spawned,
-                "block": self._block,
-            }
+            state = checks.State(self._seed, self._spawn_key, self._spawned, self._block)
+        return state.described()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, of this generator or another one; backend and device stay.
@@ -259,15 +258,7 @@ class Generator:
         Raises:
             ArgumentError: It is no state.
         """
-        try:
-            algorithm, seed, keys, spawned, block = (state[name] for name in self.state)
-            numbers = [whole(each, least=0) for each in (seed, spawned, block, *keys)]
-        except Exception:  # a foreign object may raise anything; it is no state
-            algorithm, numbers = None, []
-        if algorithm != _ALGORITHM or None in numbers or numbers[2] >= _BLOCKS:  # type: ignore[operator]
-            raise ArgumentError(f"set_state: {shown(state)} is no state of a generator; give what rng.state returned")
-        first, spawned, block, *path = (each for each in numbers if each is not None)
-        self._begin(first, tuple(path), spawned, block)
+        self._begin(checks.state(state))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.state, self._backend, self._device)
@@ -275,7 +266,7 @@ class Generator:
     def __repr__(self) -> str:
         state = self.state
         path = "".join(f".{number}" for number in state["spawn_key"])
-        return f"<Generator {_ALGORITHM}, seed {shown(state['seed'])}{path}, block {state['block']}>"
+        return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{path}, block {state['block']}>"
 
     # --- drawing
     def _place(self) -> Device:
@@ -306,19 +297,37 @@ class Generator:
         """Take blocks for one call; returns the counter of the first one, and the key."""
         with self._lock:
             block = self._block
+            if block + blocks > checks.BLOCKS:
+                raise ArgumentError(
+                    f"the stream has {checks.BLOCKS - block} of its 2^64 blocks left and the call takes {blocks}; "
+                    "go on with a generator of spawn()"
+                )
             self._block = block + blocks
             return self._first + block, self._key
 
 
 def default_rng(
-    seed: int | Generator | None = None, *, backend: str | None = None, device: str | int | Device | None = None
+    seed: int | Sequence[int] | Generator | None = None,
+    *,
+    backend: str | None = None,
+    device: str | int | Device | None = None,
 ) -> Generator:
     """A generator, named as in NumPy; one that is given is returned itself.
 
     Args:
         seed, backend, device: As for `Generator`.
+
+    Raises:
+        ArgumentError: ``seed`` is a generator, which has a backend and a device of its own, and another was named.
+        BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: No such backend or device.
     """
-    return seed if isinstance(seed, Generator) else Generator(seed, backend=backend, device=device)
+    if not isinstance(seed, Generator):
+        return Generator(seed, backend=backend, device=device)
+    if backend is not None or device is not None:
+        raise ArgumentError(
+            f"default_rng: {seed!r} keeps its backend and device; give no backend= and device= with a generator"
+        )
+    return seed
 
 
 def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:

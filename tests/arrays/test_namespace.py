@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -34,17 +33,10 @@ DTYPES = (
 REAL = tuple(name for name in DTYPES if not name.startswith("complex"))
 
 
-@pytest.fixture(params=["bare", "sim", "pycuda"], autouse=True)
-def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
-    if not usable(request.param):
-        pytest.skip(f"{request.param} cannot run here")
-    with xl.use_backend(request.param):
-        yield request.param
-
-
-@functools.cache
-def usable(name: str) -> bool:
-    return xl.available_backends()[name].is_available
+pytestmark = [
+    pytest.mark.parametrize("backend", ["bare", "sim", "pycuda"], indirect=True),
+    pytest.mark.usefixtures("plugins", "backend"),
+]
 
 
 @pytest.fixture
@@ -151,6 +143,26 @@ class TestViews:
             xp.reshape(xp.permute_dims(d, (2, 0, 1)), (-1,), copy=False)
         with pytest.raises(xl.errors.LayoutError, match="broadcast"):
             xp.broadcast_to(d, (7,))
+
+    def test_arrays_without_axes(self, xp: ModuleType) -> None:
+        d = up(np.float32(2))
+        check(xp.flip(d), np.float32(2))
+        check(xp.permute_dims(d, ()), np.float32(2))
+        check(d[()], np.float32(2))
+        check(xp.reshape(d, (1,)), np.array([2], np.float32))
+        check(xp.cumulative_sum(d), np.cumulative_sum(np.float32(2)))
+
+    def test_parts_that_overlap_are_assigned_as_if_copied_first(self, xp: ModuleType) -> None:
+        x = np.arange(6)
+        for target, value in (
+            (slice(1, None), slice(-1)),
+            (slice(-1), slice(1, None)),
+            (slice(None, None, -1), slice(6)),
+        ):
+            d, y = up(x), x.copy()
+            d[target] = d[value]
+            y[target] = y[value]
+            check(d, y)
 
 
 class TestIndexing:

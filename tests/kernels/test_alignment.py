@@ -18,23 +18,16 @@ from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo, RawStream
 from xferlib.kernels import elementwise, reductions
-from xferlib.kernels.engines.cuda import engine
 from xferlib.kernels.engines.cuda.engine import CudaPlan
 from xferlib.kernels.engines.cuda.reduction import CudaReduction
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
-from xferlib.testing import backend_named, configured, fresh_registry, strategies
+from xferlib.testing import backend_named, fresh_registry, strategies
 from xferlib.testing.fake import FakeArray, FakeBackend
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def folder(tmp_path_factory):
-    kernels = dict(engine._kernels)
-    with configured(cache_dir=tmp_path_factory.mktemp("cache")):
-        yield
-    engine._kernels.clear()
-    engine._kernels.update(kernels)
+pytestmark = pytest.mark.usefixtures("kernels_apart")
 
 
 @st.composite

@@ -219,3 +219,12 @@ def test_random_expressions_of_numbers(tree, calls):
         assert type(expected) is type(actual), (expected, actual)
         if not isinstance(expected, Exception):
             assert same_bits(actual, expected)
+
+
+@pytest.mark.parametrize("name", targets.NAMES)
+def test_numbers_that_are_equal_are_told_apart_in_turn(name):
+    there = targets.target(name)
+    kernel = elementwise(lambda x, y: x * y)
+    x, zero, minus = np.array([1.0, -1.0]), 0.0, -0.0
+    for number in (zero, minus, zero, zero, 1.0, True, 1, 1.0, minus):
+        assert same_bits(there.get(kernel(there.put(x), number)), x * number)

@@ -5,11 +5,10 @@ import pytest
 
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
-from xferlib.kernels.engines.cuda import engine
 from xferlib.kernels.engines.cuda.engine import CudaPlan
 from xferlib.kernels.random import distributions, normal
 from xferlib.kernels.random.drawing import Draw, DrawDefinition
-from xferlib.testing import assert_same_bits, configured
+from xferlib.testing import assert_same_bits
 
 F32, F64, U32, U64, I8, I64 = map(np.dtype, ("float32", "float64", "uint32", "uint64", "int8", "int64"))
 DISTRIBUTIONS = [
@@ -32,13 +31,7 @@ KEY = 0x299F31D0A4093822
 BLOCKS = 200
 
 
-@pytest.fixture(autouse=True, scope="module")
-def folder(tmp_path_factory):
-    kernels = dict(engine._kernels)
-    with configured(cache_dir=tmp_path_factory.mktemp("cache")):
-        yield
-    engine._kernels.clear()
-    engine._kernels.update(kernels)
+pytestmark = pytest.mark.usefixtures("kernels_apart")
 
 
 @pytest.mark.parametrize(("make", "args", "numbers"), DISTRIBUTIONS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,76 @@ from xferlib._runtime.checks import whole
 from xferlib.errors import ArgumentError, UnsupportedArrayError, UnsupportedDTypeError, shown
 
 DType = np.dtype[Any]
+Seed = int | tuple[int, ...]
+
+ALGORITHM = "philox4x32-10"
+BLOCKS = 1 << 64
+"""The blocks of a stream."""
+MOST_CHILDREN = 1 << 32
+"""The most generators that one makes: their numbers are hashed as words of 32 bits."""
+
+
+class State(NamedTuple):
+    """The stream of a generator, how many others the generator has made, and how many blocks it has taken."""
+
+    seed: Seed
+    spawn_key: tuple[int, ...]
+    spawned: int
+    block: int
+
+    def described(self) -> dict[str, Any]:
+        seed = list(self.seed) if isinstance(self.seed, tuple) else self.seed
+        return {"algorithm": ALGORITHM, **self._asdict(), "seed": seed, "spawn_key": list(self.spawn_key)}
+
+
+def state(given: Any) -> State:
+    """Read the result of `State.described`, or a copy of it that went through JSON."""
+    try:
+        algorithm, numbers, path, spawned, block = (given[name] for name in ("algorithm", *State._fields))
+        found = State(seed(numbers), _numbers(path), *_numbers((spawned, block)))
+        is_state = isinstance(algorithm, str) and algorithm == ALGORITHM
+        is_state &= max(found.spawn_key, default=0) < MOST_CHILDREN >= found.spawned and found.block <= BLOCKS
+    except Exception:  # a foreign object may raise anything; it is no state
+        is_state = False
+    if not is_state:
+        raise ArgumentError(f"set_state: {shown(given)} is no state of a generator; give what rng.state returned")
+    return found
+
+
+def seed(given: Any) -> Seed:
+    number = whole(given, least=0)
+    if number is not None:
+        return number
+    try:
+        numbers = _numbers(given) if isinstance(given, (Sequence, np.ndarray)) else ()
+    except Exception:  # as above
+        numbers = ()
+    if not numbers:
+        raise ArgumentError(
+            f"seed={shown(given)} is neither an int from 0 on nor a sequence of such; give one of them, or None"
+        )
+    return numbers
+
+
+def _numbers(given: Iterable[Any]) -> tuple[int, ...]:
+    found = tuple(whole(each, least=0) for each in given)
+    if None in found:
+        raise TypeError
+    return found  # type: ignore[return-value]
+
+
+def children(count: Any, spawned: int) -> int:
+    """How many generators to make, where there are ``spawned`` already."""
+    wanted = whole(count, least=0)
+    if wanted is None or wanted > MOST_CHILDREN - spawned:
+        raise ArgumentError(
+            f"spawn: count={shown(count)} is no int from 0 to {MOST_CHILDREN - spawned}, what is left of 2^32; "
+            "give fewer, or spawn from one that was spawned"
+        )
+    return wanted
+
+
+# --- distributions
 
 
 def float_dtype(call: str, dtype: Any) -> DType:

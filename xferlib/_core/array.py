@@ -167,7 +167,18 @@ def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Call
     return matches
 
 
-# --- results of the Array API's functions of sets
+# --- the Array API's names: of what operators call, and of the results of functions of sets
+
+BINARY_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+UNARY_OPERATORS = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+"""Functions by the names of Python's operators, without their underscores."""
 
 
 class UniqueAll(NamedTuple):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from xferlib._core.backend import Arrays
 
-_MAKER = "xferlib._arrays.namespace"
+_MAKER = "xferlib._api.arrays.namespace"
 
 
 def make_namespace(backend: Arrays, array_type: type) -> ModuleType:

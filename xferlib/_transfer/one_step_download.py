@@ -63,6 +63,8 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
         made = converted(d, shape, wanted, owner)
         return to_host(made, out, is_pinned=is_pinned) if made is not None else None
     if wanted != given or (out is not None and not out.flags.carray):
+        if nbytes > GATHERED_MOST or not _native.is_on():
+            return None
         return _fetch_and_scatter(d, pointer, given, owner, _result(out, shape, wanted, owner, is_pinned=is_pinned))
     dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
     if dst is None:
@@ -119,11 +121,10 @@ def _fetch_and_scatter(
     d: Any, pointer: int, given: np.dtype[Any], owner: Backend, dst: HostArray | None
 ) -> HostArray | None:
     """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
-    if dst is None or owner.fast is None or not _native.is_on():
+    if dst is None or owner.fast is None:
         return None
-    nbytes = dst.size * given.itemsize
-    layout = compiled_copies.form(dst.shape, dst.strides, dst.dtype, given) if nbytes <= GATHERED_MOST else None
+    layout = compiled_copies.form(dst.shape, dst.strides, dst.dtype, given)
     if layout is None:
         return None
-    memory = slab.scratch_of(owner)
+    nbytes, memory = dst.size * given.itemsize, slab.scratch_of(owner)
     return dst if owner.fast.fetch_scattered(dst, layout.address, d, pointer, nbytes, memory) else None

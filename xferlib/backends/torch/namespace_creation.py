@@ -1,4 +1,4 @@
-"""Tensors from numbers, and tensors joined: with NumPy's dtypes, on the device that is asked for."""
+"""Tensors from numbers, and tensors joined: with NumPy's dtypes, on the device that a call names."""
 
 from __future__ import annotations
 

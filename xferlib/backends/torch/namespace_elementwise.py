@@ -103,7 +103,8 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
             promoted = torch.promote_types(one, two)
             if promoted in native and promoted is dtypes.promoted(one, two):
                 found[one, two] = _IF_AXES
-        if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL:
+        # Beside float16 torch keeps a number in float32, where NumPy rounds it, and may make it infinite.
+        if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL and one is not torch.float16:
             for number in (int, float, complex) if one.is_complex else (int, float):
                 found[one, number] = found[number, one] = _STRAIGHT
     return found
@@ -147,6 +148,8 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
             return _beyond(name, number, other, is_first=is_first)
         if kind is int and dtype in dtypes.RANGES:
             dtypes.check_fits(number, dtype)
+        if kind is int and name in _LOGICAL:  # NumPy has no greater integers there, though only the truth counts
+            dtypes.check_fits(number, torch.int64)
     if name == "pow" and dtype in dtypes.RANGES:
         _refuse_negative_power(x2)
     if is_comparison and common.is_floating_point and one in dtypes.RANGES and two in dtypes.RANGES:
@@ -179,6 +182,7 @@ def _bits64(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     return found.to(device) if found.is_cpu and found.dim() == 0 else found
 
 
+_LOGICAL = ("logical_and", "logical_or", "logical_xor")
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from xferlib._arrays import inspection as _inspection
-from xferlib._arrays import operators as _names
-from xferlib._arrays.inspection import can_cast, finfo, iinfo, result_type
+from xferlib._api.arrays import inspection as _inspection
+from xferlib._api.arrays import operators as _names
+from xferlib._api.arrays.inspection import can_cast, finfo, iinfo, result_type
+from xferlib._core import promotion as _promotion
 from xferlib.sim.arrays import elementwise as _elementwise
 from xferlib.sim.arrays.creation import (  # fmt: skip
     arange,
@@ -65,7 +66,6 @@ from xferlib.sim.arrays.whole_array import (  # fmt: skip
     unique_values,
     vecdot,
 )
-from xferlib.sim.machine.current import simulator as _simulator
 
 __array_api_version__ = "2024.12"
 
@@ -77,9 +77,9 @@ complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
 isdtype = np.isdtype
 
-for _name in _names.UNARY:
+for _name in _promotion.OF_ONE:
     globals()[_name] = _elementwise.unary(_name)
-for _name in _names.BINARY:
+for _name in _promotion.OF_TWO:
     globals()[_name] = _elementwise.binary(_name)
 for _name in _names.REDUCTIONS:
     globals()[_name] = _elementwise.reduction(_name)
@@ -89,9 +89,9 @@ for _name in _names.DEVIATIONS:
     globals()[_name] = _elementwise.deviation(_name)
 
 
-def __array_namespace_info__() -> _inspection.Info:  # noqa: N807 - the Array API's name
+def __array_namespace_info__() -> _inspection.NamespaceInfo:  # noqa: N807 - the Array API's name
     """The inspection functions of this namespace."""
-    return _inspection.Info(_simulator())
+    return _inspection.NamespaceInfo("sim")
 
 
 __all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in ("annotations", "np")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xferlib._arrays import numpy_functions, operators
+from xferlib._api.arrays import numpy_functions, operators
 from xferlib.sim.arrays import elementwise, indexing, namespace, shaping, whole_array
 from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
 

@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from xferlib._arrays.operators import BINARY_OPERATORS, COMPARISONS
-from xferlib._core.array import Array
+from xferlib._core.array import BINARY_OPERATORS, COMPARISONS, Array
 
 _RENAMED = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",

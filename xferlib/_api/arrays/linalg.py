@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays import shaping
-from xferlib._arrays.elementwise import binary_kernel, unary_kernel
-from xferlib._arrays.joining import normalized
-from xferlib._arrays.primitives import Primitives
+from xferlib._api.arrays import shaping
+from xferlib._api.arrays.elementwise import binary_kernel, unary_kernel
+from xferlib._api.arrays.joining import normalized
+from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError
 from xferlib.kernels import reduction

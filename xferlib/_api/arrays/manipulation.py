@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._arrays import scans, shaping, sorting
-from xferlib._arrays.elementwise import binary_kernel
-from xferlib._arrays.joining import concat, normalized, part
-from xferlib._arrays.primitives import Primitives
-from xferlib._arrays.selecting import INDEX, gather
+from xferlib._api.arrays import scans, shaping, sorting
+from xferlib._api.arrays.elementwise import binary_kernel
+from xferlib._api.arrays.joining import concat, normalized, part
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
 from xferlib.kernels import elementwise

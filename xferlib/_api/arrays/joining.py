@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays import indexing as _indexing
-from xferlib._arrays import shaping
-from xferlib._arrays.primitives import Primitives
+from xferlib._api.arrays import indexing as _indexing
+from xferlib._api.arrays import shaping
+from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
 from xferlib.errors import ArgumentError, LayoutError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._arrays import (
+from xferlib._api.arrays import (
     creation,
     cumulative,
     elementwise,
@@ -26,7 +26,8 @@ from xferlib._arrays import (
     shaping,
     sorting,
 )
-from xferlib._arrays.primitives import Primitives
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._core import promotion
 from xferlib._core.array import DTYPES
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def make(backend: Backend, array_type: type) -> ModuleType:
     )
     found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
     found |= {each.__name__: each for each in _INSPECTION}
-    found |= {name: elementwise.unary(lib, name) for name in operators.UNARY}
-    found |= {name: elementwise.binary(lib, name) for name in operators.BINARY}
+    found |= {name: elementwise.unary(lib, name) for name in promotion.OF_ONE}
+    found |= {name: elementwise.binary(lib, name) for name in promotion.OF_TWO}
     found |= {name: reductions.reduction(lib, name) for name in operators.REDUCTIONS}
     found |= {name: reductions.accumulation(lib, name) for name in operators.ACCUMULATIONS}
     found |= {name: reductions.deviation(lib, name) for name in operators.DEVIATIONS}
@@ -74,7 +75,7 @@ def make(backend: Backend, array_type: type) -> ModuleType:
         found,
         __all__=sorted(found),
         __array_api_version__="2024.12",
-        __array_namespace_info__=lambda: inspection.Info(backend),
+        __array_namespace_info__=lambda: inspection.NamespaceInfo(backend.name),
     )
     methods.install(lib, namespace)
     return namespace

@@ -1,32 +1,26 @@
-"""The Array API's inspection functions, for the arrays of any backend."""
+"""The Array API's inspection functions of the namespaces that xferlib makes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import registry
+from xferlib._core import devices, registry
 from xferlib._core.array import DTYPES
-
-if TYPE_CHECKING:
-    from xferlib._core.device import Device
+from xferlib._core.device import Device
 
 _DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
 
 
-class HasDevices(Protocol):
-    """The part of a backend that knows its devices."""
+class NamespaceInfo:
+    """The answers of ``__array_namespace_info__()``.
 
-    def device_current(self) -> Device: ...
+    Args:
+        backend: The name of the arrays' backend.
+    """
 
-    def devices(self) -> tuple[Device, ...]: ...
-
-
-class Info:
-    """The answers of ``__array_namespace_info__()``."""
-
-    def __init__(self, backend: HasDevices) -> None:
+    def __init__(self, backend: str) -> None:
         self._backend = backend
 
     def capabilities(self) -> dict[str, bool | int]:
@@ -35,11 +29,11 @@ class Info:
 
     def default_device(self) -> Device:
         """The current device."""
-        return self._backend.device_current()
+        return devices.current_device(registry.get(self._backend))
 
     def devices(self) -> list[Device]:
         """All devices of the backend."""
-        return list(self._backend.devices())
+        return list(registry.get(self._backend).devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""
@@ -52,7 +46,8 @@ class Info:
 
 
 def _dtype(of: Any) -> Any:
-    owner = None if isinstance(of, (type, np.dtype, np.generic)) else registry.backend_of(of)
+    """The dtype of an array; a dtype and a number are as they are."""
+    owner = registry.backend_of(of) if not isinstance(of, np.generic) else None
     return of if owner is None else owner.view(of).dtype
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from xferlib._arrays.primitives import Primitives
+from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.kernels import ElementwiseKernel, elementwise
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays import elementwise
-from xferlib._arrays.primitives import Primitives, checked_dtype
+from xferlib._api.arrays import elementwise
+from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
 from xferlib.kernels import reduction as make_reduction

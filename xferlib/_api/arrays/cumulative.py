@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays import indexing, joining, scans, shaping
-from xferlib._arrays.primitives import Primitives, checked_dtype
+from xferlib._api.arrays import indexing, joining, scans, shaping
+from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError
 

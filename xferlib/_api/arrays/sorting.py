@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays import shaping
-from xferlib._arrays.joining import normalized
-from xferlib._arrays.primitives import Primitives, Shape
-from xferlib._arrays.selecting import INDEX, gather
+from xferlib._api.arrays import shaping
+from xferlib._api.arrays.joining import normalized
+from xferlib._api.arrays.primitives import Primitives, Shape
+from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, LayoutError

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._arrays import scans, shaping
-from xferlib._arrays.elementwise import binary_kernel
-from xferlib._arrays.primitives import Primitives, Shape
+from xferlib._api.arrays import scans, shaping
+from xferlib._api.arrays.elementwise import binary_kernel
+from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import ElementwiseKernel, elementwise

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import creation, transfers
-from xferlib._arrays import indexing
-from xferlib._arrays.primitives import Primitives, checked_dtype
+from xferlib._api.arrays import indexing
+from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import array as _array
 from xferlib._core import registry
 from xferlib._core.array import Array

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._arrays import selecting, shaping
-from xferlib._arrays.primitives import Primitives, Shape, is_scalar
+from xferlib._api.arrays import selecting, shaping
+from xferlib._api.arrays.primitives import Primitives, Shape, is_scalar
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays import selecting, shaping, sorting
-from xferlib._arrays.elementwise import binary_kernel
-from xferlib._arrays.indexing import filled
-from xferlib._arrays.joining import concat, part
-from xferlib._arrays.primitives import Primitives
-from xferlib._arrays.selecting import INDEX
+from xferlib._api.arrays import selecting, shaping, sorting
+from xferlib._api.arrays.elementwise import binary_kernel
+from xferlib._api.arrays.indexing import filled
+from xferlib._api.arrays.joining import concat, part
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._api.arrays.selecting import INDEX
 from xferlib._core.array import Array, UniqueAll, UniqueCounts, UniqueInverse
 from xferlib.kernels import elementwise
 

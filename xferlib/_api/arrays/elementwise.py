@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays.primitives import Primitives, is_scalar
+from xferlib._api.arrays.primitives import Primitives, is_scalar
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import ElementwiseKernel, elementwise

@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from xferlib._api import transfers
-from xferlib._arrays import dlpack, elementwise, indexing, linalg, numpy_functions, operators, shaping
-from xferlib._arrays.primitives import Primitives
+from xferlib._api.arrays import dlpack, elementwise, indexing, linalg, numpy_functions, operators, shaping
+from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
 
@@ -52,9 +52,9 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
         found = shaping.reshape(lib, _transposed(lib, self), backwards)
         return _transposed(lib, found)
 
-    def ravel(self: Array) -> Array:
-        """The elements along one axis: a view where strides allow."""
-        return shaping.reshape(lib, self, -1)
+    def ravel(self: Array, order: str = "C") -> Array:
+        """The elements along one axis, in C or Fortran order: a view where strides allow."""
+        return reshape(self, -1, order=order)
 
     def copy(self: Array) -> Array:
         """A copy of the elements, in C order."""

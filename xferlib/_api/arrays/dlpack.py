@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from xferlib._arrays.primitives import Primitives
+from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib._runtime import leak
 from xferlib.errors import UnsupportedError

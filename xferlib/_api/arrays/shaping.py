@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._arrays.elementwise import unary_kernel
-from xferlib._arrays.primitives import Primitives, Shape, checked_dtype
+from xferlib._api.arrays.elementwise import unary_kernel
+from xferlib._api.arrays.primitives import Primitives, Shape, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError

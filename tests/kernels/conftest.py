@@ -1,0 +1,20 @@
+"""Fixtures of the tests of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from xferlib.kernels.engines.cuda import engine
+from xferlib.testing import configured
+
+
+@pytest.fixture(scope="module")
+def kernels_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the module's CUDA kernels, which run on the CPU, from other tests: in memory and on disk."""
+    kernels = dict(engine._kernels)
+    with configured(cache_dir=tmp_path_factory.mktemp("cache")):
+        yield
+    engine._kernels.clear()
+    engine._kernels.update(kernels)
