@@ -1,8 +1,6 @@
-"""Run the Array API's own test suite on the namespace of backend ``sim``, or of ``torch`` within `numpy_operators`.
+"""Run the Array API's own test suite on the namespace of a backend: of ``torch`` within `numpy_operators`.
 
-With ``--backend pycuda``, or another one whose namespace is made by xferlib, it runs on that one.
-
-Usage: python tools/array_api_suite.py PATH [--backend torch] [--markdown] [arguments for pytest]
+Usage: python tools/array_api_suite.py PATH [--backend sim] [--markdown] [arguments for pytest]
 
 PATH is a checkout of data-apis/array-api-tests with its submodule; its requirements are pytest-json-report, ndindex
 and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md, or of docs/reference/namespaces.md.
@@ -35,18 +33,6 @@ NUMPYS = "a special case that NumPy does otherwise"
 SIGNS = "the sign of a NaN, or of a zero that is the sign of a complex zero, is not kept: see the table of guarantees"
 METHODS = "torch's tensors have no such method"
 FLOOR_DIVIDE, EXPM1 = "test_special_cases.py::test_{}[{}(", "test_special_cases.py::test_unary[expm1(real"
-SIM = {
-    "test_array_object.py::test_scalar_casting": CONVERSIONS,
-    "test_signatures.py::test_array_method_signature[__dlpack__]": SHARING,
-    "test_dlpack.py::": SHARING,
-    "test_linalg.py::test_matrix_transpose": NESTED,
-    "test_has_names.py::test_has_names[linalg-": EXTENSION,
-    "test_has_names.py::test_has_names[fft-": EXTENSION,
-    EXPM1: NUMPYS,
-    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
-    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
-    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
-}
 TORCH = {
     "test_has_names.py::test_has_names[array_method-__array_namespace__]": METHODS,
     "test_has_names.py::test_has_names[array_method-to_device]": METHODS,
@@ -59,14 +45,26 @@ TORCH = {
     FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
 }  # fmt: skip
 MADE = {
-    **{name: reason for name, reason in SIM.items() if reason not in (CONVERSIONS, SHARING)},
+    "test_linalg.py::test_matrix_transpose": NESTED,
+    "test_has_names.py::test_has_names[linalg-": EXTENSION,
+    "test_has_names.py::test_has_names[fft-": EXTENSION,
+    EXPM1: NUMPYS,
+    FLOOR_DIVIDE.format("binary", "floor_divide"): NUMPYS,
+    FLOOR_DIVIDE.format("binary", "__floordiv__"): NUMPYS,
+    FLOOR_DIVIDE.format("iop", "__ifloordiv__"): NUMPYS,
     "test_special_cases.py::test_unary[expm1((real(x_i) is +0": SIGNS,
     "test_special_cases.py::test_unary[sign((real(x_i) is -0": SIGNS,
     "test_special_cases.py::test_unary[signbit(x_i is -NaN)": SIGNS,
 }
+"""Tests of every namespace that xferlib makes."""
+SIM = MADE | {
+    "test_array_object.py::test_scalar_casting": CONVERSIONS,
+    "test_signatures.py::test_array_method_signature[__dlpack__]": SHARING,
+    "test_dlpack.py::": SHARING,
+}
 REFUSED = {"sim": SIM, "torch": TORCH}
 """Tests of what is refused on purpose or is not ours, by backend and the beginning of their name."""
-MODULES = {"sim": "xferlib.sim.arrays.namespace", "torch": "xferlib.backends.torch.namespace"}
+MODULES = {"torch": "xferlib.backends.torch.namespace"}
 
 
 class Suite:

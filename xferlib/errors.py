@@ -177,5 +177,9 @@ class KernelTypeError(KernelError, TypeError):
     """The arguments of a kernel call do not fit its signature."""
 
 
+class KernelRangeError(KernelTypeError, OverflowError):
+    """A number is out of range for the dtype that it is to have."""
+
+
 class KernelCompileError(KernelError, RuntimeError):
     """The CUDA compiler refused the kernel's source."""

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.backends.base import make_namespace
 from xferlib.testing import backend_named
 
 
@@ -55,9 +54,9 @@ def same(found: Any, expected: Any) -> None:
 
 
 def namespace_over(name: str) -> Any:
-    """The namespace over the arrays of a backend; over `sim` it stands beside the simulator's own."""
+    """The namespace over the arrays of a backend."""
     backend: Any = backend_named(name)
-    return make_namespace(backend, type(xl.zeros(1, backend="sim"))) if name == "sim" else backend.namespace()
+    return backend.namespace()
 
 
 SPACES = ("bare", "sim", "pycuda")

@@ -328,7 +328,12 @@ def test_creation(space: Space) -> None:
     assert space.get(d)[0, 0, 0] == 99
     with pytest.raises((XferError, ValueError)):
         xp.asarray([1], copy=False)
-    same(space.get(xp.from_dlpack(X)), X)
+    same(space.get(xp.from_dlpack(X, copy=True)), X)
+    if space.name == "bare":  # the same kind of device
+        same(space.get(xp.from_dlpack(X)), X)
+    else:
+        with pytest.raises(XferError, match="cannot share"):
+            xp.from_dlpack(X)
     for wrong in (lambda: xp.from_dlpack([1]), lambda: xp.from_dlpack(X, copy=False)):
         with pytest.raises((XferError, ValueError)):
             wrong()

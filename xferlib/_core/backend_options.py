@@ -74,6 +74,33 @@ class LibraryHooks:
         """
         return objects
 
+    # --- arrays whose memory the host can read
+
+    def compute_on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        """Enqueue ``function`` on the current stream, given NumPy arrays over the memory of ``reads`` and ``writes``.
+
+        Returns:
+            Whether that was done: False on devices of their own, where a kernel has to compute.
+        """
+        return False
+
+    def gather(self, x: Array, indices: Sequence[Array], out: Array) -> bool:
+        """Enqueue ``out[...] = x[indices]``, for integer arrays, one for each of the first axes of ``x``.
+
+        Returns:
+            Whether that was done: False where a kernel has to.
+
+        Raises:
+            IndexError: An index is out of range; kernels on a GPU read 0 instead.
+        """
+        return False
+
+    def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
+        """Enqueue ``x[indices] = value``, likewise; or of a number alone with one mask of the first axes."""
+        return False
+
     # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
 
     def device_of(self, array: Array) -> Device:

@@ -30,11 +30,18 @@ def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = No
 
 
 def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array over the memory of another one of the same library; of another library, a copy."""
+    """An array over the memory of another one of the same library; of another library on the device, a copy."""
     if copy is not True and device is None and lib.is_array(x):
         return lib.viewed(x, lib.shadow(x))
-    if registry.backend_of(x) is None:
+    owner = registry.backend_of(x)
+    if owner is None:
         raise UnsupportedArrayError(f"from_dlpack: {type(x).__name__} is not an array of any backend; use asarray(x)")
+    place = owner.device_of(x)
+    if copy is not True and device is None and place.kind != lib.device(None).kind:
+        raise UnsupportedArrayError(
+            f"from_dlpack: {type(x).__name__} is on {place}, whose memory {lib.backend.name} cannot share; move it: "
+            "xferlib.to_device(x)"
+        )
     return asarray(lib, x, device=device, copy=copy)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays.primitives import Primitives, is_scalar
+from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar, number
 from xferlib._core.array import Array
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 Function = Callable[..., Array]
@@ -49,7 +49,10 @@ def unary(lib: Primitives, name: str) -> Function:
     kernel, own = unary_kernel(name), lib.array_type
 
     def operate(x: Any, /) -> Array:
-        return kernel(x if type(x) is own else lib.array(name, x))
+        try:
+            return kernel(x if type(x) is own else lib.array(name, x))
+        except KernelTypeError as error:
+            raise _in_one_line(name, error) from None
 
     return documented(name, operate)
 
@@ -59,11 +62,21 @@ def binary(lib: Primitives, name: str) -> Function:
     kernel, own = binary_kernel(name), lib.array_type
 
     def operate(x1: Any, x2: Any, /) -> Array:
-        if type(x1) is own or type(x2) is own:
-            return kernel(x1, x2)
-        return kernel(*with_array(lib, name, (x1, x2)))
+        try:
+            if type(x1) is own or type(x2) is own:
+                return kernel(x1, x2)
+            return kernel(*with_array(lib, name, (x1, x2)))
+        except KernelTypeError as error:
+            raise _in_one_line(name, error) from None
 
     return documented(name, operate)
+
+
+def _in_one_line(name: str, error: KernelTypeError) -> KernelTypeError:
+    """The error without the line of this file that was traced, and with the namespace's name of the function."""
+    said = str(error).partition("\n")[0]
+    own = getattr(np, name).__name__
+    return type(error)(name + said.removeprefix(own) if said.startswith(own) else f"{name}: {said}")
 
 
 def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[Any]:
@@ -112,18 +125,32 @@ def in_place(lib: Primitives, name: str) -> Function:
     kernel, target = binary_kernel(name), _Target(name)
 
     def operate(x: Any, other: Any, /) -> Array:
-        dtype = lib.info(x).dtype
-        found = target.dtype(lib, dtype, other)
-        chosen = kernel if found == dtype else _cast_kernel(name, dtype)
+        info = lib.info(x)
+        found = target.dtype(lib, info.dtype, other)
+        chosen = kernel if found == info.dtype else _cast_kernel(name, info.dtype)
         try:
             chosen(x, other, out=x)
-        except KernelTypeError:
+        except (KernelTypeError, LayoutError):
+            if not info.is_writable:
+                raise LayoutError(f"{name} in place: {READ_ONLY}") from None
             if is_scalar(other):
                 raise
+            _check_fits(name, info.shape, lib.info(other).shape)
             chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
         return x
 
     return documented(name, operate)
+
+
+def _check_fits(name: str, target: Shape, other: Shape) -> None:
+    try:
+        shape = np.broadcast_shapes(target, other)
+    except ValueError:
+        return  # the kernel says so
+    if shape != target:
+        raise LayoutError(
+            f"{name} in place: the result of shape {shape} does not fit into shape {target}; write x = {name}(x, y)"
+        )
 
 
 # --- choosing
@@ -151,4 +178,8 @@ def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Arra
     if min is None or max is None:
         kernel, bound = (binary_kernel("maximum"), min) if max is None else (binary_kernel("minimum"), max)
         return kernel(*with_array(lib, "clip", (x, bound)))
-    return _clip(*with_array(lib, "clip", (x, min, max)))
+    x, low, high = with_array(lib, "clip", (x, min, max))
+    # The kernel promotes the three one by one, which may give more than all together.
+    common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, low, high)))
+    low, high = (number(each, common) if is_scalar(each) else each for each in (low, high))
+    return _clip(x, low, high)

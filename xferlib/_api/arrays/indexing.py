@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._api.arrays import selecting, shaping
-from xferlib._api.arrays.primitives import Primitives, Shape, is_scalar
+from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar, number
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError
@@ -183,7 +183,7 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
         LayoutError: Elements of ``x`` share memory; or the value does not fit.
     """
     if not lib.info(x).is_writable:
-        raise LayoutError("assignment: elements of the array share memory (broadcast_to), or it is read-only; copy it")
+        raise LayoutError(f"assignment: {READ_ONLY}")
     keys = key if type(key) is tuple else (key,)
     if _is_basic(keys):
         assign(lib, _view(lib, x, keys), value)
@@ -214,7 +214,7 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
 def _put_masked(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
     info, own = lib.info(x), lib.info(mask).shape
     _check_mask(own, info.shape)
-    if 0 in own:
+    if 0 in own or lib.backend.at(info.device).scatter(x, [mask], number(value, info.dtype)):
         return
     spread = shaping.reshape(lib, mask, (*own, *(1,) * (len(info.shape) - len(own))))
     if math.prod(info.shape):
@@ -246,12 +246,6 @@ def filled(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], devi
     out = lib.empty(shape, dtype, device)
     assign(lib, out, value)
     return out
-
-
-def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
-    """A number as one of a dtype: as NumPy assigns it to an element."""
-    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
-    return found  # type: ignore[no-any-return]
 
 
 def _array(lib: Primitives, value: Any) -> Array:

@@ -24,9 +24,14 @@ _sum_of_products = reduction(
 def _products(lib: Primitives, left: Array, right: Array) -> Array:
     """Products of stacks of matrices (..., M, K) and (..., K, N), of one dtype and with axes that broadcast.
 
-    This is the place for cuBLAS: each element is a sum of its own here, in the order of xferlib's reductions, so that
-    the bits are the same on every device, and large matrices are read again and again.
+    This is the place for cuBLAS: in the kernel each element is a sum of its own, and large matrices are read again and
+    again. Where the host computes, it is NumPy's BLAS. The order of the sums, and with it the last bits, differ.
     """
+    one, two = lib.info(left), lib.info(right)
+    shape = (*shaping.common_shape("matmul", one.shape[:-2], two.shape[:-2]), one.shape[-2], two.shape[-1])
+    out = lib.empty(shape, one.dtype, one.device)
+    if lib.on_host("matmul", lambda a, b, found: np.matmul(a, b, out=found), [left, right], [out]):
+        return out
     rows = shaping.expand_dims(lib, left, -2)
     columns = shaping.expand_dims(lib, shaping.matrix_transpose(lib, right), -3)
     return _sum_of_products(rows, columns, axis=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isfunction
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -15,8 +16,16 @@ from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, sh
 Method = Callable[..., Any]
 
 
-def install(lib: Primitives, namespace: ModuleType) -> None:
-    """Give the array type of a library its operators and methods, but for those that its class defines itself."""
+def install(
+    lib: Primitives, namespace: ModuleType, refusal: type[Exception], around: Callable[[Method], Method]
+) -> None:
+    """Give the array type of a library its operators and methods, but for those that its class defines itself.
+
+    Args:
+        lib: The library.
+        namespace: The functions that operators call.
+        refusal, around: See `make_namespace`.
+    """
     cls = lib.array_type
     found = {
         **operators.operators(namespace, lambda name: elementwise.in_place(lib, name)),
@@ -24,11 +33,11 @@ def install(lib: Primitives, namespace: ModuleType) -> None:
         **_shaping(lib, namespace),
         **_interfaces(lib, namespace),
         **_conversions(),
-        **numpy_functions.interfaces(namespace, UnsupportedArrayError),
+        **numpy_functions.interfaces(namespace, refusal),
     }
     for name, method in found.items():
         if name not in vars(cls):
-            setattr(cls, name, method)
+            setattr(cls, name, around(method) if isfunction(method) and not hasattr(method, "__wrapped__") else method)
 
 
 def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:

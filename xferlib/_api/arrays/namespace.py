@@ -16,7 +16,6 @@ from xferlib._api.arrays import (
     elementwise,
     inspection,
     joining,
-    linalg,
     manipulation,
     methods,
     operators,
@@ -26,6 +25,7 @@ from xferlib._api.arrays import (
     shaping,
     sorting,
 )
+from xferlib._api.arrays.extensions import fft, linalg
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core import promotion
 from xferlib._core.array import DTYPES
@@ -33,7 +33,9 @@ from xferlib._core.array import DTYPES
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
 
-_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+Function = Callable[..., Any]
+
+_FUNCTIONS: tuple[Function, ...] = (
     creation.arange, creation.asarray, creation.empty, creation.empty_like, creation.eye, creation.from_dlpack,
     creation.full, creation.full_like, creation.linspace, creation.ones, creation.ones_like, creation.zeros,
     creation.zeros_like,
@@ -57,7 +59,9 @@ _CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def make(backend: Backend, array_type: type) -> ModuleType:
+def make(
+    backend: Backend, array_type: type, refusal: type[Exception], around: Callable[[Function], Function] | None
+) -> ModuleType:
     """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
     lib = Primitives(backend, array_type)
     namespace = ModuleType(
@@ -71,14 +75,26 @@ def make(backend: Backend, array_type: type) -> ModuleType:
     found |= {name: reductions.accumulation(lib, name) for name in operators.ACCUMULATIONS}
     found |= {name: reductions.deviation(lib, name) for name in operators.DEVIATIONS}
     found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
+    around = around if around is not None else _unchanged
+    found = {name: around(each) if inspect.isfunction(each) else each for name, each in found.items()}
     vars(namespace).update(
         found,
         __all__=sorted(found),
         __array_api_version__="2024.12",
         __array_namespace_info__=lambda: inspection.NamespaceInfo(backend.name),
     )
-    methods.install(lib, namespace)
+    for extension in (linalg, fft):
+        name = extension.__name__.rpartition(".")[2]
+        made = ModuleType(f"{namespace.__name__}.{name}", extension.__doc__)
+        functions = {each.__name__: around(_bound(lib, each)) for each in extension.FUNCTIONS}
+        vars(made).update(functions, __all__=sorted(functions))
+        setattr(namespace, name, made)
+    methods.install(lib, namespace, refusal, around)
     return namespace
+
+
+def _unchanged(function: Function) -> Function:
+    return function
 
 
 def _bound(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:

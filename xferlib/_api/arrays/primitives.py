@@ -7,7 +7,7 @@ read. Slicing or transposing it gives the shape, strides and offset of the view,
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ Shape = tuple[int, ...]
 _BASE = 1 << 40
 """The address of shadows. A read of one would end the process, so a key must never select a single element."""
 _MOST_SHADOWS = 1024
+READ_ONLY = "elements of the array share their memory (broadcast_to), or it is read-only; copy it"
 SCALARS = (bool, int, float, complex)
 
 
@@ -42,8 +43,18 @@ def _shadow(shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> Shadow:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is a number of Python or of NumPy: not an array (NEP 50)."""
-    return type(value) in SCALARS or isinstance(value, np.generic)
+    """Whether a value is a number of Python, or of NumPy and a dtype that devices have: not an array (NEP 50)."""
+    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in _array.SUPPORTED)
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A number as one of a dtype: as NumPy assigns it to an element.
+
+    Raises:
+        OverflowError: A Python integer that the dtype does not hold.
+    """
+    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
+    return found  # type: ignore[no-any-return]
 
 
 class Primitives:
@@ -80,6 +91,10 @@ class Primitives:
             return self.own(value)
         if owner is not None:
             raise mixing.mixed_backends(name, ("the function", self.backend), ("an argument", owner))
+        if isinstance(value, np.generic):
+            raise UnsupportedArrayError(
+                f"{name}: devices have no dtype {value.dtype}; convert the number first, as with numpy.float64(x)"
+            )
         raise UnsupportedArrayError(
             f"{name}: {type(value).__name__} is neither an array nor a number; make an array of it: "
             f"xferlib.to_device(x, backend={self.backend.name!r})"
@@ -118,6 +133,13 @@ class Primitives:
         owner = self.backend.at(device)
         owner.attach(device)
         return owner.empty(shape, dtype, device=device, stream=owner.stream_current(device))
+
+    def on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        """Enqueue a function of NumPy arrays over ``reads`` and ``writes``; False where only a kernel computes."""
+        owner = self.backend.at(self.backend.view(writes[0]).device)
+        return owner.compute_on_host(name, function, reads, writes)
 
     def upload(self, host: Any, device: Any = None, dtype: Any = None) -> Array:
         """A new array with the values of a NumPy array."""

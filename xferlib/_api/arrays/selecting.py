@@ -67,7 +67,7 @@ def gather(lib: Primitives, x: Array, indices: Sequence[Array]) -> Array:
     rest = len(info.shape) - len(indices)
     shape = (*around, *info.shape[len(indices) :])
     out = lib.empty(shape, info.dtype, info.device)
-    if math.prod(shape):
+    if math.prod(shape) and not lib.backend.at(info.device).gather(x, indices, out):
         _gather_kernel(len(indices))(x, *_arguments(lib, indices, info.shape, shape, rest), out)
     return out
 
@@ -78,7 +78,7 @@ def scatter(lib: Primitives, x: Array, indices: Sequence[Array], value: Any) -> 
     around = shaping.common_shape("assignment", *(lib.info(each).shape for each in indices))
     rest = len(info.shape) - len(indices)
     shape = (*around, *info.shape[len(indices) :])
-    if math.prod(shape):
+    if math.prod(shape) and not lib.backend.at(info.device).scatter(x, indices, value):
         _scatter_kernel(len(indices))(*_arguments(lib, indices, info.shape, shape, rest), value, x)
 
 

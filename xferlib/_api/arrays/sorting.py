@@ -90,12 +90,28 @@ def _merge_kernel(steps: int, *, kind: str, descending: bool, is_indexed: bool) 
     return elementwise(inputs, outputs, " ".join(lines), name="argsort" if is_indexed else "sort")
 
 
+def _sort_on_host(x: Any, found: Any, order: Any = None, *, descending: bool) -> None:
+    """Sort along the last axis with NumPy, as the kernels do: equal elements keep their order in both directions."""
+    given = x[..., ::-1] if descending else x
+    if order is None:
+        rows = np.sort(given, axis=-1, kind="stable")
+        found[...] = rows[..., ::-1] if descending else rows
+        return
+    places = np.argsort(given, axis=-1, kind="stable")
+    order[...] = x.shape[-1] - 1 - places[..., ::-1] if descending else places
+    found[...] = np.take_along_axis(x, order, axis=-1)
+
+
 def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
+    targets = [lib.empty(info.shape, dtype, info.device) for dtype in (info.dtype, INDEX)[: 1 + is_indexed]]
+    sort_rows = functools.partial(_sort_on_host, descending=descending)
+    if not info.size or lib.on_host("sort", sort_rows, [x], targets):
+        return targets[0], targets[1] if is_indexed else None
     extent, width = info.shape[-1], 1
     rows, order = lib.copy(x), numbered(lib, info.shape, info.device) if is_indexed else None
-    while width < extent and info.size:
+    while width < extent:
         kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)
         if order is None:
