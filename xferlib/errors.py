@@ -29,6 +29,7 @@
     └── KernelError
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
+        │   └── KernelRangeError (OverflowError)     a number that a dtype cannot hold
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
 Every message is a fact, the value that caused it, and the remedy.

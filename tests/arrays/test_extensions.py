@@ -93,6 +93,14 @@ def test_solutions_powers_and_products(space: Space, dtype: str) -> None:
         near(space, xp.matrix_power(space.put(x), -2), np.linalg.matrix_power(x, -2))
 
 
+def test_tolerances_may_be_arrays(space: Space) -> None:
+    if space.name in HOSTS:
+        x, rtol = matrices("float64", (2, 4, 4)), np.array([0.01, 0.5])
+        near(space, space.xp.linalg.pinv(space.put(x), rtol=space.put(rtol)), np.linalg.pinv(x, rtol=rtol))
+        found = space.xp.linalg.matrix_rank(space.put(x), rtol=space.put(rtol))
+        near(space, found, np.linalg.matrix_rank(x, rtol=rtol))
+
+
 def test_singular_matrices_give_nan_as_on_a_gpu_and_no_error(space: Space) -> None:
     if space.name in HOSTS:
         assert np.isnan(space.get(space.xp.linalg.inv(space.put(np.zeros((2, 2)))))).all()

@@ -372,3 +372,12 @@ class TestRest:
         own = set(xp.__all__)
         missing = set(xl.get_array_module(xl.to_device([1.0], backend="sim")).__all__) - own
         assert not missing
+
+
+def test_a_mask_without_axes_assigns_all_or_nothing(xp: ModuleType) -> None:
+    for x in (np.array(3.0), np.arange(4.0)):
+        for flag in (True, False):
+            d, y = up(x), x.copy()
+            d[up(np.array(flag))] = 7.0
+            y[np.array(flag)] = 7.0
+            check(d, y)

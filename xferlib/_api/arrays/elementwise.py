@@ -67,9 +67,28 @@ def binary(lib: Primitives, name: str) -> Function:
                 return kernel(x1, x2)
             return kernel(*with_array(lib, name, (x1, x2)))
         except KernelTypeError as error:
+            if name in _ORDERING:
+                refuse_complex(lib, name, x1, x2)
             raise _in_one_line(name, error) from None
 
     return documented(name, operate)
+
+
+_ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
+
+
+def refuse_complex(lib: Primitives, name: str, *operands: Any) -> None:
+    """Refuse complex operands of a function of the order of numbers.
+
+    Raises:
+        KernelTypeError: There is one.
+    """
+    for each in operands:
+        dtype = lib.info(each).dtype if lib.is_array(each) else np.asarray(each).dtype
+        if dtype.kind == "c":
+            raise KernelTypeError(
+                f"{name}: complex numbers have no order ({dtype}); give xp.real(x), xp.imag(x) or xp.abs(x)"
+            ) from None
 
 
 def _in_one_line(name: str, error: KernelTypeError) -> KernelTypeError:

@@ -12,6 +12,7 @@ from xferlib._api.arrays import elementwise
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
+from xferlib.errors import KernelTypeError
 from xferlib.kernels import reduction as make_reduction
 from xferlib.kernels import reductions
 
@@ -20,6 +21,8 @@ _count = make_reduction(
 )
 
 Function = Callable[..., Array]
+
+_ORDERING = ("argmax", "argmin", "max", "min")
 
 
 def _named(name: str, function: Function) -> Function:
@@ -34,7 +37,12 @@ def reduction(lib: Primitives, name: str) -> Function:
     own = lib.array_type
 
     def operate(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-        return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
+        try:
+            return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
+        except KernelTypeError:
+            if name in _ORDERING:
+                elementwise.refuse_complex(lib, name, x)
+            raise
 
     return _named(name, operate)
 

@@ -67,8 +67,7 @@ def _check(indices: Indices, shape: tuple[int, ...]) -> None:
     Raises:
         IndexError: One is.
     """
-    for axis, each in enumerate(indices):
-        extent = shape[axis]
+    for axis, (each, extent) in enumerate(zip(indices, shape, strict=False)):
         if each.dtype != np.bool_ and each.size and not -extent <= each.min() <= each.max() < extent:
             raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -60,13 +59,28 @@ def _factors(
     *,
     is_square: bool = False,
     function: Callable[..., Any] | None = None,
+    **options: Any,
 ) -> list[Array]:
-    """Compute with one stack of matrices; ``shapes`` gives those of the results, from ``batch, rows, columns``."""
-    x, shape = matrices(lib, f"linalg.{name}", x, is_square=is_square)
-    compute = function or getattr(np.linalg, name)
-    kinds = dtypes(getattr(np.linalg, name), lib.info(x).dtype)
-    found = shapes(shape[:-2], *shape[-2:])
-    return computed(lib, f"linalg.{name}", compute, [x], list(zip(found, kinds, strict=True)))
+    """Compute with one stack of matrices.
+
+    Args:
+        lib, name, x: The library, the function and its operand.
+        shapes: Gives the shapes of the results, from ``batch, rows, columns``.
+        is_square: Whether the matrices must be square.
+        function: What computes; NumPy's function of that name if omitted.
+        options: Of the function: numbers, or one array for each matrix.
+    """
+    call = f"linalg.{name}"
+    x, shape = matrices(lib, call, x, is_square=is_square)
+    theirs = getattr(np.linalg, name)
+    found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, lib.info(x).dtype), strict=True))
+    given = {key: value for key, value in options.items() if lib.is_array(value)}
+    numbers = {key: value for key, value in options.items() if key not in given}
+
+    def compute(a: Any, *arrays: Any) -> Any:
+        return (function or theirs)(a, **dict(zip(given, arrays, strict=True)), **numbers)
+
+    return computed(lib, call, compute, [x, *given.values()], found)
 
 
 def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
@@ -104,8 +118,7 @@ def inv(lib: Primitives, x: Array, /) -> Array:
 def pinv(lib: Primitives, x: Array, /, *, rtol: Any = None) -> Array:
     """The Moore-Penrose inverses; singular values below ``rtol`` times the greatest count as 0."""
     x = _floating(lib, lib.array("linalg.pinv", x))  # NumPy's default of rtol is undefined for integers
-    run = functools.partial(np.linalg.pinv, rtol=rtol)
-    return _factors(lib, "pinv", x, lambda batch, m, n: ((*batch, n, m),), function=run)[0]
+    return _factors(lib, "pinv", x, lambda batch, m, n: ((*batch, n, m),), rtol=rtol)[0]
 
 
 def qr(lib: Primitives, x: Array, /, *, mode: str = "reduced") -> QRResult:
@@ -149,9 +162,7 @@ def svdvals(lib: Primitives, x: Array, /) -> Array:
 
 def matrix_rank(lib: Primitives, x: Array, /, *, rtol: Any = None) -> Array:
     """The number of singular values above ``rtol`` times the greatest one."""
-    return _factors(
-        lib, "matrix_rank", x, lambda batch, _m, _n: (batch,), function=lambda a: np.linalg.matrix_rank(a, rtol=rtol)
-    )[0]
+    return _factors(lib, "matrix_rank", x, lambda batch, _m, _n: (batch,), rtol=rtol)[0]
 
 
 def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
