@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 
-class _Thread(threading.local):
+class _Inside(threading.local):
     is_inside = False
     """Whether the thread is in a call of the namespace."""
 
 
-_thread = _Thread()
+_thread = _Inside()
 
 
 def is_inside() -> bool:
