@@ -45,3 +45,9 @@ class TestFake(BackendConformance):
 class TestTiny(BackendConformance):
     backend = "tiny"
     negative_steps = True
+
+
+@pytest.mark.usefixtures("plugins")
+class TestBare(BackendConformance):
+    backend = "bare"
+    negative_steps = True

@@ -53,8 +53,6 @@ def test_a_program_runs_on_every_backend(
     status = xl.available_backends()[backend]
     if not status.is_available:
         pytest.skip(f"{backend}: {status.reason}")
-    if backend == "pycuda" and name == "loop_xferlib":
-        pytest.skip("pycuda: it has no matrix product")
     expected, arguments = RESULTS[name]
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     with xl.use_backend(backend):

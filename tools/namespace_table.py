@@ -40,7 +40,7 @@ ROUNDED = (
     "pow", "atan2", "hypot", "logaddexp", "sqrt", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh",
     "exp", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
 )  # fmt: skip
-"""Functions whose last bits depend on the processor: never called exact but on `sim`, which computes with NumPy."""
+"""Functions whose last bits depend on the processor: never called exact."""
 JOINTLY = {**promotion.OVER_AXES, **promotion.PRODUCTS}
 
 
@@ -112,7 +112,7 @@ def bound(xp: Any, name: str, dtype: str, device: str, seed: int = 1, count: int
     except XferError as refusal:
         return str(refusal)
     is_same = np.array_equal(found, expected, equal_nan=found.dtype.kind in "fc")
-    if found.dtype.kind not in "fc" or (is_same and (name not in ROUNDED or device.startswith("sim"))):
+    if found.dtype.kind not in "fc" or (is_same and name not in ROUNDED):
         return None
     return math.ceil(error(name, found, given)) + 1
 
@@ -139,7 +139,7 @@ def whole(xp: Any, name: str, dtype: str, device: str) -> str | None:
     except XferError as refusal:
         return str(refusal)
     rounds = promotion.result(name, *[np.dtype(dtype)] * len(given)).kind in "fc"
-    return "n" if name in IN_ANY_ORDER and rounds and not device.startswith("sim") else None
+    return "n" if name in IN_ANY_ORDER and rounds else None
 
 
 Entry = int | str | None

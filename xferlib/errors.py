@@ -29,6 +29,7 @@
     └── KernelError
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
+        │   └── KernelRangeError (OverflowError)     a number that a dtype cannot hold
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
 Every message is a fact, the value that caused it, and the remedy.
@@ -175,6 +176,10 @@ class KernelSyntaxError(KernelError, ValueError):
 
 class KernelTypeError(KernelError, TypeError):
     """The arguments of a kernel call do not fit its signature."""
+
+
+class KernelRangeError(KernelTypeError, OverflowError):
+    """A number is out of range for the dtype that it is to have."""
 
 
 class KernelCompileError(KernelError, RuntimeError):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.errors import LayoutError, MixedBackendsError, MixedDevicesError, UnsupportedArrayError, XferError
+from xferlib.errors import LayoutError, MixedBackendsError, MixedDevicesError, XferError
 from xferlib.sim.model import ranges
 
 pytestmark = pytest.mark.usefixtures("xferlib_sim")
@@ -68,7 +68,7 @@ def test_mixing_devices_is_refused() -> None:
 
 
 def test_something_that_is_no_number_is_refused() -> None:
-    with pytest.raises(UnsupportedArrayError, match="str"):
+    with pytest.raises(TypeError, match="str"):
         xl.to_device(X) + "1"
 
 
@@ -80,7 +80,7 @@ def test_dlpack_stays_among_simulated_devices() -> None:
     shared = d.__array_namespace__().from_dlpack(d)
     shared[0] = -1.0
     assert (xl.to_host(d)[0] == -1).all()
-    with pytest.raises(XferError, match="cannot share"):
+    with pytest.raises(XferError, match="sim cannot share"):
         d.__array_namespace__().from_dlpack(X)
 
 
@@ -125,12 +125,21 @@ def _result(call: Callable[[], Any]) -> Any:
         return type(error)
 
 
-def _assert_same(found: Any, expected: Any) -> None:
+ORDERING = (operator.lt, operator.le, operator.gt, operator.ge)
+BOUNDED = (operator.truediv, operator.pow, operator.itruediv, operator.ipow)
+"""Operators whose complex results have a bound, and not NumPy's bits."""
+
+
+def _assert_same(found: Any, expected: Any, function: Any = None) -> None:
     if isinstance(expected, type):
         assert isinstance(found, type), (found, expected)
+        return
+    values = xl.to_host(found)
+    assert values.dtype == expected.dtype
+    if values.dtype.kind == "c" and function in BOUNDED:
+        np.testing.assert_allclose(values, expected, rtol=8 * np.finfo(values.dtype).eps)
     else:
-        values = xl.to_host(found)
-        assert (values.dtype, values.tobytes()) == (expected.dtype, expected.tobytes())
+        assert values.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("function", [*BINARY, *BITS], ids=lambda function: function.__name__)
@@ -140,8 +149,11 @@ def test_numpy_scalars_are_numbers_with_a_dtype_on_either_side(function: Any, dt
     a = np.array([1, 0, 3]).astype(dtype)
     d = xl.to_device(a)
     for scalar in SCALARS:
-        _assert_same(_result(lambda s=scalar: function(d, s)), _result(lambda s=scalar: function(a, s)))
-        _assert_same(_result(lambda s=scalar: function(s, d)), _result(lambda s=scalar: function(s, a)))
+        if function in ORDERING and "c" in a.dtype.kind + scalar.dtype.kind:
+            assert isinstance(_result(lambda s=scalar: function(d, s)), type)  # the Array API does not order them
+            continue
+        _assert_same(_result(lambda s=scalar: function(d, s)), _result(lambda s=scalar: function(a, s)), function)
+        _assert_same(_result(lambda s=scalar: function(s, d)), _result(lambda s=scalar: function(s, a)), function)
 
 
 @pytest.mark.parametrize("function", [operator.iadd, operator.imul, operator.itruediv, operator.ipow])
@@ -149,9 +161,8 @@ def test_numpy_scalars_are_numbers_with_a_dtype_on_either_side(function: Any, dt
 def test_numpy_scalars_in_place(function: Any, dtype: str) -> None:
     a = np.array([1, 0, 3]).astype(dtype)
     for scalar in SCALARS:
-        _assert_same(
-            _result(lambda s=scalar: function(xl.to_device(a), s)), _result(lambda s=scalar: function(a.copy(), s))
-        )
+        found = _result(lambda s=scalar: function(xl.to_device(a), s))
+        _assert_same(found, _result(lambda s=scalar: function(a.copy(), s)), function)
 
 
 @pytest.mark.parametrize("dtype", DTYPES[:5])
@@ -182,9 +193,9 @@ def test_a_numpy_integer_as_an_index_gives_a_view() -> None:
 @pytest.mark.parametrize("scalar", [np.longdouble(2), np.clongdouble(2), np.datetime64("2020"), np.str_("2")])
 def test_numpy_scalars_of_dtypes_that_devices_lack_are_refused(scalar: Any) -> None:
     d = xl.to_device(X)
-    with pytest.raises(UnsupportedArrayError, match="devices have no dtype"):
+    with pytest.raises(TypeError, match="devices have no dtype"):
         d == scalar  # noqa: B015 - it raises
-    with pytest.raises(UnsupportedArrayError, match="devices have no dtype"):
+    with pytest.raises(TypeError, match="devices have no dtype"):
         scalar == d  # noqa: B015 - it raises
 
 

@@ -88,6 +88,12 @@ class Arrays(_Named, LibraryHooks, ABC):
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A C-contiguous array inside ``slab``, ``offset`` bytes in; ``slab`` is one-dimensional uint8."""
 
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Array:
+        """An array over the memory of ``array``, ``offset`` bytes from its first element."""
+        raise self._unsupported("namespace")
+
 
 class Streams(_Named, ABC):
     """Streams of devices, and events on them. Methods that enqueue return at once."""

@@ -74,6 +74,33 @@ class LibraryHooks:
         """
         return objects
 
+    # --- arrays whose memory the host can read
+
+    def compute_on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        """Enqueue ``function`` on the current stream, given NumPy arrays over the memory of ``reads`` and ``writes``.
+
+        Returns:
+            Whether that was done: False on devices of their own, where a kernel has to compute.
+        """
+        return False
+
+    def gather(self, x: Array, indices: Sequence[Array], out: Array) -> bool:
+        """Enqueue ``out[...] = x[indices]``, for integer arrays, one for each of the first axes of ``x``.
+
+        Returns:
+            Whether that was done: False where a kernel has to.
+
+        Raises:
+            IndexError: An index is out of range; kernels on a GPU read 0 instead.
+        """
+        return False
+
+    def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
+        """Enqueue ``x[indices] = value``, likewise; or of a number alone with one mask of the first axes."""
+        return False
+
     # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
 
     def device_of(self, array: Array) -> Device:
@@ -86,16 +113,6 @@ class LibraryHooks:
         """``count`` arrays of one shape and dtype, one behind the other in ``slab``."""
         nbytes = math.prod(shape) * dtype.itemsize
         return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
-
-    def strided(self, array: Array, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-        """An array over part of the memory of ``array``, of its dtype: what `xferlib._api.arrays` makes views with.
-
-        Args:
-            array: Stays alive with the result.
-            pointer: The address of the first element, within ``array``.
-            shape, strides: In bytes, of any sign; a stride of 0 repeats elements, and makes the result read-only.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has its library's own views")
 
     def signature(self, array: Array) -> Hashable:
         """All of an array that a prepared kernel call depends on, its type too, but not its address."""

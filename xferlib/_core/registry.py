@@ -8,7 +8,6 @@ selects a registered name.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
@@ -77,16 +76,6 @@ by_type: dict[type, Backend | None] = {}
 namespaces: dict[type, ModuleType] = {}
 """The namespace of types in `by_type`, for `xferlib.get_array_module` to fill."""
 _plugins: dict[str, Any] | None = None
-
-
-@functools.cache
-def own_namespace(name: str) -> ModuleType:
-    """The namespace over xferlib's kernels, for a backend whose library has none; loaded at the first call.
-
-    It stands above the backends, so it is named here, and not imported, as backends are.
-    """
-    found: ModuleType = importlib.import_module("xferlib._api.arrays.namespace").of(name)
-    return found
 
 
 def names() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from xferlib._core.backend import Arrays, Backend, Copies, Streams
 from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties, make_device
+from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import (
     OperationListener,
     PinnedBlock,
@@ -52,6 +53,7 @@ __all__ = [
     "c_strides",
     "deferred",
     "make_device",
+    "make_namespace",
     "matching",
     "staging_failure",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,21 @@ class HostBackend(Backend):
     @abstractmethod
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         """A writable NumPy array over the memory of ``array``."""
+
+    def compute_on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        function(*map(self.host_view, reads), *map(self.host_view, writes))
+        return True
+
+    def gather(self, x: Array, indices: Sequence[Array], out: Array) -> bool:
+        self.host_view(out)[...] = self.host_view(x)[tuple(map(self.host_view, indices))]
+        return True
+
+    def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
+        given = value if isinstance(value, np.generic) else self.host_view(value)
+        self.host_view(x)[tuple(map(self.host_view, indices))] = given
+        return True
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Shared code packs arrays for the sake of a link alone."""

@@ -9,26 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.array import Array, ArrayInfo, repeats
+from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.raw import RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend
-
-
-class _Strided:
-    """Memory of another array, in other strides, for NumPy to make an array over."""
-
-    def __init__(
-        self, array: np.ndarray[Any, Any], pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> None:
-        self._array = array
-        is_readonly = not array.flags.writeable or repeats(shape, strides)
-        self.__array_interface__ = {
-            "data": (pointer, is_readonly), "shape": shape, "strides": strides, "typestr": array.dtype.str,
-            "version": 3,
-        }  # fmt: skip
 
 
 class NumpyBackend(HostBackend):
@@ -52,11 +38,6 @@ class NumpyBackend(HostBackend):
     def view(self, array: Array) -> ArrayInfo:
         a = np.asarray(array)
         return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
-
-    def strided(
-        self, array: Array, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]
-    ) -> np.ndarray[Any, Any]:
-        return np.asarray(_Strided(array, pointer, shape, strides))
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
 from xferlib._memory import host
 from xferlib._runtime import happens_before
 from xferlib.errors import StreamError
 from xferlib.sim import copying
-from xferlib.sim.arrays import launching, operators
-from xferlib.sim.arrays.array import SimArray
+from xferlib.sim.arrays import launching, operations, selecting
+from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.machine.injection import Point
 from xferlib.sim.machine.machine import Machine
@@ -78,14 +80,12 @@ class SimBackend(Backend, DeviceKernels):
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         happens_before.listener = staging_hooks.listener = self.machine.hosts
         current.install(self)
-        operators.install()
+        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=operations.operation)
 
     # --- devices
 
     def namespace(self) -> ModuleType:
-        from xferlib.sim.arrays import namespace
-
-        return namespace
+        return SimArray._namespace
 
     def devices(self) -> tuple[Device, ...]:
         return self.machine.devices
@@ -124,18 +124,33 @@ class SimBackend(Backend, DeviceKernels):
         view: np.ndarray[Any, Any] = array.memory()
         return view
 
+    def compute_on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        operands = launching.memories((*reads, *writes))
+        launching.launch(name, lambda: function(*operands), reads, writes)
+        return True
+
+    def gather(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> bool:
+        selecting.gather(x, indices, out)
+        return True
+
+    def scatter(self, x: SimArray, indices: Sequence[SimArray], value: Any) -> bool:
+        selecting.scatter(x, indices, value)
+        return True
+
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> SimArray:
         info = ArrayInfo(
             slab.info.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.info.device, True
         )
         return SimArray(slab.allocation, info)
 
-    def strided(self, array: SimArray, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> SimArray:
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> SimArray:
         is_writable = array.info.is_writable and not repeats(shape, strides)
-        return SimArray(
-            array.allocation,
-            array.info._replace(pointer=pointer, shape=shape, strides=strides, is_writable=is_writable),
-        )
+        info = ArrayInfo(array.info.pointer + offset, shape, strides, dtype, array.info.device, is_writable)
+        return SimArray(array.allocation, info)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.allocation.users[_stream(stream).key] = _stream(stream)

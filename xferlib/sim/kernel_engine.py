@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib.kernels.calls.backend_engine import BackendEngine
 from xferlib.kernels.calls.prepared import HostCall
-from xferlib.sim.arrays import launching
+from xferlib.sim.arrays import launching, operations
 from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.machine import current
 from xferlib.sim.model.blocks import Block
@@ -69,6 +69,8 @@ def reduce(
 
 def _declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
     """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
+    if operations.is_inside():
+        return
     for array in arrays:
         if array.allocation.block.stream is not stream:
             array.allocation.users[stream.key] = stream

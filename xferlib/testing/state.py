@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from xferlib import _native
@@ -55,11 +54,6 @@ def backend_named(name: str) -> Backend:
         BackendUnavailableError: It cannot run here.
     """
     return registry.get(name)
-
-
-def own_namespace(name: str) -> ModuleType:
-    """The namespace over xferlib's own kernels for the arrays of a backend, which may have another one."""
-    return registry.own_namespace(name)
 
 
 class StagingStats(NamedTuple):

@@ -1,1 +1,1 @@
-"""The Array-API namespace of libraries that have none, over xferlib's own kernels and reductions."""
+"""The Array API over xferlib's own kernels and reductions, for libraries that have no namespace."""

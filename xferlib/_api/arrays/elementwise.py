@@ -1,4 +1,4 @@
-"""Element-wise functions: one kernel each, traced once, so that dtypes follow NumPy's promotion on every backend."""
+"""Element-wise functions: each is one kernel, traced from NumPy's function of that name, with NumPy's dtypes."""
 
 from __future__ import annotations
 
@@ -8,91 +8,197 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import views
-from xferlib._core import promotion
+from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar, number
 from xferlib._core.array import Array
-from xferlib.errors import LayoutError
-from xferlib.kernels import casting
-from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels import ElementwiseKernel, elementwise
 
-_RENAMED = {
-    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-    "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "invert", "bitwise_left_shift": "left_shift",
-    "bitwise_right_shift": "right_shift", "pow": "power", "round": "rint",
-}  # fmt: skip
-
-
-def _kernel(name: str) -> ElementwiseKernel:
-    function = getattr(np, _RENAMED.get(name, name))
-    if name in promotion.OF_ONE:  # a ufunc has no signature that could be traced
-        return elementwise(lambda x: function(x), name=name)  # noqa: PLW0108
-    return elementwise(lambda x, y: function(x, y), name=name)  # noqa: PLW0108
+Function = Callable[..., Array]
 
 
 @functools.cache
-def made(name: str) -> Callable[..., Any]:
-    """The function of that name in the Array API, one object; its kernel is traced by the first call."""
-    found: list[ElementwiseKernel] = []
-
-    def operate(*operands: Any) -> Any:
-        if not found:
-            found.append(_kernel(name))
-        return found[0](*operands)
-
-    if name in ("ceil", "floor", "round", "trunc"):
-        return _named(_whole(operate), name)
-    return _named(operate, name)
+def unary_kernel(name: str) -> ElementwiseKernel:
+    """The kernel of the function of that name, of one argument."""
+    function = getattr(np, name)
+    return elementwise(lambda x: function(x), name=name)  # noqa: PLW0108 - a ufunc names no parameters
 
 
-def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+@functools.cache
+def binary_kernel(name: str) -> ElementwiseKernel:
+    """The kernel of the function of that name, of two arguments."""
+    function = getattr(np, name)
+    return elementwise(lambda x1, x2: function(x1, x2), name=name)  # noqa: PLW0108 - as above
+
+
+@functools.cache
+def _cast_kernel(name: str, dtype: np.dtype[Any]) -> ElementwiseKernel:
+    """A binary kernel whose result is converted."""
+    function = getattr(np, name)
+    return elementwise(lambda x1, x2: function(x1, x2).astype(dtype), name=name)
+
+
+def documented(name: str, function: Function) -> Function:
+    """``function`` with the name and the docstring of an element-wise function."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
     return function
 
 
-def _whole(operate: Callable[..., Any]) -> Callable[..., Any]:
-    """Of integers a copy: they are whole."""
-    return lambda x: views.copied(x) if views.info_of(x).dtype.kind in "biu" else operate(x)
+def unary(lib: Primitives, name: str) -> Function:
+    """The function of that name, of one array."""
+    kernel, own = unary_kernel(name), lib.array_type
+
+    def operate(x: Any, /) -> Array:
+        try:
+            return kernel(x if type(x) is own else lib.array(name, x))
+        except KernelTypeError as error:
+            raise _in_one_line(name, error) from None
+
+    return documented(name, operate)
 
 
-def in_place(name: str) -> Callable[[Array, Any], Array]:
-    """``target = name(target, other)`` in place; refuses what the target's dtype does not hold."""
-    function = made(name)
+def binary(lib: Primitives, name: str) -> Function:
+    """The function of that name, of two arrays or an array and a number, of Python or of NumPy."""
+    kernel, own = binary_kernel(name), lib.array_type
 
-    def operate(target: Array, other: Any, /) -> Array:
-        result = function(target, other)
-        given, info = views.info_of(result), views.info_of(target)
-        if given.shape != info.shape:
-            raise LayoutError(f"{name} in place: the result has shape {given.shape}, the target {info.shape}")
-        if not np.can_cast(given.dtype, info.dtype, "same_kind"):
-            raise TypeError(f"{name} in place: {given.dtype} does not fit into {info.dtype}; write x = {name}(x, y)")
-        if result is not target and info.size:
-            casting.cast_into(target, result)
-        return target
+    def operate(x1: Any, x2: Any, /) -> Array:
+        try:
+            if type(x1) is own or type(x2) is own:
+                return kernel(x1, x2)
+            return kernel(*with_array(lib, name, (x1, x2)))
+        except KernelTypeError as error:
+            if name in _ORDERING:
+                refuse_complex(lib, name, x1, x2)
+            raise _in_one_line(name, error) from None
 
-    return operate
-
-
-@functools.cache
-def _where() -> ElementwiseKernel:
-    return elementwise(lambda condition, x, y: np.where(condition, x, y), name="where")  # noqa: PLW0108
+    return documented(name, operate)
 
 
-def where(condition: Array, x1: Any, x2: Any, /) -> Array:
-    """``x1`` where ``condition`` holds, elsewhere ``x2``."""
-    return _where()(condition, x1, x2)
+_ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
 
 
-@functools.cache
-def _clip(has_low: bool, has_high: bool) -> ElementwiseKernel:
-    if has_low and has_high:
-        return elementwise(lambda x, low, high: np.clip(x, low, high), name="clip")  # noqa: PLW0108
-    if has_low:
-        return elementwise(lambda x, low: np.maximum(x, low), name="clip")  # noqa: PLW0108
-    return elementwise(lambda x, high: np.minimum(x, high), name="clip")  # noqa: PLW0108
+def refuse_complex(lib: Primitives, name: str, *operands: Any) -> None:
+    """Refuse complex operands of a function of the order of numbers.
+
+    Raises:
+        KernelTypeError: There is one.
+    """
+    for each in operands:
+        dtype = lib.info(each).dtype if lib.is_array(each) else np.asarray(each).dtype
+        if dtype.kind == "c":
+            raise KernelTypeError(
+                f"{name}: complex numbers have no order ({dtype}); give xp.real(x), xp.imag(x) or xp.abs(x)"
+            ) from None
 
 
-def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the Array API's names
+def _in_one_line(name: str, error: KernelTypeError) -> KernelTypeError:
+    """The error without the line of this file that was traced, and with the namespace's name of the function."""
+    said = str(error).partition("\n")[0]
+    own = getattr(np, name).__name__
+    return type(error)(name + said.removeprefix(own) if said.startswith(own) else f"{name}: {said}")
+
+
+def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[Any]:
+    """Operands of a function, with one of them converted if they are all numbers; others are refused."""
+    found = [each if is_scalar(each) else lib.array(name, each) for each in operands]
+    if all(map(is_scalar, found)):
+        first = next((number for number, each in enumerate(found) if isinstance(each, np.generic)), 0)
+        found[first] = lib.array(name, found[first])
+    return found
+
+
+# --- in place
+
+
+class _Target:
+    """The dtypes of a function that writes its result to its first operand."""
+
+    __slots__ = ("_function", "_known", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._function = getattr(np, name)
+        self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
+
+    def dtype(self, lib: Primitives, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
+        """The dtype that the function's result has before it is written.
+
+        Raises:
+            TypeError: The result does not fit into the target.
+        """
+        kind = type(other) if is_scalar(other) else lib.info(lib.array(self.name, other)).dtype
+        found = self._known.get((target, kind))
+        if found is None:
+            operand = other if is_scalar(other) else np.empty(0, kind)
+            found = self._function(np.empty(0, target), operand).dtype
+            if not np.can_cast(found, target, "same_kind"):
+                raise TypeError(
+                    f"{self.name} in place: {found} does not fit into {target}; write x = {self.name}(x, y)"
+                )
+            self._known[target, kind] = found
+        return found
+
+
+def in_place(lib: Primitives, name: str) -> Function:
+    """``target = name(target, other)`` in place."""
+    kernel, target = binary_kernel(name), _Target(name)
+
+    def operate(x: Any, other: Any, /) -> Array:
+        info = lib.info(x)
+        found = target.dtype(lib, info.dtype, other)
+        chosen = kernel if found == info.dtype else _cast_kernel(name, info.dtype)
+        try:
+            chosen(x, other, out=x)
+        except (KernelTypeError, LayoutError):
+            if not info.is_writable:
+                raise LayoutError(f"{name} in place: {READ_ONLY}") from None
+            if is_scalar(other):
+                raise
+            _check_fits(name, info.shape, lib.info(other).shape)
+            chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
+        return x
+
+    return documented(name, operate)
+
+
+def _check_fits(name: str, target: Shape, other: Shape) -> None:
+    try:
+        shape = np.broadcast_shapes(target, other)
+    except ValueError:
+        return  # the kernel says so
+    if shape != target:
+        raise LayoutError(
+            f"{name} in place: the result of shape {shape} does not fit into shape {target}; write x = {name}(x, y)"
+        )
+
+
+# --- choosing
+
+
+@elementwise(name="where")
+def _where(condition: Any, x1: Any, x2: Any) -> Any:
+    return np.where(condition, x1, x2)
+
+
+@elementwise(name="clip")
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return np.clip(x, low, high)
+
+
+def where(lib: Primitives, condition: Array, x1: Any, x2: Any, /) -> Array:
+    """``x1`` where ``condition`` holds, else ``x2``."""
+    return _where(*with_array(lib, "where", (condition, x1, x2)))
+
+
+def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
     """Values limited to ``min .. max``; None: no limit."""
-    limits = [each for each in (min, max) if each is not None]
-    return _clip(min is not None, max is not None)(x, *limits) if limits else views.copied(x)
+    if min is None and max is None:
+        return lib.copy(lib.array("clip", x))
+    if min is None or max is None:
+        kernel, bound = (binary_kernel("maximum"), min) if max is None else (binary_kernel("minimum"), max)
+        return kernel(*with_array(lib, "clip", (x, bound)))
+    x, low, high = with_array(lib, "clip", (x, min, max))
+    # The kernel promotes the three one by one, which may give more than all together.
+    common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, low, high)))
+    low, high = (number(each, common) if is_scalar(each) else each for each in (low, high))
+    return _clip(x, low, high)

@@ -1,100 +1,172 @@
-"""Joining, repeating and cutting arrays."""
+"""New arrays from parts of others: repeated, shifted, cut to triangles, taken at indices, and their differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from xferlib._api import constructors, transfers
-from xferlib._api.arrays import elementwise, indexing, views
+from xferlib._api import transfers
+from xferlib._api.arrays import scans, shaping, sorting
+from xferlib._api.arrays.elementwise import binary_kernel
+from xferlib._api.arrays.joining import concat, normalized, part
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
+from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
+from xferlib.kernels import elementwise
 
-concat = constructors.concat
-
-
-def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
-    """Join arrays along a new axis."""
-    return concat([views.expand_dims(each, axis=axis) for each in arrays], axis=axis)
+Axes = int | tuple[int, ...]
 
 
-def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(lib: Primitives, x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
     """Repeat each element; waits for the values if ``repeats`` is an array."""
+    x = lib.array("repeat", x)
     if axis is None:
-        x, axis = views.reshape(x, -1), 0
-    counts = repeats if isinstance(repeats, (int, np.integer)) else transfers.to_host(repeats)
-    info = views.info_of(x, "repeat")
-    places = np.repeat(np.arange(info.shape[axis]), counts)
-    return indexing.take(x, transfers.to_device(places, device=info.device), axis=axis)
+        x, axis = shaping.reshape(lib, x, -1), 0
+    info = lib.info(x)
+    along = normalized("repeat", axis, len(info.shape))
+    if isinstance(repeats, (int, np.integer)):
+        if repeats < 0:
+            raise ArgumentError(f"repeat: repeats={repeats} is negative; give 0 or more")
+        shape = (*info.shape[: along + 1], int(repeats), *info.shape[along + 1 :])
+        spread = shaping.broadcast_to(lib, shaping.expand_dims(lib, x, along + 1), shape)
+        merged = (*info.shape[:along], info.shape[along] * int(repeats), *info.shape[along + 1 :])
+        return shaping.reshape(lib, lib.copy(spread), merged)
+    return _repeated(lib, x, lib.array("repeat", repeats), along)
 
 
-def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
+def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
+    """Repeat each slice along an axis as often as an array says."""
+    extent = lib.info(x).shape[axis]
+    own = lib.info(repeats).shape
+    if own not in ((), (1,), (extent,)):
+        raise LayoutError(f"repeat: repeats has shape {own}, and axis {axis} {extent} elements; give one for each")
+    counts = lib.copy(shaping.broadcast_to(lib, repeats, (extent,)), INDEX)
+    ends = scans.scan(lib, counts, "+")
+    total = int(transfers.to_host(part(lib, ends, 0, extent - 1, extent))[0]) if extent else 0
+    found = sorting.searchsorted(lib, ends, sorting.numbered(lib, (total,), lib.info(x).device), side="right")
+    moved = shaping.moveaxis(lib, x, axis, 0)
+    return shaping.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
+
+
+def tile(lib: Primitives, x: Array, repetitions: tuple[int, ...], /) -> Array:
     """Repeat the array along its axes."""
-    shape = views.info_of(x, "tile").shape
-    times = (1,) * (len(shape) - len(repetitions)) + tuple(repetitions)
-    extents = (1,) * (len(times) - len(shape)) + shape
-    apart = views.reshape(x, tuple(n for extent in extents for n in (1, extent)))
-    wide = views.broadcast_to(apart, tuple(n for pair in zip(times, extents, strict=True) for n in pair))
-    return views.reshape(views.copied(wide), tuple(a * b for a, b in zip(times, extents, strict=True)))
+    x = lib.array("tile", x)
+    own = lib.info(x).shape
+    rank = max(len(own), len(repetitions))
+    shape = (*(1,) * (rank - len(own)), *own)
+    counts = (*(1,) * (rank - len(repetitions)), *repetitions)
+    pairs = [extent for pair in zip((1,) * rank, shape, strict=True) for extent in pair]
+    spread = [extent for pair in zip(counts, shape, strict=True) for extent in pair]
+    view = shaping.broadcast_to(lib, shaping.reshape(lib, x, tuple(pairs)), tuple(spread))
+    merged = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return shaping.reshape(lib, lib.copy(view), merged)
 
 
-def roll(x: Array, /, shift: Any, *, axis: Any = None) -> Array:
+def roll(lib: Primitives, x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
     """Shift the elements cyclically."""
-    info = views.info_of(x, "roll")
+    x = lib.array("roll", x)
     if axis is None:
-        return views.reshape(roll(views.reshape(x, -1), shift, axis=0), info.shape)
+        flat = shaping.reshape(lib, x, -1)
+        return shaping.reshape(lib, roll(lib, flat, shift, axis=0), lib.info(x).shape)
     shifts, axes = np.broadcast_arrays(shift, axis)
-    out = views.copied(x)
-    for count, along in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
-        extent = info.shape[along]
-        if extent and (start := -count % extent):
-            lines = views.viewed(out, lambda a, n=along: np.moveaxis(a, n, 0))  # type: ignore[misc]
-            parts = [indexing.get(lines, slice(start, None)), indexing.get(lines, slice(start))]
-            out = views.copied(views.moveaxis(concat(parts, axis=0), 0, along))
-    return out
+    found = x
+    for each, number in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
+        along = normalized("roll", number, len(lib.info(x).shape))
+        extent = lib.info(x).shape[along]
+        if extent and each % extent:
+            cut = extent - each % extent
+            found = concat(lib, [part(lib, found, along, cut, None), part(lib, found, along, None, cut)], axis=along)
+    return lib.copy(x) if found is x else found
 
 
-def _triangle(x: Array, k: int, *, is_lower: bool) -> Array:
-    info = views.info_of(x, "tril" if is_lower else "triu")
-    rows, columns = info.shape[-2:]
-    kept = np.tri(rows, columns, k if is_lower else k - 1, dtype=bool)
-    mask = transfers.to_device(kept if is_lower else ~kept, device=info.device)
-    return elementwise.where(mask, x, info.dtype.type(0))
+_tril = elementwise(
+    "T x, int64 rows, int64 columns, int64 k",
+    "T y",
+    "y = i % columns - i / columns % rows <= k ? x : (T)0;",
+    name="tril",
+)
+_triu = elementwise(
+    "T x, int64 rows, int64 columns, int64 k",
+    "T y",
+    "y = i % columns - i / columns % rows >= k ? x : (T)0;",
+    name="triu",
+)
 
 
-def tril(x: Array, /, *, k: int = 0) -> Array:
+def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
+    x = lib.array(name, x)
+    shape = lib.info(x).shape
+    if len(shape) < 2:
+        raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
+    kernel = _tril if name == "tril" else _triu
+    return kernel(x, max(shape[-2], 1), max(shape[-1], 1), k)
+
+
+def tril(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
     """The elements with zeros above a diagonal."""
-    return _triangle(x, k, is_lower=True)
+    return _triangle(lib, "tril", x, k)
 
 
-def triu(x: Array, /, *, k: int = 0) -> Array:
+def triu(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
     """The elements with zeros below a diagonal."""
-    return _triangle(x, k, is_lower=False)
-
-
-def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
-    """The coordinates of a grid, one array for each axis."""
-    count = len(arrays)
-    order = [1, 0, *range(2, count)] if indexing == "xy" and count > 1 else list(range(count))
-    shape = tuple(views.info_of(arrays[number]).shape[0] for number in order)
-    lines = [
-        views.reshape(each, tuple(-1 if axis == order.index(number) else 1 for axis in range(count)))
-        for number, each in enumerate(arrays)
-    ]
-    return [views.copied(views.broadcast_to(each, shape)) for each in lines]
+    return _triangle(lib, "triu", x, k)
 
 
 def diff(
-    x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None
-) -> Array:
+    lib: Primitives, x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
-    parts = [each for each in (prepend, x, append) if each is not None]
-    found = concat(parts, axis=axis) if len(parts) > 1 else x
-    is_bool = views.info_of(x, "diff").dtype.kind == "b"
-    subtract = elementwise.made("not_equal" if is_bool else "subtract")
+    found = lib.array("diff", x)
+    if n < 0:
+        raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
+    if n == 0:
+        return found
+    info = lib.info(found)
+    along = normalized("diff", axis, len(info.shape))
+    ends = [None if each is None else lib.array("diff", each) for each in (prepend, append)]
+    joined = [each for each in (ends[0], found, ends[1]) if each is not None]
+    found = concat(lib, joined, axis=along) if len(joined) > 1 else found
+    kernel = binary_kernel("not_equal" if lib.info(found).dtype == np.bool_ else "subtract")
     for _ in range(n):
-        line = views.moveaxis(found, axis, -1)
-        later, earlier = indexing.get(line, (..., slice(1, None))), indexing.get(line, (..., slice(None, -1)))
-        found = views.moveaxis(subtract(later, earlier), -1, axis)
+        found = kernel(part(lib, found, along, 1, None), part(lib, found, along, None, -1))
     return found
+
+
+# --- taking
+
+
+def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array, Array]:
+    x, indices = lib.array(name, x), lib.array(name, indices)
+    found = lib.infos(name, (x, indices))[1].dtype
+    if found.kind not in "iu":
+        raise KernelTypeError(f"{name}: indices have dtype {found}, and must be integers; convert them")
+    return x, indices
+
+
+def take(lib: Primitives, x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """The slices at ``indices`` along an axis."""
+    x, indices = _checked(lib, "take", x, indices)
+    ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
+    if axis is None and ndim != 1:
+        raise LayoutError(f"take: axis={axis} is no axis of an array of {ndim}; give one")
+    along = normalized("take", axis or 0, ndim)
+    found = gather(lib, shaping.moveaxis(lib, x, along, 0), [indices])
+    return shaping.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found
+
+
+def take_along_axis(lib: Primitives, x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """The elements at ``indices``, each in its own line along an axis."""
+    x, indices = _checked(lib, "take_along_axis", x, indices)
+    info, own = lib.info(x), lib.info(indices).shape
+    along = normalized("take_along_axis", axis, len(info.shape))
+    if len(own) != len(info.shape):
+        raise LayoutError(f"take_along_axis: indices have {len(own)} axes, x has {len(info.shape)}; reshape one")
+    keys: list[Array] = []
+    for number, extent in enumerate(info.shape):
+        line = sorting.numbered(lib, (extent,), info.device)
+        shape = tuple(extent if each == number else 1 for each in range(len(own)))
+        keys.append(indices if number == along else shaping.reshape(lib, line, shape))
+    return gather(lib, x, keys)

@@ -1,114 +1,110 @@
-"""The namespace of one library: the Array API's functions on its arrays, and those that make arrays of it."""
+"""The namespace of a library: the functions of this package, bound to its arrays."""
 
 from __future__ import annotations
 
 import functools
+import inspect
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._api import constructors, creation, transfers
-from xferlib._api.arrays import elementwise, indexing, inspection, manipulation, products, reductions, searching, views
-from xferlib._core import promotion, registry
-from xferlib._core.array import DTYPES, Array
+from xferlib._api.arrays import (
+    creation,
+    cumulative,
+    elementwise,
+    inspection,
+    joining,
+    manipulation,
+    methods,
+    operators,
+    reductions,
+    selecting,
+    sets,
+    shaping,
+    sorting,
+)
+from xferlib._api.arrays.extensions import fft, linalg
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._core import promotion
+from xferlib._core.array import DTYPES
 
-_PARTS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
-    (elementwise, ("where", "clip")),
-    (indexing, ("nonzero", "take", "take_along_axis")),
-    (inspection, ("can_cast", "finfo", "iinfo", "result_type")),
-    (manipulation, ("concat", "diff", "meshgrid", "repeat", "roll", "stack", "tile", "tril", "triu")),
-    (products, ("matmul", "outer", "tensordot", "vecdot")),
-    (reductions, (
-        "all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "max", "mean", "min",
-        "prod", "std", "sum", "var",
-    )),
-    (searching, (
-        "argsort", "isin", "searchsorted", "sort", "unique_all", "unique_counts", "unique_inverse", "unique_values",
-    )),
-    (views, (
-        "astype", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flip", "matrix_transpose",
-        "moveaxis", "permute_dims", "reshape", "squeeze", "unstack",
-    )),
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+
+Function = Callable[..., Any]
+
+_FUNCTIONS: tuple[Function, ...] = (
+    creation.arange, creation.asarray, creation.empty, creation.empty_like, creation.eye, creation.from_dlpack,
+    creation.full, creation.full_like, creation.linspace, creation.ones, creation.ones_like, creation.zeros,
+    creation.zeros_like,
+    cumulative.cumulative_prod, cumulative.cumulative_sum,
+    elementwise.clip, elementwise.where,
+    joining.concat, joining.meshgrid, joining.stack,
+    linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
+    manipulation.diff, manipulation.repeat, manipulation.roll, manipulation.tile, manipulation.tril, manipulation.triu,
+    selecting.nonzero,
+    sets.isin, sets.unique_all, sets.unique_counts, sets.unique_inverse, sets.unique_values,
+    shaping.astype, shaping.broadcast_arrays, shaping.broadcast_to, shaping.expand_dims, shaping.flip,
+    shaping.imag, shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims,
+    shaping.real, shaping.reshape, shaping.squeeze, shaping.unstack,
+    sorting.argsort, sorting.searchsorted, sorting.sort,
+    manipulation.take, manipulation.take_along_axis,
 )  # fmt: skip
+_INSPECTION = (inspection.can_cast, inspection.finfo, inspection.iinfo, inspection.result_type)
+_CONSTANTS: dict[str, Any] = {
+    "pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype,
+    "broadcast_shapes": shaping.broadcast_shapes,
+}  # fmt: skip
 
 
-def _makers(backend: str) -> dict[str, Any]:
-    """The functions that make arrays of one library."""
-
-    def here(device: Any) -> dict[str, Any]:
-        return {"backend": backend, "device": device}
-
-    def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
-        """An array of this library from anything array-like; a copy only where needed, or asked for."""
-        owner = registry.backend_of(x)
-        place = device if device is not None or owner is None or owner.name != backend else owner.device_of(x)
-        return transfers.to_device(x, **here(place), dtype=dtype, copy=copy if owner is not None else True)
-
-    def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-        """An uninitialised array."""
-        return creation.empty(shape, "float64" if dtype is None else dtype, **here(device))
-
-    def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
-        """An array filled with one value."""
-        return creation.full(shape, fill_value, dtype, **here(device))
-
-    def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-        """An array of zeros."""
-        return creation.full(shape, 0, "float64" if dtype is None else dtype, **here(device))
-
-    def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
-        """An array of ones."""
-        return creation.full(shape, 1, "float64" if dtype is None else dtype, **here(device))
-
-    def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Array:
-        """Evenly spaced values, as NumPy computes them."""
-        return constructors.arange(start, stop, step, dtype, **here(device))
-
-    def linspace(
-        start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
-    ) -> Array:
-        """``num`` evenly spaced values, as NumPy computes them."""
-        values = np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
-        return transfers.to_device(values, **here(device))
-
-    def eye(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
-        """A matrix with ones on a diagonal."""
-        return transfers.to_device(np.eye(rows, columns, k, dtype=float if dtype is None else dtype), **here(device))
-
-    def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-        """An array of another library as one of this library; a copy unless it is one already."""
-        return asarray(x, device=device, copy=copy)
-
-    def like(make: Any) -> Any:
-        def operate(x: Array, /, *values: Any, dtype: Any = None, device: Any = None) -> Array:
-            info = views.info_of(x)
-            place = info.device if device is None else device
-            return make(info.shape, *values, dtype=info.dtype if dtype is None else dtype, device=place)
-
-        operate.__name__ = operate.__qualname__ = f"{make.__name__}_like"
-        operate.__doc__ = f"As ``{make.__name__}``, with the shape, dtype and device of an array."
-        return operate
-
-    made = [asarray, empty, full, zeros, ones, arange, linspace, eye, from_dlpack]
-    return {each.__name__: each for each in (*made, *map(like, (empty, full, zeros, ones)))}
+def make(
+    backend: Backend, array_type: type, refusal: type[Exception], around: Callable[[Function], Function] | None
+) -> ModuleType:
+    """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
+    lib = Primitives(backend, array_type)
+    namespace = ModuleType(
+        f"xferlib.{backend.name}", f"The Array-API namespace of {backend.name} arrays, computed by xferlib's kernels."
+    )
+    found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
+    found |= {each.__name__: each for each in _INSPECTION}
+    found |= {name: elementwise.unary(lib, name) for name in promotion.OF_ONE}
+    found |= {name: elementwise.binary(lib, name) for name in promotion.OF_TWO}
+    found |= {name: reductions.reduction(lib, name) for name in operators.REDUCTIONS}
+    found |= {name: reductions.accumulation(lib, name) for name in operators.ACCUMULATIONS}
+    found |= {name: reductions.deviation(lib, name) for name in operators.DEVIATIONS}
+    found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
+    around = around if around is not None else _unchanged
+    found = {name: around(each) if inspect.isfunction(each) else each for name, each in found.items()}
+    vars(namespace).update(
+        found,
+        __all__=sorted(found),
+        __array_api_version__="2024.12",
+        __array_namespace_info__=lambda: inspection.NamespaceInfo(backend.name),
+    )
+    for extension in (linalg, fft):
+        name = extension.__name__.rpartition(".")[2]
+        made = ModuleType(f"{namespace.__name__}.{name}", extension.__doc__)
+        functions = {each.__name__: around(_bound(lib, each)) for each in extension.FUNCTIONS}
+        vars(made).update(functions, __all__=sorted(functions))
+        setattr(namespace, name, made)
+    methods.install(lib, namespace, refusal, around)
+    return namespace
 
 
-def of(backend: str) -> ModuleType:
-    """The namespace for the arrays of a backend.
+def _unchanged(function: Function) -> Function:
+    return function
 
-    Beside the standard's functions, for operators: ``get_item``, ``set_item``, and ``in_place(name)``.
-    """
-    found: dict[str, Any] = {name: getattr(part, name) for part, names in _PARTS for name in names}
-    found |= {name: elementwise.made(name) for name in (*promotion.OF_ONE, *promotion.OF_TWO)}
-    found |= _makers(backend)
-    found |= {name: np.dtype(name) for name in DTYPES}
-    found |= {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype}
-    module = ModuleType(f"xferlib.arrays.{backend}", f"The Array API on arrays of {backend}, over xferlib's kernels.")
-    vars(module).update(found)
-    module.__all__ = sorted(found)  # type: ignore[attr-defined]
-    module.get_item, module.set_item = indexing.get, indexing.put  # type: ignore[attr-defined]
-    module.in_place = functools.cache(elementwise.in_place)  # type: ignore[attr-defined]
-    module.__array_api_version__ = "2024.12"  # type: ignore[attr-defined]
-    module.__array_namespace_info__ = lambda: inspection.NamespaceInfo(backend)  # type: ignore[attr-defined]
-    return module
+
+def _bound(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` without its first parameter, the library."""
+
+    @functools.wraps(function)
+    def bound(*args: Any, **options: Any) -> Any:
+        return function(lib, *args, **options)
+
+    parameters = [*inspect.signature(function).parameters.values()][1:]
+    vars(bound)["__signature__"] = inspect.Signature(parameters)
+    del bound.__wrapped__
+    return bound

@@ -1,129 +1,87 @@
-"""Reductions over axes, by the ready-made kernels, and running sums."""
+"""Reductions over axes, by xferlib's own: the same bits on every device."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import elementwise, views
-from xferlib._core.array import Array, check_dtype
-from xferlib.errors import ArgumentError
-from xferlib.kernels import reductions as kernels
-from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.elementwise import elementwise as kernel
+from xferlib._api.arrays import elementwise
+from xferlib._api.arrays.primitives import Primitives, checked_dtype
+from xferlib._core import convert
+from xferlib._core.array import Array
+from xferlib.errors import KernelTypeError
+from xferlib.kernels import reduction as make_reduction
+from xferlib.kernels import reductions
 
-_multiply, _sqrt = elementwise.made("multiply"), elementwise.made("sqrt")
-_not_equal = elementwise.made("not_equal")
+_count = make_reduction(
+    "T x", "int64 y", map_expr="x != 0", reduce_expr="a + b", post_map_expr="y = a", identity="0", name="count_nonzero"
+)
 
+Function = Callable[..., Array]
 
-def _over(name: str) -> Callable[..., Array]:
-    reduce = getattr(kernels, name)
-
-    def operate(x: Array, /, *, axis: views.Axes = None, keepdims: bool = False) -> Array:
-        return reduce(x, axis=axis, keepdims=keepdims)
-
-    operate.__name__ = operate.__qualname__ = name
-    operate.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
-    return operate
+_ORDERING = ("argmax", "argmin", "max", "min")
 
 
-all, any, argmax, argmin, max, mean, min = map(_over, ("all", "any", "argmax", "argmin", "max", "mean", "min"))  # noqa: A001
+def _named(name: str, function: Function) -> Function:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
+    return function
 
 
-def _accumulated(name: str) -> Callable[..., Array]:
-    reduce = getattr(kernels, name)
+def reduction(lib: Primitives, name: str) -> Function:
+    """The function of that name, over some axes."""
+    kernel = _count if name == "count_nonzero" else getattr(reductions, name)
+    own = lib.array_type
 
-    def operate(x: Array, /, *, axis: views.Axes = None, dtype: Any = None, keepdims: bool = False) -> Array:
-        if dtype is None:
-            return reduce(x, axis=axis, keepdims=keepdims)
-        wanted = check_dtype(dtype, what="dtype")
-        return views.astype(
-            reduce(views.astype(x, wanted, copy=False), axis=axis, keepdims=keepdims), wanted, copy=False
-        )
+    def operate(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+        try:
+            return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
+        except KernelTypeError:
+            if name in _ORDERING:
+                elementwise.refuse_complex(lib, name, x)
+            raise
 
-    operate.__name__ = operate.__qualname__ = name
-    operate.__doc__ = f"``{name}`` of the Array API, over ``axis``, in ``dtype`` if it is given."
-    return operate
-
-
-sum, prod = map(_accumulated, ("sum", "prod"))  # noqa: A001
+    return _named(name, operate)
 
 
-def var(x: Array, /, *, axis: views.Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """The mean of the squared deviations from the mean, of ``n - correction`` elements."""
-    if float(correction).is_integer():
-        return kernels.var(x, axis=axis, ddof=int(correction), keepdims=keepdims)
-    shape, spread = views.info_of(x).shape, kernels.var(x, axis=axis, keepdims=keepdims)
-    axes = range(len(shape)) if axis is None else [axis] if isinstance(axis, int) else axis
-    count = math.prod(shape[each] for each in axes)
-    return _multiply(spread, count / (count - correction))
+def accumulation(lib: Primitives, name: str) -> Function:
+    """The function of that name, over some axes, in a dtype that can be given."""
+    kernel, own = getattr(reductions, name), lib.array_type
+
+    def operate(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+        x = x if type(x) is own else lib.array(name, x)
+        wanted = checked_dtype(dtype)
+        if wanted is None:
+            return kernel(x, axis=axis, keepdims=keepdims)
+        found = lib.info(x).dtype
+        convert.check_conversion(found, wanted)
+        result = kernel(x if found == wanted else lib.copy(x, wanted), axis=axis, keepdims=keepdims)
+        return result if lib.info(result).dtype == wanted else lib.copy(result, wanted)
+
+    return _named(name, operate)
 
 
-def std(x: Array, /, *, axis: views.Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """The square root of `var`."""
-    return _sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+def deviation(lib: Primitives, name: str) -> Function:
+    """The function of that name, over some axes, with a correction of the degrees of freedom."""
+
+    def operate(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+        x = lib.array(name, x)
+        found = _variance(lib, x, axis, correction, keepdims=keepdims)
+        return elementwise.unary_kernel("sqrt")(found) if name == "std" else found
+
+    return _named(name, operate)
 
 
-def count_nonzero(x: Array, /, *, axis: views.Axes = None, keepdims: bool = False) -> Array:
-    """The number of elements that are not zero."""
-    return kernels.sum(_not_equal(x, 0), axis=axis, keepdims=keepdims)
-
-
-# --- running sums: each pass adds the element 1, 2, 4, ... before (Hillis and Steele, 1986)
-
-
-@functools.cache
-def _pass(operator: str) -> ElementwiseKernel:
-    text = f"""
-    bool is_first = (i % extent) < distance;
-    T one = x[is_first ? i : i - distance];
-    y = is_first ? x[i] : one {operator} x[i];
-    """
-    return kernel("raw T x, int64 extent, int64 distance", "T y", text, name="scan_pass")
-
-
-def _running(name: str, operator: str, start: int) -> Callable[..., Array]:
-    kind = name.removeprefix("cumulative_")
-
-    def operate(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
-        info = views.info_of(x, name)
-        if not info.shape:
-            raise ArgumentError(f"{name}: an array without axes has no running {kind}; reshape it to (1,)")
-        if axis is None and len(info.shape) > 1:
-            raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
-        along = 0 if axis is None else axis
-        wanted = check_dtype(dtype, what="dtype") if dtype is not None else _wide(info.dtype)
-        line = _scanned(views.copied(views.moveaxis(x, along, -1), wanted), operator)
-        if include_initial:
-            shape = views.info_of(line).shape
-            longer = views.new(x, (*shape[:-1], shape[-1] + 1), wanted)
-            views.fill(views.viewed(longer, lambda a: a[..., :1]), start)
-            views.assign(views.viewed(longer, lambda a: a[..., 1:]), line)
-            line = longer
-        return views.contiguous(views.moveaxis(line, -1, along))
-
-    operate.__name__ = operate.__qualname__ = name
-    operate.__doc__ = f"``{name}`` of the Array API: integers exact, floats in the order of a tree."
-    return operate
-
-
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype({"b": "int64", "i": "int64", "u": "uint64"}.get(dtype.kind, dtype))
-
-
-def _scanned(x: Array, operator: str) -> Array:
-    """The running combinations along the last axis of an array in C order."""
-    info, distance = views.info_of(x), 1
-    while info.size and distance < info.shape[-1]:
-        y = views.new(x, info.shape, info.dtype)
-        _pass(operator)(x, info.shape[-1], distance, y)
-        x, distance = y, 2 * distance
-    return x
-
-
-cumulative_sum = _running("cumulative_sum", "+", 0)
-cumulative_prod = _running("cumulative_prod", "*", 1)
+def _variance(lib: Primitives, x: Array, axis: Any, correction: float, *, keepdims: bool) -> Array:
+    if correction == int(correction):
+        return reductions.var(x, axis=axis, ddof=int(correction), keepdims=keepdims)
+    # The sum of squares is that of a correction of 0, times the number of elements.
+    found = reductions.var(x, axis=axis, keepdims=keepdims)
+    size, left = lib.info(x).size, math.prod(lib.info(found).shape)
+    count = size // left if left else 0
+    with np.errstate(divide="ignore"):
+        factor = np.float64(count) / (count - correction)
+    return elementwise.binary_kernel("multiply")(found, float(factor))

@@ -61,6 +61,8 @@ stream_synchronize = _bound("cuStreamSynchronize", 1)
 context_use = _bound("cuCtxSetCurrent", 1)
 context_synchronize = _bound("cuCtxSynchronize", 0)
 launch_kernel = _bound("cuLaunchKernelEx", 4)
+pool_allocate = _bound("cuMemAllocFromPoolAsync", 4)
+pool_free = _bound("cuMemFreeAsync", 2)
 _elapsed = _bound("cuEventElapsedTime", 3)
 _pointer_attribute = _bound("cuPointerGetAttribute", 3)
 

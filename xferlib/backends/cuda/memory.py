@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import weakref
@@ -11,6 +12,7 @@ from cuda.bindings import driver
 
 from xferlib._runtime import leak
 from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda.errors import check
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -38,6 +40,34 @@ class CudaPinned:
 def _free_pinned(pointer: int, pid: int) -> None:
     if os.getpid() == pid:  # a forked child must not touch the driver
         driver.cuMemFreeHost(pointer)
+
+
+class PoolMemory:
+    """Memory from one of CUDA's stream-ordered pools, given back in the order of the stream that it was allocated on.
+
+    Args:
+        pool: The pool's handle.
+        nbytes: More than 0.
+        stream: Of the pool's device, whose context is current.
+
+    Raises:
+        MemoryError: The device has too little memory.
+    """
+
+    __slots__ = ("_stream", "pointer")
+
+    def __init__(self, pool: int, nbytes: int, stream: RawStream) -> None:
+        pointer = ctypes.c_uint64()
+        result = calls.pool_allocate(ctypes.addressof(pointer), nbytes, pool, stream.handle)
+        if result == calls.OUT_OF_MEMORY:
+            raise MemoryError(calls.error_name(result))
+        check(result, f"allocating {nbytes} bytes on {stream.device}")
+        self.pointer = pointer.value
+        self._stream = stream
+
+    def __del__(self, _free: Any = calls.pool_free) -> None:
+        if hasattr(self, "_stream"):  # else there was too little memory
+            _free(self.pointer, self._stream.handle)
 
 
 class Guard:

@@ -1,4 +1,4 @@
-"""PyCUDA: ``GPUArray`` in the primary context."""
+"""The PyCUDA backend: arrays in the primary context, with the Array API's functions computed by xferlib's kernels."""
 
 from xferlib.backends.pycuda.backend import PycudaBackend
 

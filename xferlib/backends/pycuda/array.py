@@ -1,173 +1,112 @@
-"""PyCUDA's array with NumPy's operators: what xferlib makes where PyCUDA's arrays are asked for.
+"""The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
 
-PyCUDA's own operators neither broadcast nor promote, take two C- and F-ordered arrays in the order of their memory,
-divide integers to integers, and run on the default stream. Every function of PyCUDA takes this array, which is a
-``GPUArray``; its operators and methods are functions of xferlib's namespace, and run on the current stream.
+`xferlib._core.namespaces` sets these when the backend is loaded; here is what PyCUDA itself needs, and what it does
+on its default stream while the arrays' work is on another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+import functools
+import math
+from typing import Any, ClassVar
 
-from pycuda.gpuarray import GPUArray
+import numpy as np
+import pycuda.driver
+from pycuda.gpuarray import GPUArray, splay
 
-from xferlib._core import registry
-from xferlib._core.array import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
-
-_REDUCTIONS = ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")
-
-
-def _namespace() -> ModuleType:
-    return registry.own_namespace("pycuda")
+Shape = tuple[int, ...]
 
 
 class PycudaArray(GPUArray):  # type: ignore[misc]
-    """A ``GPUArray`` with the Array API's attributes and operators; indexing gives views, as in NumPy."""
+    """A GPUArray with the Array API's operators and methods, which run on xferlib's current stream.
 
-    __array_ufunc__ = None  # the operators of NumPy's scalars leave the work to these
-    __hash__ = GPUArray.__hash__
+    Every function of PyCUDA takes it. Those run on PyCUDA's default stream, and many take contiguous arrays only.
+    """
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        return _namespace()
+    _find_stream: ClassVar[Any]
+    """A function that gives the backend, and the current stream of an array's device; set by the backend."""
 
-    @property
-    def device(self) -> Any:
-        """The device, as xferlib names it."""
-        return registry.get("pycuda").device_of(self)
+    size: int = 0  # which each array sets: no property may stand here
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """The array on a device: itself, or a copy."""
-        return _namespace().asarray(self, device=device)
+    # PyCUDA computes these for each array, at 2 us; they are read by PyCUDA's own kernels alone.
+    _grid = functools.cached_property(lambda self: splay(self.mem_size)[0])
+    _block = functools.cached_property(lambda self: splay(self.mem_size)[1])
 
-    @property
-    def T(self) -> PycudaArray:  # noqa: N802 - the Array API's name
-        """A view with the axes in reverse order."""
-        return self.transpose()
+    def _wait(self) -> None:
+        """Wait for the work on xferlib's current stream, which PyCUDA's default stream may not follow."""
+        owner, stream = self._find_stream(self)
+        owner.stream_synchronize(stream)
 
-    @property
-    def mT(self) -> PycudaArray:  # noqa: N802 - the Array API's name
-        """A view with the last two axes exchanged."""
-        found: PycudaArray = _namespace().matrix_transpose(self)
-        return found
-
-    def transpose(self, *axes: Any) -> PycudaArray:
-        """A view with the axes in that order; reversed if none is given."""
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        found: PycudaArray = _namespace().permute_dims(self, order or tuple(reversed(range(self.ndim))))
-        return found
-
-    def reshape(self, *shape: Any, order: str = "C") -> PycudaArray:
-        """The elements in another shape, given as one tuple or as numbers: a view where strides allow."""
-        wanted = shape[0] if len(shape) == 1 else shape
-        if order == "F":  # the C order of the transposed array
-            extents = (wanted,) if isinstance(wanted, int) else tuple(wanted)
-            return self.T.reshape(extents[::-1]).T
-        found: PycudaArray = _namespace().reshape(self, wanted)
-        return found
-
-    def ravel(self, order: str = "C") -> PycudaArray:
-        """The elements along one axis: a view where strides allow."""
-        return self.reshape(-1, order=order)
-
-    def astype(self, dtype: Any, stream: Any = None, *, copy: bool = True) -> PycudaArray:
-        """The elements as another dtype."""
-        found: PycudaArray = _namespace().astype(self, dtype, copy=copy)
-        return found
-
-    def get(
-        self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None, **options: Any
-    ) -> Any:
-        """The array on the host, as PyCUDA's own arrays give it; behind the work of xferlib's current stream."""
+    def get(self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None) -> Any:
+        """A NumPy array of the elements; without ``stream``, after the work on xferlib's current stream."""
         source = self if self.flags.forc else self.copy()
         if stream is None:
-            backend = registry.get("pycuda")
-            backend.stream_synchronize(backend.stream_current(backend.device_of(self)))
-        return GPUArray.get(source, ary, pagelocked, async_, stream, **options)
+            source._wait()
+        return GPUArray.get(source, ary, pagelocked, async_, stream)
 
-    def copy(self) -> PycudaArray:
-        """A copy in C order."""
-        return self.astype(self.dtype)
+    def set(self, ary: Any, async_: bool = False, stream: Any = None) -> None:
+        """Copy a NumPy array here; without ``stream``, after the work on xferlib's current stream."""
+        if stream is None:
+            self._wait()
+        super().set(ary, async_, stream)
 
-    def dot(self, other: Any) -> PycudaArray:
-        """The product with another array, as of ``numpy.dot``."""
-        axes = ((-1,), (max(-2, -other.ndim),))
-        found: PycudaArray = _namespace().tensordot(self, other, axes=axes)
-        return found
-
-    def item(self) -> Any:
-        """The only element, as a Python number; waits for it."""
-        if self.size != 1:
-            raise ValueError(f"item: an array of {self.size} elements is no number; index one of them")
-        return _namespace().reshape(self, (1,)).get()[0].item()
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "iu" or self.shape:
-            raise TypeError("only an integer array without axes is an index")
-        return int(self.item())
-
-    def __getitem__(self, key: Any) -> PycudaArray:
-        found: PycudaArray = _namespace().get_item(self, key)
-        return found
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _namespace().set_item(self, key, value)
-
-    def __imatmul__(self, other: Any) -> PycudaArray:
-        self[...] = self @ other
+    def fill(self, value: Any, stream: Any = None) -> PycudaArray:
+        """Set every element, on xferlib's current stream or a stream of PyCUDA's."""
+        if stream is not None:
+            super().fill(value, stream)
+        else:
+            self[...] = np.asarray(value, self.dtype)[()]
         return self
 
+    def view(self, dtype: Any = None) -> PycudaArray:
+        """The same memory as another dtype."""
+        found = super().view(dtype)
+        return over(found.shape, found.strides, found.dtype, found.gpudata, self)
 
-def _function(name: str) -> Callable[..., Any]:
-    def operate(self: Any, *other: Any) -> Any:
-        return getattr(_namespace(), name)(self, *other)
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        described: dict[str, Any] = super().__cuda_array_interface__
+        handle = self._find_stream(self)[1].handle
+        return {**described, "stream": handle or 1}  # 1 stands for the default stream, which is 0
 
-    return operate
-
-
-def _swapped(name: str) -> Callable[..., Any]:
-    return lambda self, other: getattr(_namespace(), name)(other, self)
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    def operate(self: Any, other: Any) -> Any:
-        return _namespace().in_place(name)(self, other)
-
-    return operate
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.get(),)
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    def reduce(self: Any, axis: Any = None, **options: Any) -> Any:
-        return getattr(_namespace(), name)(self, axis=axis, **options)
+def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base: Any = None) -> PycudaArray:
+    """An array over memory: what ``GPUArray`` does in 4 us.
 
-    return reduce
-
-
-def _install() -> None:
-    for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
-        setattr(PycudaArray, f"__{operator}__", _function(name))
-        if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
-            setattr(PycudaArray, f"__r{operator}__", _swapped(name))
-    for operator, name in BINARY_OPERATORS.items():
-        setattr(PycudaArray, f"__i{operator}__", _in_place(name))
-    for name in _REDUCTIONS:
-        method = _reduction(name)
-        method.__name__ = method.__qualname__ = name
-        method.__doc__ = f"``{name}`` of the namespace, over ``axis``; options as there."
-        setattr(PycudaArray, name, method)
+    Args:
+        shape, strides, dtype: The layout.
+        gpudata: An address or an allocation; None where there are no elements.
+        base: The array that keeps the memory alive, if ``gpudata`` does not.
+    """
+    self = PycudaArray.__new__(PycudaArray)
+    size = math.prod(shape)
+    self.shape, self.strides, self.dtype, self.base, self.gpudata = shape, strides, dtype, base, gpudata
+    self.size = self.mem_size = size
+    self.itemsize = dtype.itemsize
+    self.nbytes = size * dtype.itemsize
+    self.allocator = pycuda.driver.mem_alloc
+    return self
 
 
-_install()
+def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> PycudaArray:
+    """An array over the memory of another one: see `Arrays.strided_view`."""
+    memory = None if array.gpudata is None else int(array.gpudata) + offset
+    return over(shape, strides, dtype, memory, array)
+
+
+def owner_of(array: GPUArray) -> GPUArray:
+    """The array that a view, which has an address only, keeps alive."""
+    while isinstance(array.base, GPUArray):
+        array = array.base
+    return array
+
+
+def _restored(host: np.ndarray[Any, Any]) -> PycudaArray:
+    """Restore a pickled array, in the current context."""
+    found = PycudaArray(host.shape, host.dtype)
+    if found.size:
+        found.set(np.ascontiguousarray(host))
+    return found

@@ -17,10 +17,10 @@ import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib._core import registry
-from xferlib._core.array import Array, ArrayInfo, repeats
+from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
+from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import RawStream
 from xferlib._native import driver_calls
 from xferlib._runtime import shutdown
@@ -28,8 +28,9 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
-from xferlib.backends.cuda.memory import Guard
+from xferlib.backends.cuda.memory import Guard, PoolMemory
 from xferlib.backends.cuda.streams import Made
+from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
@@ -42,9 +43,9 @@ class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
     on the stream, and safe from any thread.
     """
 
-    def __init__(self, buffer: core.Buffer, guard: Guard) -> None:
+    def __init__(self, pointer: int, guard: Guard) -> None:
         super().__init__()
-        self._pointer = int(buffer.handle)
+        self._pointer = pointer
         self.guard = guard
 
     def get_pointer(self) -> int:
@@ -116,8 +117,7 @@ class PycudaBackend(CudaBackend):
     name = "pycuda"
     array_types = ("pycuda.gpuarray.GPUArray",)
     capabilities = Capabilities(
-        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True,
-        namespace=True, strided=True,
+        streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True, namespace=True, strided=True,
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
@@ -127,6 +127,7 @@ class PycudaBackend(CudaBackend):
     def __init__(self) -> None:
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
+        self._pools: dict[int, int] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
@@ -136,6 +137,8 @@ class PycudaBackend(CudaBackend):
 
         if len(self._devices) > 1:
             self.signature = self._signature_with_device
+        PycudaArray._find_stream = self._stream_of
+        self._namespace = make_namespace(self, PycudaArray)
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
@@ -146,7 +149,7 @@ class PycudaBackend(CudaBackend):
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
     def namespace(self) -> ModuleType:
-        return registry.own_namespace(self.name)
+        return self._namespace
 
     def device_current(self) -> Device:
         pushed: _Pushed | None = getattr(self._local, "pushed", None)
@@ -186,20 +189,22 @@ class PycudaBackend(CudaBackend):
         """Whether PyCUDA has a context in this thread: its module pushed one in the thread that imported it."""
         return threading.get_ident() == self._main_thread or getattr(self._local, "pushed", None) is not None
 
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        return self._empty_on(shape, dtype, device, self.stream_current(device), self.stream_current(device))
-
-    def _empty_on(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
-    ) -> Array:
+    def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         self._push(device)
         nbytes = math.prod(shape) * dtype.itemsize
+        strides = c_strides(shape, dtype.itemsize)
         if not nbytes:
-            return PycudaArray(shape, dtype)
-        buffer = self.core_device(device).memory_resource.allocate(nbytes, stream=stream.core)
-        guard = Guard(self, buffer, stream)
-        guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
-        return PycudaArray(shape, dtype, gpudata=_Allocation(buffer, guard))
+            return arrays.over(shape, strides, dtype, None)
+        memory = PoolMemory(self._pools.get(device.index) or self._pool(device), nbytes, stream)
+        guard = Guard(self, memory, stream)
+        if stream.handle:
+            guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
+        return arrays.over(shape, strides, dtype, _Allocation(memory.pointer, guard))
+
+    def _pool(self, device: Device) -> int:
+        """The handle of the device's memory pool, which keeps what is given back for later allocations."""
+        found = self._pools[device.index] = int(self.core_device(device).memory_resource.handle)
+        return found
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
@@ -216,7 +221,7 @@ class PycudaBackend(CudaBackend):
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1 or array.gpudata is None:
             return self._devices[0]
-        owner = _owner(array)
+        owner = arrays.owner_of(array)
         if isinstance(owner.gpudata, _Allocation):  # of CUDA's pool, of which the driver does not tell the device
             return owner.gpudata.guard.stream.device
         result, index = driver.cuPointerGetAttribute(
@@ -226,17 +231,13 @@ class PycudaBackend(CudaBackend):
         return self._devices[int(index)]
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        if 0 in shape:
-            return PycudaArray(shape, dtype)
-        return PycudaArray(shape, dtype, base=slab, gpudata=int(slab.gpudata) + offset)
+        memory = None if 0 in shape else int(slab.gpudata) + offset
+        return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
 
-    def strided(self, array: Array, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-        if 0 in shape:
-            return PycudaArray(shape, array.dtype)
-        return PycudaArray(shape, array.dtype, base=array, gpudata=pointer, strides=strides)
+    strided_view = staticmethod(arrays.strided_view)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
-        allocation = _owner(array).gpudata
+        allocation = arrays.owner_of(array).gpudata
         if isinstance(allocation, _Allocation):
             allocation.guard.used_on(stream)
 
@@ -253,15 +254,11 @@ class PycudaBackend(CudaBackend):
         stream = current.get(device.index)
         return stream.handle if stream is not None else 0
 
+    def _stream_of(self, array: PycudaArray) -> tuple[PycudaBackend, RawStream]:
+        return self, self.stream_current(self._device_at(array))
+
     def _use(self, stream: RawStream) -> None:
         """Only xferlib's own operations follow it; PyCUDA's cannot."""
-
-
-def _owner(array: Any) -> Any:
-    """The array that owns the memory of a view, which has an address only."""
-    while array.base is not None:
-        array = array.base
-    return array
 
 
 def _ordinal(device: Any) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core import mixing, registry
-from xferlib._core.array import DTYPES, ArrayInfo, check_dtype
-from xferlib.errors import KernelTypeError, LayoutError
+from xferlib._core.array import DTYPES, SUPPORTED, ArrayInfo, check_dtype
+from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
 from xferlib.kernels.ir.nodes import BOOL, DType, is_complex, is_float
@@ -58,7 +58,8 @@ def reader(value: Any) -> Reader:
 
 
 def is_scalar(value: Any) -> bool:
-    return type(value) in SCALARS or isinstance(value, np.generic)
+    """Whether a value is a Python number, or a NumPy scalar of a dtype that devices have."""
+    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
 
 
 def common_device(
@@ -76,6 +77,11 @@ def common_device(
     for number, value in enumerate(arguments):
         if value is None or is_scalar(value):
             continue
+        if isinstance(value, np.generic):
+            raise KernelTypeError(
+                f"{call}: argument {names[number]!r} is a number of dtype {value.dtype}; devices have no dtype "
+                f"{value.dtype}: convert it first, as with numpy.float64(x)"
+            )
         found = registry.backend_of(value)
         if found is None:
             raise KernelTypeError(
@@ -119,9 +125,9 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
                 raise KernelTypeError(f"argument {name!r} is {value!r} and the parameter {dtype}; round it first")
             value = int(value)
         if not types.fits(int(value), dtype):
-            raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+            raise KernelRangeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
     elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
-        raise KernelTypeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+        raise KernelRangeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
     with np.errstate(over="ignore"):
         converted: np.generic = dtype.type(value)
     return converted

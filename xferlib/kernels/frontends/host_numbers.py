@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelRangeError
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node, Param, is_complex, is_integer
 
@@ -120,7 +120,7 @@ class HostNumbers:
 
         Raises:
             OtherNumbersError: They break an assumption of the recording.
-            KernelTypeError: One is out of range for the dtype of the array that it meets.
+            KernelRangeError: One is out of range for the dtype of the array that it meets.
         """
         numbers = [arguments[each] for each in self._sources]
         for function, operands in self._steps:
@@ -187,13 +187,13 @@ def converted(value: Any, dtype: DType, text: str) -> np.generic:
     """A Python number converted to ``dtype`` as NumPy does beside an array; ``text`` names it in messages.
 
     Raises:
-        KernelTypeError: NumPy would refuse it, for it is out of range.
+        KernelRangeError: It is out of range; NumPy would refuse it, too.
     """
     if dtype == BOOL:
         return np.bool_(bool(value))
     if is_integer(dtype):
         if not types.fits(value, dtype):
-            raise KernelTypeError(
+            raise KernelRangeError(
                 f"{text} is {shown(value)}, out of range for {dtype}, the dtype of what it meets; convert that first, "
                 "with astype(...)"
             )
@@ -201,7 +201,7 @@ def converted(value: Any, dtype: DType, text: str) -> np.generic:
         try:
             value = float(value)
         except OverflowError:
-            raise KernelTypeError(
+            raise KernelRangeError(
                 f"{text} is {shown(value)}, beyond every float; pass a smaller number, or a float"
             ) from None
     with np.errstate(all="ignore"):

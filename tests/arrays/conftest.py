@@ -1,0 +1,73 @@
+"""The namespace that xferlib makes, over the arrays of each library that it can be made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.testing import backend_named
+
+
+class Space:
+    """A namespace of xferlib's, and the way to its arrays and back."""
+
+    def __init__(self, name: str, xp: Any) -> None:
+        self.name = name
+        self.xp = xp
+
+    def put(self, x: Any) -> Any:
+        return xl.to_device(x, backend=self.name)
+
+    def get(self, y: Any) -> Any:
+        if isinstance(y, (tuple, list)):
+            return tuple(map(self.get, y))
+        return xl.to_host(y)
+
+    def put_all(self, values: Any) -> Any:
+        """NumPy arrays among values, also in lists, as arrays of the library."""
+        if isinstance(values, (tuple, list)):
+            return type(values)([self.put_all(each) for each in values])
+        return self.put(values) if isinstance(values, np.ndarray) else values
+
+    def check(self, name: str, *args: Any, like: Any = None, **options: Any) -> None:
+        """Compare a function with NumPy's, or ``like``: dtypes, shapes and values."""
+        function = getattr(self.xp, name)
+        expected = (getattr(np, name) if like is None else like)(*args, **options)
+        same(self.get(function(*self.put_all(args), **{k: self.put_all(v) for k, v in options.items()})), expected)
+
+
+def same(found: Any, expected: Any) -> None:
+    """Compare arrays, or tuples of them; NaN equals NaN, and -0 equals 0."""
+    if isinstance(expected, (tuple, list)):
+        assert len(found) == len(expected)
+        for one, two in zip(found, expected, strict=True):
+            same(one, two)
+        return
+    expected = np.asarray(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found, expected)
+
+
+def namespace_over(name: str) -> Any:
+    """The namespace over the arrays of a backend."""
+    backend: Any = backend_named(name)
+    return backend.namespace()
+
+
+SPACES = ("bare", "sim", "pycuda")
+
+
+@pytest.fixture(params=SPACES)
+def space(request: pytest.FixtureRequest, plugins: object) -> Iterator[Space]:
+    """The namespace over each library."""
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield Space(name, namespace_over(name))

@@ -1,0 +1,188 @@
+"""Element-wise functions and operators: NumPy's dtypes and shapes, and the bits of xferlib's kernels."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.arrays.conftest import Space, same
+from xferlib.errors import LayoutError, MixedBackendsError, XferError
+from xferlib.testing import strategies
+
+UNARY = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
+    "expm1", "floor", "imag", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not", "negative",
+    "positive", "real", "reciprocal", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "trunc",
+)  # fmt: skip
+BINARY = (
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "copysign", "divide", "equal", "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal",
+    "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter",
+    "not_equal", "pow", "remainder", "subtract",
+)  # fmt: skip
+ORDERS = ("maximum", "minimum", "less", "less_equal", "greater", "greater_equal")
+quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+
+
+def tried(function: Any, *args: Any) -> Any:
+    """The result, or None where the function refuses its arguments."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*args)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_a_function_of_one_array(space: Space, name: str) -> None:
+    kernel = xl.elementwise(lambda x: getattr(np, name)(x), name=name)
+    for dtype in strategies.DTYPES:
+        x = np.array([[0, 1, 2], [3, 100, 7]]).astype(dtype)
+        expected, found = tried(getattr(np, name), x), tried(getattr(space.xp, name), space.put(x))
+        assert (expected is None) == (found is None)
+        if expected is not None:
+            assert found.dtype == expected.dtype
+            if space.name != "pycuda":  # another engine, within the published bounds
+                same(space.get(found), kernel(x))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_a_function_of_two_arrays_has_numpys_dtypes(space: Space, name: str) -> None:
+    kernel = xl.elementwise(lambda x, y: getattr(np, name)(x, y), name=name)
+    for one in strategies.DTYPES:
+        for two in strategies.DTYPES:
+            x, y = np.array([[0, 1, 2], [3, 100, 7]]).astype(one), np.array([3, 1, 2]).astype(two)
+            expected, found = tried(getattr(np, name), x, y), tried(getattr(space.xp, name), space.put(x), space.put(y))
+            if name in ORDERS and "complex" in one + two:
+                assert found is None
+                continue
+            assert (expected is None) == (found is None)
+            if expected is not None:
+                assert found.dtype == expected.dtype
+                if space.name != "pycuda":
+                    same(space.get(found), kernel(x, y))
+
+
+OPERATORS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+SCALARS = (True, 3, 2.5, 1 + 2j, np.int8(3), np.uint16(3), np.float32(2.5), np.complex64(1j), np.bool_(True))
+
+
+@pytest.mark.parametrize("symbol", OPERATORS)
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda each: f"{type(each).__name__}")
+def test_an_operator_takes_numbers_on_either_side(space: Space, symbol: str, scalar: Any) -> None:
+    function = OPERATORS[symbol]
+    for dtype in strategies.DTYPES:
+        x = np.array([1, 2, 7]).astype(dtype)
+        for swapped in (False, True):
+            operands = (scalar, x) if swapped else (x, scalar)
+            given_ = (scalar, space.put(x)) if swapped else (space.put(x), scalar)
+            expected, found = tried(function, *operands), tried(function, *given_)
+            if symbol in "<=>=" and np.result_type(*operands).kind == "c" and symbol not in ("==", "!="):
+                continue
+            assert (expected is None) == (found is None), (dtype, swapped)
+            if expected is not None:
+                assert found.dtype == expected.dtype
+                np.testing.assert_allclose(space.get(found), expected, rtol=1e-6)
+
+
+@quiet
+@given(data=st.data())
+def test_arrays_of_any_strides_broadcast(space: Space, data: st.DataObject) -> None:
+    steps = data.draw(strategies.views(negative=True, max_dims=3))
+    dtype = data.draw(st.sampled_from(["int16", "float32", "float64"]))
+    parent = strategies.bits_of(int(np.prod(steps.parent)) * np.dtype(dtype).itemsize, dtype, seed=3)
+    parent = parent.reshape(steps.parent)
+    x, d = steps.of(parent), steps.of(space.put(parent))
+    same(space.get(d), x)
+    shape = [data.draw(st.sampled_from([1, extent])) for extent in x.shape][data.draw(st.integers(0, x.ndim)) :]
+    y = np.arange(np.prod(shape), dtype="int32").reshape(shape)
+    with np.errstate(all="ignore"):
+        same(space.get(d + space.put(y)), x + y)
+        same(space.get(space.put(y) < d), y < x)
+
+
+def test_operators_of_one_array(space: Space) -> None:
+    x = np.array([[1, -2], [3, -4]])
+    d = space.put(x)
+    for function in (operator.neg, operator.pos, operator.abs, operator.invert):
+        same(space.get(function(d)), function(x))
+    same(space.get(d**2), x**2)
+    same(space.get(2 ** abs(d)), 2 ** abs(x))
+    same(space.get(d << 2), x << 2)
+    same(space.get(d >> 1), x >> 1)
+    same(space.get(1 << abs(d)), np.left_shift(1, abs(x)))
+    same(space.get(d @ d), x @ x)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "complex64"])
+def test_operators_in_place(space: Space, dtype: str) -> None:
+    x = np.arange(1, 7).reshape(2, 3).astype(dtype)
+    d = space.put(x)
+    same_one = d
+    for function, other in (
+        (operator.iadd, 2), (operator.isub, np.int8(1)), (operator.imul, np.array([1, 2, 3], dtype)),
+    ):  # fmt: skip
+        x = function(x, other)
+        d = function(d, space.put_all(other))
+    assert d is same_one
+    same(space.get(d), x)
+    x[:, 1:] += x[:, :-1]
+    d[:, 1:] += d[:, :-1]
+    same(space.get(d), x)
+
+
+def test_a_result_that_does_not_fit_in_place_is_refused(space: Space) -> None:
+    d = space.put(np.arange(3))
+    with pytest.raises(TypeError, match="does not fit"):
+        d += 0.5
+    with pytest.raises(TypeError):
+        d /= 2
+    with pytest.raises(LayoutError):
+        d += space.put(np.ones((2, 3), int))
+    d += np.int8(1)
+    same(space.get(d), np.array([1, 2, 3]))
+    d += space.put(np.ones(3, "int16"))
+    same(space.get(d), np.array([2, 3, 4]))
+
+
+def test_where_and_clip(space: Space) -> None:
+    x = np.arange(6.0, dtype="float32").reshape(2, 3)
+    space.check("where", x > 2, x, -x)
+    space.check("where", x > 2, x, 0)
+    space.check("where", x > 2, 1, 0)
+    space.check("where", x > 2, np.float32(1), np.arange(3))
+    space.check("clip", x, 1, 4)
+    space.check("clip", x, None, 4)
+    space.check("clip", x, np.array([0.0, 1.0, 2.0]), None)
+    space.check("clip", x, None, None)
+    space.check("clip", np.arange(5, dtype="int8"), 1, 3)
+
+
+def test_numbers_alone_become_arrays(space: Space) -> None:
+    same(space.get(space.xp.exp(0.0)), np.float64(1))
+    same(space.get(space.xp.add(1, 2)), np.int64(3))
+    same(space.get(space.xp.add(2.0, np.float32(1))), np.float32(3))
+
+
+def test_arrays_of_other_libraries_are_refused(space: Space) -> None:
+    d = space.put(np.arange(3))
+    for use in (
+        lambda: space.xp.add(d, np.arange(3)), lambda: space.xp.exp(np.arange(3)), lambda: d + np.arange(3),
+        lambda: space.xp.add(np.arange(3), np.arange(3)), lambda: space.xp.sum(np.arange(3)),
+    ):  # fmt: skip
+        with pytest.raises((MixedBackendsError, TypeError), match="to_device"):
+            use()
+    for use in (lambda: space.xp.add(d, [1, 2, 3]), lambda: space.xp.exp("x"), lambda: d + None):
+        with pytest.raises(XferError):
+            use()

@@ -1,0 +1,182 @@
+"""`linalg` and `fft` of the namespaces that xferlib makes, beside NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.arrays.conftest import Space
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedError
+
+FLOATS = ("float32", "float64", "complex64", "complex128", "int32")
+SHAPES = ((3, 3), (2, 4, 4), (2, 3, 5), (5, 2))
+HOSTS = ("bare", "sim")
+"""Backends whose memory the host reads: the others refuse factorisations and transforms."""
+
+
+def near(space: Space, found: Any, expected: Any) -> None:
+    """Compare results with NumPy's: dtypes and shapes exactly, values closely."""
+    if isinstance(expected, tuple):
+        assert len(found) == len(expected)
+        for one, two in zip(found, expected, strict=True):
+            near(space, one, two)
+        return
+    host, wanted = space.get(found), np.asarray(expected)
+    assert (host.dtype, host.shape) == (wanted.dtype, wanted.shape)
+    np.testing.assert_allclose(host, wanted, rtol=1e-5, atol=1e-5)
+
+
+def matrices(dtype: str, shape: tuple[int, ...], *, definite: bool = False) -> Any:
+    random = np.random.default_rng(5)
+    x = 1 + random.random(shape) * 5
+    if dtype.startswith("complex"):
+        x = x + 1j * random.random(shape)
+    if definite:
+        x = x + np.conj(np.swapaxes(x, -1, -2)) + 40 * np.eye(shape[-1])
+    return x.astype(dtype)
+
+
+def calls(name: str) -> list[dict[str, Any]]:
+    """The options with which a function is called."""
+    norms: dict[str, list[Any]] = {
+        "matrix_norm": [1, -1, 2, -2, np.inf, -np.inf, "nuc", "fro"],
+        "vector_norm": [0, 1, 2, 3, 0.5, -1, np.inf, -np.inf],
+    }
+    if name in norms:
+        keeps = {"keepdims": True} if name == "matrix_norm" else {"axis": -1}
+        return [{}, *({"ord": each, **keeps} for each in norms[name])]
+    options: dict[str, list[dict[str, Any]]] = {
+        "svd": [{}, {"full_matrices": False}], "qr": [{}, {"mode": "complete"}], "diagonal": [{}, {"offset": 1}],
+        "trace": [{}, {"offset": -1}], "matrix_rank": [{}, {"rtol": 0.3}], "pinv": [{}, {"rtol": 0.3}],
+        "cholesky": [{}, {"upper": True}],
+    }  # fmt: skip
+    return options.get(name, [{}])
+
+
+RECTANGULAR = ("qr", "svd", "svdvals", "pinv", "matrix_rank")
+PARTS = ("diagonal", "trace", "matrix_norm", "vector_norm")
+SQUARE = ("det", "inv", "slogdet", "eigvalsh", "eigh", "cholesky")
+
+
+@pytest.mark.parametrize("name", [*RECTANGULAR, *PARTS, *SQUARE])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_function_of_matrices(space: Space, name: str, dtype: str) -> None:
+    if space.name not in HOSTS and name not in PARTS:
+        pytest.skip("refused there")
+    for shape in SHAPES:
+        if name in SQUARE and shape[-1] != shape[-2]:
+            continue
+        x = matrices(dtype, shape, definite=name in SQUARE)
+        for options in calls(name):
+            if options.get("ord") in (2, -2, "nuc") and name == "matrix_norm" and space.name not in HOSTS:
+                continue
+            expected = getattr(np.linalg, name)(x, **options)
+            near(space, getattr(space.xp.linalg, name)(space.put(x), **options), expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_solutions_powers_and_products(space: Space, dtype: str) -> None:
+    xp, x, y = space.xp.linalg, matrices(dtype, (2, 4, 4), definite=True), matrices(dtype, (4, 3))
+    for power in (0, 1, 2, 5):
+        near(space, xp.matrix_power(space.put(x), power), np.linalg.matrix_power(x, power))
+    near(space, xp.cross(space.put(y), space.put(y[:1] * 2 + 1)), np.linalg.cross(y, y[:1] * 2 + 1))
+    near(space, xp.matmul(space.put(x), space.put(y)), np.matmul(x, y))
+    if space.name in HOSTS:
+        near(space, xp.solve(space.put(x), space.put(y)), np.linalg.solve(x, y))
+        near(space, xp.solve(space.put(x), space.put(y[:, 0])), np.linalg.solve(x, y[:, 0]))
+        near(space, xp.matrix_power(space.put(x), -2), np.linalg.matrix_power(x, -2))
+
+
+def test_tolerances_may_be_arrays(space: Space) -> None:
+    if space.name in HOSTS:
+        x, rtol = matrices("float64", (2, 4, 4)), np.array([0.01, 0.5])
+        near(space, space.xp.linalg.pinv(space.put(x), rtol=space.put(rtol)), np.linalg.pinv(x, rtol=rtol))
+        found = space.xp.linalg.matrix_rank(space.put(x), rtol=space.put(rtol))
+        near(space, found, np.linalg.matrix_rank(x, rtol=rtol))
+
+
+def test_singular_matrices_give_nan_as_on_a_gpu_and_no_error(space: Space) -> None:
+    if space.name in HOSTS:
+        assert np.isnan(space.get(space.xp.linalg.inv(space.put(np.zeros((2, 2)))))).all()
+
+
+def test_a_backend_whose_memory_the_host_cannot_read_refuses_by_name(space: Space) -> None:
+    if space.name not in HOSTS:
+        with pytest.raises(UnsupportedError, match=r"linalg\.inv: .*numpy\.linalg\.inv\(xferlib\.to_host\(x\)\)"):
+            space.xp.linalg.inv(space.put(np.eye(2)))
+        with pytest.raises(UnsupportedError, match=r"fft\.fft"):
+            space.xp.fft.fft(space.put(np.ones(3)))
+
+
+WRONG: list[Callable[[Any, Any], Any]] = [
+    lambda xp, x: xp.linalg.inv(x), lambda xp, x: xp.linalg.det(x[0]), lambda xp, x: xp.linalg.solve(x[:, :2], x[:1]),
+    lambda xp, x: xp.linalg.cross(x[:, :2], x[:, :2]), lambda xp, x: xp.fft.fft(x, n=0),
+    lambda xp, x: xp.fft.fft(x, axis=2),
+    lambda xp, x: xp.fft.fftn(x, s=(2, 2), axes=(0,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_shapes_that_do_not_fit_are_refused(space: Space, wrong: Callable[[Any, Any], Any]) -> None:
+    with pytest.raises(LayoutError):
+        wrong(space.xp, space.put(np.ones((2, 3))))
+
+
+def test_unknown_modes_are_refused(space: Space) -> None:
+    x = space.put(np.eye(2))
+    for call in (
+        lambda: space.xp.linalg.qr(x, mode="raw"),
+        lambda: space.xp.linalg.matrix_norm(x, ord=7),
+        lambda: space.xp.fft.fft(x, norm="none"),
+    ):
+        with pytest.raises(ArgumentError):
+            call()
+
+
+TRANSFORMS = ("fft", "ifft", "irfft", "hfft", "rfft", "ihfft")
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_transform_along_an_axis(plugins: object, name: str, data: st.DataObject) -> None:
+    with xl.use_backend(name):
+        space = Space(name, xl.get_array_module(xl.zeros(1)))
+        call = data.draw(st.sampled_from(TRANSFORMS))
+        dtype = data.draw(st.sampled_from(FLOATS))
+        if call in ("rfft", "ihfft") and dtype.startswith("complex"):
+            dtype = "float32"
+        x = matrices(dtype, (3, 6, 5))
+        options = {
+            "n": data.draw(st.sampled_from([None, 2, 4, 9])),
+            "axis": data.draw(st.integers(-3, 2)),
+            "norm": data.draw(st.sampled_from(["backward", "ortho", "forward"])),
+        }
+        near(space, getattr(space.xp.fft, call)(space.put(x), **options), getattr(np.fft, call)(x, **options))
+
+
+@pytest.mark.parametrize("call", ["fftn", "ifftn", "irfftn", "rfftn"])
+@pytest.mark.parametrize(
+    "options", [{}, {"axes": (0, 2)}, {"s": (4, 3), "axes": (1, 0)}, {"s": (4, -1), "axes": (1, 0)}]
+)
+def test_a_transform_over_several_axes(space: Space, call: str, options: dict[str, Any]) -> None:
+    if space.name not in HOSTS:
+        pytest.skip("refused there")
+    for dtype in FLOATS if call != "rfftn" else ("float32", "int32"):
+        x = matrices(dtype, (3, 6, 5))
+        near(space, getattr(space.xp.fft, call)(space.put(x), **options), getattr(np.fft, call)(x, **options))
+
+
+def test_frequencies_and_shifts(space: Space) -> None:
+    xp, x = space.xp.fft, np.arange(105.0).reshape(3, 5, 7)
+    near(space, xp.fftfreq(7, d=0.5), np.fft.fftfreq(7, 0.5))
+    near(space, xp.rfftfreq(8), np.fft.rfftfreq(8))
+    for axes in (None, 1, (0, 2)):
+        near(space, xp.fftshift(space.put(x), axes=axes), np.fft.fftshift(x, axes=axes))
+        near(space, xp.ifftshift(space.put(x), axes=axes), np.fft.ifftshift(x, axes=axes))

@@ -1,0 +1,116 @@
+"""Arrays made from nothing, from Python numbers and from other arrays, by the Array API's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xferlib._api import creation, transfers
+from xferlib._api.arrays import indexing
+from xferlib._api.arrays.primitives import Primitives, checked_dtype
+from xferlib._core import array as _array
+from xferlib._core import registry
+from xferlib._core.array import Array
+from xferlib.errors import UnsupportedArrayError
+
+_FLOAT = np.dtype("float64")
+Extents = int | tuple[int, ...]
+
+
+def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
+    """An array from Python numbers, nested lists, a NumPy array or an array."""
+    if not lib.is_array(obj):
+        if copy is False:
+            raise ValueError("copy=False: host memory cannot become device memory without a copy; leave copy out")
+        host = obj if registry.backend_of(obj) is not None else _array.as_host_array(obj, what="obj")
+        return lib.upload(host, device, checked_dtype(dtype))
+    place = lib.info(obj).device if device is None else lib.device(device)
+    return lib.own(transfers.to_device(obj, device=place, dtype=checked_dtype(dtype), copy=copy))
+
+
+def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array over the memory of another one of the same library; of another library on the device, a copy."""
+    if copy is not True and device is None and lib.is_array(x):
+        return lib.viewed(x, lib.shadow(x))
+    owner = registry.backend_of(x)
+    if owner is None:
+        raise UnsupportedArrayError(f"from_dlpack: {type(x).__name__} is not an array of any backend; use asarray(x)")
+    place = owner.device_of(x)
+    if copy is not True and device is None and place.kind != lib.device(None).kind:
+        raise UnsupportedArrayError(
+            f"from_dlpack: {type(x).__name__} is on {place}, whose memory {lib.backend.name} cannot share; move it: "
+            "xferlib.to_device(x)"
+        )
+    return asarray(lib, x, device=device, copy=copy)
+
+
+def empty(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+    """An uninitialised array."""
+    return lib.empty(creation.shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
+
+
+def full(lib: Primitives, shape: Extents, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+    """An array of one value."""
+    wanted = checked_dtype(dtype)
+    if wanted is None:
+        known = lib.info(fill_value).dtype if lib.is_array(fill_value) else np.asarray(fill_value).dtype
+        wanted = _array.check_dtype(known, what="fill_value")
+    out = empty(lib, shape, dtype=wanted, device=device)
+    indexing.assign(lib, out, fill_value)
+    return out
+
+
+def zeros(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+    """An array of zeros."""
+    return full(lib, shape, 0, dtype=dtype or _FLOAT, device=device)
+
+
+def ones(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+    """An array of ones."""
+    return full(lib, shape, 1, dtype=dtype or _FLOAT, device=device)
+
+
+def empty_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+    """An uninitialised array of the same shape."""
+    info = lib.info(lib.array("empty_like", x))
+    return empty(lib, info.shape, dtype=dtype or info.dtype, device=device or info.device)
+
+
+def full_like(lib: Primitives, x: Array, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+    """One value in the same shape."""
+    info = lib.info(lib.array("full_like", x))
+    return full(lib, info.shape, fill_value, dtype=dtype or info.dtype, device=device or info.device)
+
+
+def zeros_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+    """Zeros of the same shape."""
+    return full_like(lib, x, 0, dtype=dtype, device=device)
+
+
+def ones_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+    """Ones of the same shape."""
+    return full_like(lib, x, 1, dtype=dtype, device=device)
+
+
+def arange(
+    lib: Primitives, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Array:
+    """Values from ``start`` to below ``stop``, ``step`` apart; computed by the host."""
+    first, last = (0, start) if stop is None else (start, stop)
+    return lib.upload(np.arange(first, last, step, dtype=checked_dtype(dtype)), device)
+
+
+def linspace(
+    lib: Primitives, start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
+    endpoint: bool = True,
+) -> Array:  # fmt: skip
+    """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
+    return lib.upload(np.linspace(start, stop, num, dtype=checked_dtype(dtype), endpoint=endpoint), device)
+
+
+def eye(
+    lib: Primitives, n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+) -> Array:
+    """Ones on a diagonal, zeros elsewhere; computed by the host."""
+    return lib.upload(np.eye(n_rows, n_cols, k, checked_dtype(dtype) or _FLOAT), device)

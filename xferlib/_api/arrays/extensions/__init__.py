@@ -1,0 +1,1 @@
+"""The optional extensions of the Array API: linear algebra and Fourier transforms."""

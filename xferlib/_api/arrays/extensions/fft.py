@@ -1,0 +1,132 @@
+"""``xp.fft``: the Array API's Fourier transforms, computed by NumPy where the host can read the memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xferlib._api.arrays import manipulation
+from xferlib._api.arrays.extensions.on_host import computed
+from xferlib._api.arrays.joining import normalized
+from xferlib._api.arrays.primitives import Primitives, checked_dtype
+from xferlib._core.array import Array
+from xferlib.errors import ArgumentError, LayoutError
+
+_HALF = ("rfft", "ihfft")
+"""Their results have one half and the middle."""
+_WHOLE = ("irfft", "hfft")
+"""Their arguments have; their results are real."""
+
+
+def _dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    found: np.dtype[Any] = getattr(np.fft, name)(np.zeros(2, dtype)).dtype
+    return found
+
+
+def _extent(name: str, given: int, n: int | None) -> int:
+    """The elements of the result along an axis."""
+    if name in _WHOLE:
+        return 2 * (given - 1) if n is None else n
+    elements = given if n is None else n
+    return elements // 2 + 1 if name in _HALF else elements
+
+
+def _along(name: str) -> Callable[..., Array]:
+    """The transform of that name along one axis."""
+    function = getattr(np.fft, name)
+
+    def transform(
+        lib: Primitives, x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+    ) -> Array:
+        x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
+        info = lib.info(x)
+        along = normalized(call, axis, len(info.shape))
+        extent = _extent(name, info.shape[along], n)
+        if (n if n is not None else info.shape[along]) < 1 or extent < 1:
+            raise LayoutError(f"{call}: no elements along axis {axis}; give n= of 1 or more")
+        _check_norm(call, norm)
+        shape = (*info.shape[:along], extent, *info.shape[along + 1 :])
+        run = functools.partial(function, n=n, axis=along, norm=norm)
+        return computed(lib, call, run, [x], [(shape, _dtype(name, info.dtype))])[0]
+
+    return _named(transform, name)
+
+
+def _over(name: str) -> Callable[..., Array]:
+    """The transform of that name over several axes."""
+    function, single = getattr(np.fft, name), name[:-1]
+
+    def transform(
+        lib: Primitives,
+        x: Array,
+        /,
+        *,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = None,
+        norm: str = "backward",
+    ) -> Array:
+        x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
+        info = lib.info(x)
+        rank = len(info.shape)
+        chosen = tuple(axes) if axes is not None else (*range(rank - len(s) if s is not None else 0, rank),)
+        places = [normalized(call, axis, rank) for axis in chosen]
+        sizes: list[int | None] = [None] * len(places) if s is None else list(s)
+        if len(sizes) != len(places):
+            raise LayoutError(f"{call}: s has {len(sizes)} sizes, and there are {len(places)} axes; give one for each")
+        if s is not None:
+            sizes = [info.shape[p] if size == -1 else size for p, size in zip(places, sizes, strict=True)]
+        _check_norm(call, norm)
+        shape = list(info.shape)
+        for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
+            is_last = number == len(places) - 1
+            shape[place] = _extent(single if is_last else "fft", shape[place], size)
+        if min((shape[place] for place in places), default=1) < 1:
+            raise LayoutError(f"{call}: no elements along one of axes {chosen}; give s= of 1 or more")
+        run = functools.partial(function, s=sizes if s is not None else None, axes=places, norm=norm)
+        return computed(lib, call, run, [x], [(tuple(shape), _dtype(single, info.dtype))])[0]
+
+    return _named(transform, name)
+
+
+def _named(function: Callable[..., Array], name: str) -> Callable[..., Array]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``fft.{name}`` of the Array API, as NumPy computes it."
+    return function
+
+
+def _check_norm(call: str, norm: str) -> None:
+    if norm not in ("backward", "ortho", "forward"):
+        raise ArgumentError(f"{call}: norm={norm!r} is none of 'backward', 'ortho' and 'forward'")
+
+
+def fftfreq(lib: Primitives, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of the elements of `fft`, for samples ``d`` apart; computed by the host."""
+    return lib.upload(np.fft.fftfreq(n, d), device, checked_dtype(dtype))
+
+
+def rfftfreq(lib: Primitives, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of the elements of `rfft`, for samples ``d`` apart; computed by the host."""
+    return lib.upload(np.fft.rfftfreq(n, d), device, checked_dtype(dtype))
+
+
+def _shifted(name: str, sign: int) -> Callable[..., Array]:
+    def shift(lib: Primitives, x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+        x = lib.array(f"fft.{name}", x)
+        extents = lib.info(x).shape
+        chosen = range(len(extents)) if axes is None else (axes,) if isinstance(axes, int) else axes
+        places = tuple(normalized(f"fft.{name}", axis, len(extents)) for axis in chosen)
+        steps = tuple(sign * (extents[place] // 2) for place in places)
+        return manipulation.roll(lib, x, steps, axis=places)
+
+    return _named(shift, name)
+
+
+fftshift, ifftshift = _shifted("fftshift", 1), _shifted("ifftshift", -1)
+
+FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    *map(_along, ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")), *map(_over, ("fftn", "ifftn", "rfftn", "irfftn")),
+    fftfreq, rfftfreq, fftshift, ifftshift,
+)  # fmt: skip

@@ -1,0 +1,282 @@
+"""``xp.linalg``: the Array API's linear algebra. Products and norms are kernels, factorisations the host's library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib._api.arrays import elementwise, linalg, reductions, shaping
+from xferlib._api.arrays.extensions.on_host import computed, dtypes, matrices
+from xferlib._api.arrays.joining import normalized, stack
+from xferlib._api.arrays.primitives import Primitives, Shape
+from xferlib._core.array import Array
+from xferlib.errors import ArgumentError, LayoutError
+
+matmul, matrix_transpose, outer = linalg.matmul, shaping.matrix_transpose, linalg.outer
+tensordot, vecdot = linalg.tensordot, linalg.vecdot
+
+
+class EighResult(NamedTuple):
+    """The result of `eigh`."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """The result of `qr`."""
+
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    """The result of `slogdet`."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class SVDResult(NamedTuple):
+    """The result of `svd`."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+# --- factorisations
+
+
+def _factors(
+    lib: Primitives,
+    name: str,
+    x: Any,
+    shapes: Callable[..., tuple[Shape, ...]],
+    *,
+    is_square: bool = False,
+    function: Callable[..., Any] | None = None,
+    **options: Any,
+) -> list[Array]:
+    """Compute with one stack of matrices.
+
+    Args:
+        lib, name, x: The library, the function and its operand.
+        shapes: Gives the shapes of the results, from ``batch, rows, columns``.
+        is_square: Whether the matrices must be square.
+        function: What computes; NumPy's function of that name if omitted.
+        options: Of the function: numbers, or one array for each matrix.
+    """
+    call = f"linalg.{name}"
+    x, shape = matrices(lib, call, x, is_square=is_square)
+    theirs = getattr(np.linalg, name)
+    found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, lib.info(x).dtype), strict=True))
+    given = {key: value for key, value in options.items() if lib.is_array(value)}
+    numbers = {key: value for key, value in options.items() if key not in given}
+
+    def compute(a: Any, *arrays: Any) -> Any:
+        return (function or theirs)(a, **dict(zip(given, arrays, strict=True)), **numbers)
+
+    return computed(lib, call, compute, [x, *given.values()], found)
+
+
+def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
+    """The triangular factor of symmetric or Hermitian positive-definite matrices; NaN where one is not definite."""
+    return _factors(
+        lib,
+        "cholesky",
+        x,
+        lambda batch, m, n: ((*batch, m, n),),
+        is_square=True,
+        function=lambda a: np.linalg.cholesky(a, upper=upper),
+    )[0]
+
+
+def det(lib: Primitives, x: Array, /) -> Array:
+    """The determinants of square matrices."""
+    return _factors(lib, "det", x, lambda batch, _m, _n: (batch,), is_square=True)[0]
+
+
+def eigh(lib: Primitives, x: Array, /) -> EighResult:
+    """The eigenvalues, in ascending order, and eigenvectors of symmetric or Hermitian matrices."""
+    return EighResult(*_factors(lib, "eigh", x, lambda batch, m, n: ((*batch, m), (*batch, m, n)), is_square=True))
+
+
+def eigvalsh(lib: Primitives, x: Array, /) -> Array:
+    """The eigenvalues of symmetric or Hermitian matrices, in ascending order."""
+    return _factors(lib, "eigvalsh", x, lambda batch, m, _n: ((*batch, m),), is_square=True)[0]
+
+
+def inv(lib: Primitives, x: Array, /) -> Array:
+    """The inverses of square matrices; NaN where one is singular."""
+    return _factors(lib, "inv", x, lambda batch, m, n: ((*batch, m, n),), is_square=True)[0]
+
+
+def pinv(lib: Primitives, x: Array, /, *, rtol: Any = None) -> Array:
+    """The Moore-Penrose inverses; singular values below ``rtol`` times the greatest count as 0."""
+    x = _floating(lib, lib.array("linalg.pinv", x))  # NumPy's default of rtol is undefined for integers
+    return _factors(lib, "pinv", x, lambda batch, m, n: ((*batch, n, m),), rtol=rtol)[0]
+
+
+def qr(lib: Primitives, x: Array, /, *, mode: str = "reduced") -> QRResult:
+    """The orthonormal and the upper triangular factors; ``mode="complete"`` makes the first one square."""
+    if mode not in ("reduced", "complete"):
+        raise ArgumentError(f"linalg.qr: mode={mode!r} is neither 'reduced' nor 'complete'")
+
+    def shapes(batch: Shape, m: int, n: int) -> tuple[Shape, ...]:
+        inner = m if mode == "complete" else min(m, n)
+        return (*batch, m, inner), (*batch, inner, n)
+
+    def factors(a: Any) -> tuple[Any, Any]:
+        q, r = np.linalg.qr(a, mode=mode)  # type: ignore[call-overload]
+        return q, r
+
+    return QRResult(*_factors(lib, "qr", x, shapes, function=factors))
+
+
+def slogdet(lib: Primitives, x: Array, /) -> SlogdetResult:
+    """The signs and the logarithms of the absolute values of determinants."""
+    return SlogdetResult(*_factors(lib, "slogdet", x, lambda batch, _m, _n: (batch, batch), is_square=True))
+
+
+def svd(lib: Primitives, x: Array, /, *, full_matrices: bool = True) -> SVDResult:
+    """The singular value decompositions."""
+
+    def shapes(batch: Shape, m: int, n: int) -> tuple[Shape, ...]:
+        k = min(m, n)
+        return (*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)
+
+    def factors(a: Any) -> tuple[Any, ...]:
+        return tuple(np.linalg.svd(a, full_matrices=full_matrices))
+
+    return SVDResult(*_factors(lib, "svd", x, shapes, function=factors))
+
+
+def svdvals(lib: Primitives, x: Array, /) -> Array:
+    """The singular values, in descending order."""
+    return _factors(lib, "svdvals", x, lambda batch, m, n: ((*batch, min(m, n)),))[0]
+
+
+def matrix_rank(lib: Primitives, x: Array, /, *, rtol: Any = None) -> Array:
+    """The number of singular values above ``rtol`` times the greatest one."""
+    return _factors(lib, "matrix_rank", x, lambda batch, _m, _n: (batch,), rtol=rtol)[0]
+
+
+def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
+    """The solutions of ``x1 @ x == x2``; a vector ``x2`` is one column. NaN where a matrix is singular."""
+    x1, one = matrices(lib, "linalg.solve", x1, is_square=True)
+    x2 = lib.array("linalg.solve", x2)
+    infos = lib.infos("linalg.solve", (x1, x2))
+    two = infos[1].shape
+    if not two or two[-1 if len(two) == 1 else -2] != one[-1]:
+        raise LayoutError(f"linalg.solve: {one[-1]} unknowns, and right sides of shape {two} do not fit; reshape them")
+    rest = () if len(two) == 1 else two[-1:]
+    batch = shaping.common_shape("linalg.solve", one[:-2], two[:-2] if rest else ())
+    (kind,) = dtypes(np.linalg.solve, infos[0].dtype, infos[1].dtype)
+    return computed(lib, "linalg.solve", np.linalg.solve, [x1, x2], [((*batch, one[-1], *rest), kind)])[0]
+
+
+# --- parts and products
+
+
+def diagonal(lib: Primitives, x: Array, /, *, offset: int = 0) -> Array:
+    """A diagonal of the last two axes: a view."""
+    x, _ = matrices(lib, "linalg.diagonal", x)
+    return lib.viewed(x, np.linalg.diagonal(lib.shadow(x), offset=offset))
+
+
+def trace(lib: Primitives, x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sums of a diagonal of the last two axes."""
+    return reductions.accumulation(lib, "sum")(diagonal(lib, x, offset=offset), axis=-1, dtype=dtype)
+
+
+def cross(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """The cross products of vectors of three elements along an axis."""
+    given = [lib.array("linalg.cross", each) for each in (x1, x2)]
+    shapes = [info.shape for info in lib.infos("linalg.cross", given)]
+    along = [normalized("linalg.cross", axis, len(shape)) for shape in shapes]
+    if [shape[place] for shape, place in zip(shapes, along, strict=True)] != [3, 3]:
+        raise LayoutError(f"linalg.cross: axis {axis} of shapes {shapes[0]} and {shapes[1]} has not three elements")
+    a, b = (
+        shaping.unstack(lib, shaping.moveaxis(lib, each, place, -1), axis=-1)
+        for each, place in zip(given, along, strict=True)
+    )
+    multiply, subtract = elementwise.binary_kernel("multiply"), elementwise.binary_kernel("subtract")
+    parts = [subtract(multiply(a[i], b[j]), multiply(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return stack(lib, parts, axis=axis)
+
+
+def matrix_power(lib: Primitives, x: Array, n: int, /) -> Array:
+    """Each square matrix times itself, ``n`` in all; of a negative ``n`` the inverse."""
+    x, shape = matrices(lib, "linalg.matrix_power", x, is_square=True)
+    if n < 0:
+        x, n = inv(lib, x), -n
+    if n == 0:
+        one = lib.upload(np.eye(shape[-1], dtype=lib.info(x).dtype), lib.info(x).device)
+        return lib.copy(shaping.broadcast_to(lib, one, shape))
+    found: Array | None = None
+    while True:  # by squaring
+        if n & 1:
+            found = x if found is None else linalg.matmul(lib, found, x)
+        n >>= 1
+        if not n:
+            return found
+        x = linalg.matmul(lib, x, x)
+
+
+# --- norms
+
+
+def vector_norm(
+    lib: Primitives, x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2  # noqa: A002 - the standard's
+) -> Array:  # fmt: skip
+    """The norms of vectors: over all elements, or along axes."""
+    x = lib.array("linalg.vector_norm", x)
+    absolute = elementwise.unary_kernel("abs")(_floating(lib, x))
+    power, total = elementwise.binary_kernel("power"), reductions.accumulation(lib, "sum")
+    if ord in (math.inf, -math.inf):
+        return reductions.reduction(lib, "max" if ord > 0 else "min")(absolute, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        count = reductions.reduction(lib, "count_nonzero")(x, axis=axis, keepdims=keepdims)
+        return lib.copy(count, lib.info(absolute).dtype)
+    if ord == 1:
+        return total(absolute, axis=axis, keepdims=keepdims)
+    if ord == 2:
+        squares = elementwise.unary_kernel("square")(absolute)
+        return elementwise.unary_kernel("sqrt")(total(squares, axis=axis, keepdims=keepdims))
+    return power(total(power(absolute, float(ord)), axis=axis, keepdims=keepdims), 1.0 / ord)
+
+
+def matrix_norm(
+    lib: Primitives, x: Array, /, *, keepdims: bool = False, ord: Any = "fro"  # noqa: A002 - the standard's
+) -> Array:  # fmt: skip
+    """The norms of matrices, over the last two axes."""
+    x, _ = matrices(lib, "linalg.matrix_norm", x)
+    if ord == "fro":
+        return vector_norm(lib, x, axis=(-2, -1), keepdims=keepdims)
+    if ord in (1, -1, math.inf, -math.inf):
+        first, second = (-2, -1) if abs(ord) == 1 else (-1, -2)
+        sums = vector_norm(lib, x, axis=first, keepdims=True, ord=1)
+        found = reductions.reduction(lib, "max" if ord > 0 else "min")(sums, axis=second, keepdims=True)
+    elif ord in (2, -2, "nuc"):
+        name = {2: "max", -2: "min"}.get(ord)
+        values = shaping.expand_dims(lib, svdvals(lib, x), -1)
+        over = reductions.accumulation(lib, "sum") if name is None else reductions.reduction(lib, name)
+        found = over(values, axis=-2, keepdims=True)
+    else:
+        raise ArgumentError(f"linalg.matrix_norm: ord={ord!r} is none of 'fro', 'nuc', 1, 2, inf and their negatives")
+    return found if keepdims else shaping.squeeze(lib, found, (-2, -1))
+
+
+def _floating(lib: Primitives, x: Array) -> Array:
+    """Integers as float64; floats and complex numbers as they are."""
+    return x if lib.info(x).dtype.kind in "fc" else lib.copy(x, np.dtype("float64"))
+
+
+FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    cholesky, cross, det, diagonal, eigh, eigvalsh, inv, matmul, matrix_norm, matrix_power, matrix_rank,
+    matrix_transpose, outer, pinv, qr, slogdet, solve, svd, svdvals, tensordot, trace, vecdot, vector_norm,
+)  # fmt: skip

@@ -1,0 +1,189 @@
+"""The operators and methods of arrays; most call the function of the Array API that they correspond to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isfunction
+from types import ModuleType
+from typing import Any, NoReturn
+
+from xferlib._api import transfers
+from xferlib._api.arrays import dlpack, elementwise, indexing, linalg, numpy_functions, operators, shaping
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._core.array import Array
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
+
+Method = Callable[..., Any]
+
+
+def install(
+    lib: Primitives, namespace: ModuleType, refusal: type[Exception], around: Callable[[Method], Method]
+) -> None:
+    """Give the array type of a library its operators and methods, but for those that its class defines itself.
+
+    Args:
+        lib: The library.
+        namespace: The functions that operators call.
+        refusal, around: See `make_namespace`.
+    """
+    cls = lib.array_type
+    found = {
+        **operators.operators(namespace, lambda name: elementwise.in_place(lib, name)),
+        **operators.reductions(namespace),
+        **_shaping(lib, namespace),
+        **_interfaces(lib, namespace),
+        **_conversions(),
+        **numpy_functions.interfaces(namespace, refusal),
+    }
+    for name, method in found.items():
+        if name not in vars(cls):
+            setattr(cls, name, around(method) if isfunction(method) and not hasattr(method, "__wrapped__") else method)
+
+
+def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
+    """Views and copies, as methods and properties."""
+
+    def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
+        """The elements as another dtype."""
+        return shaping.astype(lib, self, dtype, copy=copy)
+
+    def reshape(self: Array, *shape: Any, order: str = "C") -> Array:
+        """The elements in another shape, given as one tuple or as numbers: a view where strides allow.
+
+        ``order="F"``: the elements are taken, and placed, with the first axis running fastest.
+        """
+        wanted = shape[0] if len(shape) == 1 else shape
+        if order == "C":
+            return shaping.reshape(lib, self, wanted)
+        if order != "F":
+            raise ArgumentError(f"reshape: order={shown(order)} is neither 'C' nor 'F'")
+        backwards = wanted[::-1] if isinstance(wanted, (tuple, list)) else wanted
+        found = shaping.reshape(lib, _transposed(lib, self), backwards)
+        return _transposed(lib, found)
+
+    def ravel(self: Array, order: str = "C") -> Array:
+        """The elements along one axis, in C or Fortran order: a view where strides allow."""
+        return reshape(self, -1, order=order)
+
+    def copy(self: Array) -> Array:
+        """A copy of the elements, in C order."""
+        return lib.copy(self)
+
+    def transpose(self: Array, *axes: Any) -> Array:
+        """A view with the axes in that order, given as one tuple or as numbers; reversed if none is given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return shaping.permute_dims(lib, self, tuple(order)) if order else _transposed(lib, self)
+
+    def squeeze(self: Array, axis: Any = None) -> Array:
+        """A view without axes of one element: those given, or all."""
+        shape = lib.info(self).shape
+        return shaping.squeeze(
+            lib, self, tuple(n for n in range(len(shape)) if shape[n] == 1) if axis is None else axis
+        )
+
+    def conj(self: Array) -> Array:
+        """The complex conjugates."""
+        return namespace.conj(self)
+
+    def dot(self: Array, other: Array) -> Array:
+        """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
+        return linalg.dot(lib, self, other)
+
+    properties = {
+        "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
+        "mT": property(
+            lambda self: shaping.matrix_transpose(lib, self), doc="A view with the last two axes exchanged."
+        ),
+        "real": property(lambda self: shaping.real(lib, self), doc="A view of the real parts."),
+        "imag": property(lambda self: shaping.imag(lib, self), doc="The imaginary parts."),
+    }
+    methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
+    return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
+
+
+def _transposed(lib: Primitives, x: Array) -> Array:
+    return shaping.permute_dims(lib, x, (*reversed(range(len(lib.info(x).shape))),))
+
+
+def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
+    """Indexing, and what the Array API asks of an array."""
+
+    def getitem(self: Array, key: Any, /) -> Array:
+        return indexing.get(lib, self, key)
+
+    def setitem(self: Array, key: Any, value: Any, /) -> None:
+        indexing.put(lib, self, key, value)
+
+    def imatmul(self: Array, other: Any, /) -> Array:
+        indexing.put(lib, self, ..., linalg.matmul(lib, self, other))
+        return self
+
+    def array_namespace(_: Array, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - there is one
+        return namespace
+
+    def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
+        """The array on another device; itself where it is there."""
+        return transfers.to_device(self, device=device, stream=stream, copy=None)
+
+    def to_dlpack(
+        self: Array,
+        *,
+        stream: Any = None,
+        max_version: Any = None,  # noqa: ARG001 - consumers of version 1 take the older one
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and tuple(dl_device) != dlpack.device(lib, self):
+            raise BufferError(f"__dlpack__: dl_device={dl_device} is not the device of the array; move it first")
+        return dlpack.capsule(lib, lib.copy(self) if copy else self, stream)
+
+    def length(self: Array) -> int:
+        shape = lib.info(self).shape
+        if not shape:
+            raise TypeError("an array without axes has no length")
+        return shape[0]
+
+    return {
+        "__getitem__": getitem, "__setitem__": setitem, "__imatmul__": imatmul, "__len__": length,
+        "__array_namespace__": array_namespace, "to_device": to_device,
+        "__dlpack__": to_dlpack, "__dlpack_device__": lambda self: dlpack.device(lib, self),
+        "device": property(lambda self: lib.info(self).device, doc="The device that holds the array."),
+        "ndim": property(lambda self: len(lib.info(self).shape), doc="The number of axes."),
+        "size": property(lambda self: lib.info(self).size, doc="The number of elements."),
+    }  # fmt: skip
+
+
+def _conversions() -> dict[str, Method]:
+    """Python numbers from an array of one element: each waits for the work on the current stream."""
+
+    def item(self: Array) -> Any:
+        """The one element as a Python number."""
+        return _element(self, "x.item()").item()
+
+    def tolist(self: Array) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return transfers.to_host(self).tolist()
+
+    def index(self: Array) -> int:
+        return _element(self, "using x as an index")[()].__index__()  # type: ignore[no-any-return]
+
+    def array(*_: Any, **__: Any) -> NoReturn:
+        raise UnsupportedArrayError(
+            "converting an array of a device to a NumPy array would copy it to the host; say so: xferlib.to_host(x)"
+        )
+
+    return {
+        "item": item, "tolist": tolist, "__index__": index, "__array__": array,
+        "__bool__": lambda self: bool(_element(self, "bool(x), as in `if x:`")),
+        "__float__": lambda self: float(_element(self, "float(x)")[()]),
+        "__int__": lambda self: int(_element(self, "int(x)")[()]),
+        "__complex__": lambda self: complex(_element(self, "complex(x)")[()]),
+    }  # fmt: skip
+
+
+def _element(x: Array, what: str) -> Any:
+    """The one element of an array, as a NumPy array without axes."""
+    host = transfers.to_host(x)
+    if host.size != 1:
+        raise LayoutError(f"{what} needs one element, and the shape is {host.shape}; index it, or use xp.all or xp.any")
+    return host.reshape(())
