@@ -1,5 +1,6 @@
 """C snippets: numbers and lines as C has them, loops and functions written out in linear time, NaN in min and max."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from tests.kernels import targets
 from tests.kernels.bits import same_bits, specials
-from xferlib.errors import KernelSyntaxError
+from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, raw_module, reduction
 from xferlib.kernels.frontends import cloops
 
@@ -227,3 +228,72 @@ def test_the_gradient_goes_to_the_operand_that_is_taken(name):
     takes_x = [0.0, 1.0, float(name == "min"), 0.5]
     assert x.grad.tolist() == takes_x
     assert y.grad.tolist() == [1 - each for each in takes_x]
+
+
+# --- C++'s initializers, operators by name, and statements before the loop
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("T a { x + 1 }, b{2}; T c{}; y = a * b + c;", lambda x: (x + 1) * 2),
+        ("T a(x + 1); T b(2 * (x - 1)); y = a * b;", lambda x: (x + 1) * 2 * (x - 1)),
+        ("y = max(T{1}, x) + T { x * (1 + T{2}) };", lambda x: np.maximum(1, x) + x * 3),
+        ("int s{0}; for (int k{0}; k < 3; ++k) { s += k; } y = s + x;", lambda x: x + 3),
+        ("if (x > 1) { y = x; } else { const T q{ -x }; y = q; }", lambda x: np.where(x > 1, x, -x)),
+        ("y = x > 1 and not (x > 2) or x < 0 ? 1 : 0;", lambda x: ((x > 1) & ~(x > 2) | (x < 0)).astype(float)),
+        ("y = std::sqrt(std :: abs(x));", lambda x: np.sqrt(np.abs(x))),
+    ],
+)
+def test_the_ways_in_which_cpp_writes_values(target, operation, expected):
+    x = np.array([-1.5, 0.25, 1.25, 3.0])
+    assert same_bits(target.get(elementwise("T x", "T y", operation)(target.put(x))), expected(x))
+
+
+def test_functions_of_a_preamble_have_initializers_too():
+    preamble = (
+        "double g(double v) { double w(v * (v + 1)); return w; } double f(double v) { double u{g(v)}; return u; }"
+    )
+    x = np.array([0.5, 2.0])
+    assert elementwise("T x", "T y", "y = f(x)", preamble=preamble)(x).tolist() == [0.75, 6.0]
+
+
+def test_a_complex_number_is_made_of_two_parts():
+    found = elementwise("float32 x", "complex64 y", "y = complex<float>(x, 2)")(np.array([1.0], np.float32))
+    assert found.tolist() == [1 + 2j]
+    with pytest.raises(KernelSyntaxError, match="is made of one value, and 2 are given"):
+        elementwise("T x", "T y", "y = T(x, 2)")(np.ones(2))
+    with pytest.raises(KernelTypeError, match="complex64 does not become int32"):
+        elementwise("complex64 x", "int32 y", "y = int(x)")(np.ones(2, np.complex64))
+
+
+def test_a_list_of_values_is_no_number():
+    with pytest.raises(KernelSyntaxError, match="C cannot be read before '{'"):
+        elementwise("T x", "T y", "T q{ 1, 2 }; y = q;")
+
+
+def test_a_parameter_may_be_named_n():
+    kernel = elementwise("T x, int32 n", "T y", "y = x * n + _ind.size()")
+    assert kernel(np.array([1.0, 2.0]), 5).tolist() == [7.0, 12.0]
+    assert elementwise("T x", "T y", "y = n")(np.ones(3)).tolist() == [3, 3, 3]
+
+
+def test_values_that_are_the_same_for_every_element_come_first(target):
+    kernel = elementwise("T x", "T y", "y = w * x; k = y;", loop_prep="const double w { 2.0 / _ind.size() }; double k;")
+    x = np.array([1.0, 3.0, 5.0, 8.0])
+    assert same_bits(target.get(kernel(target.put(x))), x * 0.5)
+    again = pickle.loads(pickle.dumps(kernel))
+    assert same_bits(again(x), x * 0.5)
+
+
+@pytest.mark.parametrize("change", ["w += 1;", "++w;", "if (x > 0) { w = x; }"])
+def test_a_value_that_is_the_same_for_every_element_does_not_change(change):
+    with pytest.raises(KernelSyntaxError, match="'w' belongs to loop_prep"):
+        elementwise("T x", "T y", f"{change} y = w * x;", loop_prep="double w = 2;")
+
+
+def test_statements_before_the_loop_are_for_snippets():
+    with pytest.raises(KernelTypeError, match="loop_prep= is for C snippets"):
+        elementwise(lambda x: x, loop_prep="int k = 0;")
+    with pytest.raises(KernelSyntaxError, match="loop_prep, line 1"):
+        elementwise("T x", "T y", "y = x", loop_prep="int k = ;")

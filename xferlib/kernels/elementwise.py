@@ -94,14 +94,24 @@ def elementwise(
     name: str = "kernel",
     math: str = "exact",
     preamble: str = "",
+    loop_prep: str = "",
 ) -> ElementwiseKernel: ...
 @overload
 def elementwise(
-    params: str, operation: str, /, *, name: str = "kernel", math: str = "exact", preamble: str = ""
+    params: str,
+    operation: str,
+    /,
+    *,
+    name: str = "kernel",
+    math: str = "exact",
+    preamble: str = "",
+    loop_prep: str = "",
 ) -> ElementwiseKernel: ...
 
 
-def elementwise(*definition: Any, name: str | None = None, math: str = "exact", preamble: str = "") -> Any:
+def elementwise(
+    *definition: Any, name: str | None = None, math: str = "exact", preamble: str = "", loop_prep: str = ""
+) -> Any:
     """Make an element-wise kernel.
 
     Three notations:
@@ -116,14 +126,16 @@ def elementwise(*definition: Any, name: str | None = None, math: str = "exact", 
         math: ``"exact"``, the guarantees of the reference, or ``"fast"``: the native float32 functions of each engine.
 
         preamble: C functions that a snippet may call.
+        loop_prep: C statements before the snippet: values that are the same for every element, which it may read.
 
     Raises:
         KernelSyntaxError: The signature, snippet or preamble cannot be read.
     """
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
-    if preamble and len(definition) < 2:
-        raise KernelTypeError("preamble= is for C snippets; a Python kernel calls Python functions")
+    if (preamble or loop_prep) and len(definition) < 2:
+        what = "preamble" if preamble else "loop_prep"
+        raise KernelTypeError(f"{what}= is for C snippets; a Python kernel calls Python functions")
     if not definition:
         return lambda function: elementwise(function, name=name, math=math)
     if len(definition) == 1 and callable(definition[0]):
@@ -139,5 +151,7 @@ def elementwise(*definition: Any, name: str | None = None, math: str = "exact", 
     else:
         inputs, outputs = signature.parse(lists[0], "params"), []
     return ElementwiseKernel(
-        SnippetDefinition(inputs, outputs, operation, name=name or "kernel", math=math, preamble=preamble)
+        SnippetDefinition(
+            inputs, outputs, operation, name=name or "kernel", math=math, preamble=preamble, loop_prep=loop_prep
+        )
     )

@@ -182,16 +182,16 @@ class Scope:
         variable = self._names.get(name)
         if variable is None:
             if name in ("i", "n"):
-                return Variable(name, self.b.index().dtype, is_writable=False)
+                return Variable(("kernel", name), self.b.index().dtype, is_writable=False)
             fail(f"{name!r} is not declared; known here are {', '.join(sorted(self._names)) or 'no names'}")
         return variable
 
     def read(self, name: str, fail: Fail) -> Node:
         """The value of a variable or of a parameter's element."""
         variable = self._find(name, fail)
-        if variable.key == "i":
+        if variable.key == ("kernel", "i"):
             return self.b.index()
-        if variable.key == "n":
+        if variable.key == ("kernel", "n"):  # a parameter may have the name too
             return self.b.size()
         if variable.kind == "raw" or variable.needs_index:
             fail(f"{name!r} is an array; index it, for instance {name}[i]")

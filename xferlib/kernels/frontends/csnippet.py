@@ -149,7 +149,25 @@ class Translator(Statements):
     def _eval_cast(self, node: Any) -> Node:
         if type(node.to_type.type).__name__ != "TypeDecl":
             self.fail(node, "a cast to a pointer is not supported; cast to a number")
-        return self.b.cast(self.expression(node.expr), self.type_of(node.to_type.type.type))
+        dtype = self.type_of(node.to_type.type.type)
+        if type(node.expr).__name__ == "ExprList":
+            return self._complex_of(node, dtype)
+        value = self.expression(node.expr)
+        if is_complex(value.dtype) and dtype.kind in "iu":
+            self.fail(
+                node,
+                f"{value.dtype} does not become {dtype} in C++; take z.real(), z.imag() or abs(z)",
+                KernelTypeError,
+            )
+        return self.b.cast(value, dtype)
+
+    def _complex_of(self, node: Any, dtype: DType) -> Node:
+        """``complex<T>(real, imag)``."""
+        parts = node.expr.exprs
+        if len(parts) != 2 or not is_complex(dtype):
+            self.fail(node, f"{dtype} is made of one value, and {len(parts)} are given")
+        real = FLOAT32 if dtype.itemsize == 8 else FLOAT64
+        return self.b.complex(*(self.b.cast(self.expression(each), real) for each in parts))
 
     def type_of(self, node: Any) -> DType:
         if type(node).__name__ != "IdentifierType":

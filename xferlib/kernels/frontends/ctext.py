@@ -1,13 +1,13 @@
 """The text of a snippet as the C parser reads it, with a map back to the user's columns.
 
-pycparser reads C99: comments, ``static_cast`` and constructor-style conversions are rewritten first, and
+pycparser reads C99: comments, ``static_cast``, constructor-style conversions and initializers are rewritten first, and
 every character remembers where it came from, so that an error points at what the user wrote.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError
@@ -16,7 +16,12 @@ from xferlib.kernels.frontends.source_lines import caret
 from xferlib.kernels.ir.types import C_TYPES
 
 _STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
+_STD = re.compile(r"\bstd\s*::\s*")
+_KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
+_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 _BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
+
+Edit = tuple[int, int, str]
 
 
 class SnippetText:
@@ -38,6 +43,9 @@ class SnippetText:
         self._replace(COMMENT, lambda match: re.sub(r"[^\n]", " ", match[0]))
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
+        self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
+        self._replace(_STD, lambda match: "")
+        self._edit(_initializers(self._text, names, is_within_functions=what == "preamble"))
         conversion = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()")
         self._replace(conversion, lambda match: f"({match[1]})")
         typedefs = "".join(f"typedef int {name};" for name in names if not _BUILTIN & set(name.split()))
@@ -75,15 +83,18 @@ class SnippetText:
             raise self.error("a snippet has no preprocessor; write the statement out, or use raw_module", at)
 
     def _replace(self, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> None:
+        self._edit([(*match.span(), replacement(match)) for match in pattern.finditer(self._text)])
+
+    def _edit(self, edits: list[Edit]) -> None:
+        """Replace parts of the text, given by start and end in ascending order."""
         pieces: list[str] = []
         origin: list[int] = []
         end = 0
-        for match in pattern.finditer(self._text):
-            new = replacement(match)
-            pieces += [self._text[end : match.start()], new]
-            origin += self._origin[end : match.start()]
-            origin += [self._origin[match.start()]] * len(new)
-            end = match.end()
+        for start, stop, new in edits:
+            pieces += [self._text[end:start], new]
+            origin += self._origin[end:start]
+            origin += [self._origin[start]] * len(new)
+            end = stop
         self._text = "".join([*pieces, self._text[end:]])
         self._origin = origin + self._origin[end:]
 
@@ -109,3 +120,79 @@ class SnippetText:
         if line < 2:
             return 0
         return self._origin[min(start + column - 1, len(self._text))]
+
+
+# --- initializers
+
+
+_PAIRS = {"(": ")", "{": "}", "[": "]"}
+_ENDS = re.compile(r"\s*[;,]")
+
+
+def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool) -> list[Edit]:
+    """C++'s initializers as C: ``T x{e}`` and ``T x(e)`` become ``T x=(e)``, and ``T{e}`` becomes ``(T)(e)``.
+
+    A regular expression alone cannot do it: the expression between the brackets may hold further ones.
+
+    Args:
+        text: Without comments.
+        types: The names of types, longer ones before their beginnings.
+        is_within_functions: Outside of all braces ``T f(...)`` declares a function.
+
+    Returns:
+        What to replace: start, end and the new text, in ascending order.
+    """
+    named = "|".join(map(re.escape, types))
+    pattern = re.compile(rf"\b(?P<type>{named})(?P<name>\s+\w+)?\s*(?P<open>[{{(])|,\s*\w+\s*(?P<next>\{{)")
+    found: dict[int, Edit] = {}
+    start = 0
+    while match := pattern.search(text, start):
+        which = "open" if match["open"] else "next"
+        start = at = match.start(which)
+        start += 1
+        if match["type"] and not match["name"] and match["open"] == "(":
+            continue  # a conversion, which has its own rule
+        end = _closing(text, at)
+        if end is None:
+            continue
+        inside = text[at + 1 : end]
+        if _is_list(inside):
+            continue
+        if text[at] == "(" and (not _ENDS.match(text, end + 1) or not inside.strip()):
+            continue
+        if text[at] == "(" and is_within_functions and text.count("{", 0, at) == text.count("}", 0, at):
+            continue
+        value = "" if inside.strip() else "0"
+        if which == "open" and not match["name"]:
+            found[match.start("type")] = (*match.span("type"), f"({match['type']})")
+            found[at] = (at, at + 1, f"({value}")
+        else:
+            found[at] = (at, at + 1, f"=({value}")
+        found[end] = (end, end + 1, ")")
+    return [found[each] for each in sorted(found)]
+
+
+def _closing(text: str, at: int) -> int | None:
+    """The position of the bracket that closes the one at ``at``; None if there is none, or a statement inside."""
+    expected: list[str] = []
+    for position in range(at, len(text)):
+        character = text[position]
+        if character in _PAIRS:
+            expected.append(_PAIRS[character])
+        elif character == ";":
+            return None
+        elif expected and character == expected[-1]:
+            expected.pop()
+            if not expected:
+                return position
+    return None
+
+
+def _is_list(inside: str) -> bool:
+    """Whether there is a comma outside of all brackets: several values, which no number has."""
+    depth = 0
+    for character in inside:
+        depth += (character in "({[") - (character in ")}]")
+        if character == "," and not depth:
+            return True
+    return False

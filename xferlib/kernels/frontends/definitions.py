@@ -19,7 +19,7 @@ from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.preamble import check_preparation, functions_of
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
@@ -108,6 +108,7 @@ class SnippetDefinition:
         name: str,
         math: str,
         preamble: str = "",
+        loop_prep: str = "",
     ) -> None:
         self.name = signature.check_name(name, "kernel name")
         self.math = math
@@ -115,17 +116,22 @@ class SnippetDefinition:
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
         self._inputs = len(inputs)
-        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble)
+        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._functions = functions_of(preamble, generics)
         self._text = SnippetText(operation, generics, "operation")
         self._statements = csnippet.parse(self._text)
-        self._raw = indexed_otherwise(self._statements)
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep")
+        self._prepared = csnippet.parse(self._preparation)
+        check_preparation(self._prepared, self._statements, self._text)
+        self._raw = indexed_otherwise([*self._prepared, *self._statements])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        inputs, outputs, operation, preamble = self._made_from
-        make = functools.partial(SnippetDefinition, name=self.name, math=self.math, preamble=preamble)
+        inputs, outputs, operation, preamble, loop_prep = self._made_from
+        make = functools.partial(
+            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep
+        )
         return make, (inputs, outputs, operation)
 
     def specialize(
@@ -142,7 +148,8 @@ class SnippetDefinition:
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
-        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
+        for text, statements in ((self._preparation, self._prepared), (self._text, self._statements)):
+            csnippet.Translator(b, scope, text, bound, self._functions).run(statements)
         program = b.program(scope.stores(variables))
         self._check_outputs(program)
         outputs = tuple(range(self._inputs, len(self.params)))

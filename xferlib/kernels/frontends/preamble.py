@@ -104,3 +104,45 @@ def _always_returns(node: Any) -> bool:
 def _is_void(param: Any) -> bool:
     kind = getattr(param.type, "type", None)
     return getattr(kind, "names", None) == ["void"]
+
+
+# --- statements before a snippet
+
+
+def check_preparation(prepared: list[Any], statements: list[Any], text: SnippetText) -> None:
+    """Refuse a snippet that assigns to a variable of ``loop_prep``.
+
+    In CuPy these statements run once for each thread, before its loop over elements. Here they are part of every
+    element's program, and the compiler computes outside of it what does not depend on the element. The two differ where
+    the snippet changes a variable of theirs: then CuPy's result depends on which elements a thread has.
+
+    Raises:
+        KernelSyntaxError: It does.
+    """
+    declared = {each.name for each in prepared if type(each).__name__ == "Decl" and each.init is not None}
+    hidden = {each.name for each in statements if type(each).__name__ == "Decl"}
+    for node in _nodes(statements):
+        target = _target(node)
+        if target is not None and target.name in declared - hidden:
+            position = text.position(target.coord.line, target.coord.column or 1)
+            raise text.error(
+                f"{target.name!r} belongs to loop_prep, and is the same for every element; declare it in the operation",
+                position,
+                len(target.name),
+            )
+
+
+def _nodes(statements: list[Any]) -> list[Any]:
+    found = list(statements)
+    for node in found:  # which grows
+        found += [child for _, child in node.children()]
+    return found
+
+
+def _target(node: Any) -> Any:
+    """The variable that a node assigns to; None for other nodes."""
+    kind = type(node).__name__
+    changed = node.lvalue if kind == "Assignment" else None
+    if kind == "UnaryOp" and node.op.strip("p") in ("++", "--"):
+        changed = node.expr
+    return changed if type(changed).__name__ == "ID" else None
