@@ -35,7 +35,10 @@ def _step(streams: list[xl.Stream], source: np.ndarray, state: object) -> object
 
 @pytest.mark.parametrize("schedule", ["lazy", "lifo"])
 def test_nothing_accumulates_over_many_operations(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Objects that the collector follows, after some thousands of operations and after twice as many."""
+    """Objects that the collector follows, after some thousands of operations and after twice as many.
+
+    What is remembered of freed memory grows and is cut, in a longer turn than `STEPS`: only the highest counts compare.
+    """
     monkeypatch.setattr(memory, "_FREED_REMEMBERED", 256)
     counts = []
     with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
@@ -44,12 +47,12 @@ def test_nothing_accumulates_over_many_operations(schedule: str, monkeypatch: py
             state = xl.zeros(16)
         streams[1].synchronize()
         source = xl.pinned_zeros(16)
-        for _ in range(4):
+        for _ in range(8):
             for _ in range(STEPS):
                 state = _step(streams, source, state)
             gc.collect()
             counts.append(len(gc.get_objects()))
-    assert max(counts[2:]) - counts[1] < STEPS, counts  # less than one object a step
+    assert max(counts[4:]) - max(counts[:4]) < STEPS, counts  # less than one object in four steps
 
 
 def test_operations_without_a_wait_do_not_pile_up() -> None:
