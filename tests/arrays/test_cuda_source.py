@@ -67,12 +67,6 @@ class SourceBackend(HostBackend, Emulator):
     def compute_on_host(self, *_: Any) -> bool:
         return False
 
-    def gather(self, *_: Any) -> bool:
-        return False
-
-    def scatter(self, *_: Any) -> bool:
-        return False
-
     def strided_view(
         self, array: DeviceArray, offset: int, shape: Any, strides: Any, dtype: np.dtype[Any]
     ) -> DeviceArray:  # fmt: skip

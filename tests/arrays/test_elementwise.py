@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.arrays.conftest import Space, same
-from xferlib.errors import LayoutError, MixedBackendsError, XferError
-from xferlib.testing import strategies
+from xferlib.backends.base import make_namespace
+from xferlib.errors import KernelTypeError, LayoutError, MixedBackendsError, XferError
+from xferlib.testing import backend_named, strategies
 
 UNARY = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
@@ -186,3 +187,35 @@ def test_arrays_of_other_libraries_are_refused(space: Space) -> None:
     for use in (lambda: space.xp.add(d, [1, 2, 3]), lambda: space.xp.exp("x"), lambda: d + None):
         with pytest.raises(XferError):
             use()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda xp, z: xp.clip(z, 0, 1), lambda xp, z: xp.clip(z, min=0), lambda xp, z: xp.clip(xp.real(z), max=1j),
+        lambda xp, z: xp.maximum(z, z), lambda xp, z: z < 1, lambda xp, z: xp.max(z), lambda xp, z: xp.argmin(z),
+    ],
+)  # fmt: skip
+def test_complex_numbers_have_no_order(space: Space, call: Any) -> None:
+    with pytest.raises(KernelTypeError, match=r"^\w+: complex numbers have no order \(complex128\); [^\n]*$"):
+        call(space.xp, space.put(np.ones(3, np.complex128)))
+
+
+def test_an_index_assignment_whose_value_overlaps_its_target(space: Space) -> None:
+    x = np.arange(6.0)
+    d, order = space.put(x), np.array([4, 2, 0, 3, 1])
+    d[space.put(order)] = d[1:]
+    expected = x.copy()
+    expected[order] = x[1:]
+    np.testing.assert_array_equal(space.get(d), expected)
+
+
+def test_a_class_has_the_methods_of_the_namespace_that_was_made_last_and_its_own(plugins: object) -> None:
+    class Own(type(xl.zeros(1, backend="bare"))):
+        def copy(self) -> str:
+            return "its own"
+
+    backend: Any = backend_named("bare")
+    made = [make_namespace(backend, Own) for _ in range(2)]
+    assert Own.__matmul__ is made[1].matmul is not made[0].matmul
+    assert Own.copy(Own(np.zeros(1))) == "its own"

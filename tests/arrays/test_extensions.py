@@ -13,11 +13,20 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import Space
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedError
+from xferlib.testing import backend_named
 
 FLOATS = ("float32", "float64", "complex64", "complex128", "int32")
 SHAPES = ((3, 3), (2, 4, 4), (2, 3, 5), (5, 2))
 HOSTS = ("bare", "sim")
 """Backends whose memory the host reads: the others refuse factorisations and transforms."""
+
+
+@pytest.fixture
+def host(space: Space) -> Space:
+    """A namespace over memory that the host reads."""
+    if space.name not in HOSTS:
+        pytest.skip("refused there")
+    return space
 
 
 def near(space: Space, found: Any, expected: Any) -> None:
@@ -93,25 +102,38 @@ def test_solutions_powers_and_products(space: Space, dtype: str) -> None:
         near(space, xp.matrix_power(space.put(x), -2), np.linalg.matrix_power(x, -2))
 
 
-def test_tolerances_may_be_arrays(space: Space) -> None:
-    if space.name in HOSTS:
-        x, rtol = matrices("float64", (2, 4, 4)), np.array([0.01, 0.5])
-        near(space, space.xp.linalg.pinv(space.put(x), rtol=space.put(rtol)), np.linalg.pinv(x, rtol=rtol))
-        found = space.xp.linalg.matrix_rank(space.put(x), rtol=space.put(rtol))
-        near(space, found, np.linalg.matrix_rank(x, rtol=rtol))
+def test_tolerances_may_be_arrays(host: Space) -> None:
+    x, rtol = matrices("float64", (2, 4, 4)), np.array([0.01, 0.5])
+    near(host, host.xp.linalg.pinv(host.put(x), rtol=host.put(rtol)), np.linalg.pinv(x, rtol=rtol))
+    found = host.xp.linalg.matrix_rank(host.put(x), rtol=host.put(rtol))
+    near(host, found, np.linalg.matrix_rank(x, rtol=rtol))
 
 
-def test_singular_matrices_give_nan_as_on_a_gpu_and_no_error(space: Space) -> None:
-    if space.name in HOSTS:
-        assert np.isnan(space.get(space.xp.linalg.inv(space.put(np.zeros((2, 2)))))).all()
+def test_singular_matrices_give_nan_as_on_a_gpu_and_the_others_their_results(host: Space) -> None:
+    xp, x = host.xp.linalg, np.stack([np.eye(2), np.zeros((2, 2)), 2 * np.eye(2)])
+    good = [0, 2]
+    assert np.isnan(host.get(xp.inv(host.put(x[1])))).all()
+    found = host.get(xp.inv(host.put(x)))
+    assert np.isnan(found[1]).all()
+    np.testing.assert_array_equal(found[good], np.linalg.inv(x[good]))
+    for right in (np.ones((3, 2, 4)), np.ones((2, 4)), np.ones(2)):
+        found = host.get(xp.solve(host.put(x), host.put(right)))
+        assert np.isnan(found[1]).all()
+        many = right if right.ndim < 3 else right[good]
+        np.testing.assert_array_equal(found[good], np.linalg.solve(x[good], many))
+    lower = host.get(xp.cholesky(host.put(x - np.eye(2) / 2)))
+    np.testing.assert_array_equal(np.isnan(lower).all((1, 2)), [False, True, False])
 
 
-def test_a_backend_whose_memory_the_host_cannot_read_refuses_by_name(space: Space) -> None:
-    if space.name not in HOSTS:
-        with pytest.raises(UnsupportedError, match=r"linalg\.inv: .*numpy\.linalg\.inv\(xferlib\.to_host\(x\)\)"):
-            space.xp.linalg.inv(space.put(np.eye(2)))
-        with pytest.raises(UnsupportedError, match=r"fft\.fft"):
-            space.xp.fft.fft(space.put(np.ones(3)))
+def test_a_backend_whose_memory_the_host_cannot_read_refuses_by_name(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if space.name in HOSTS:  # as a GPU's arrays do
+        monkeypatch.setattr(type(backend_named(space.name)), "compute_on_host", lambda *_: False)
+    with pytest.raises(UnsupportedError, match=r"linalg\.inv: .*numpy\.linalg\.inv\(xferlib\.to_host\(x\)\)"):
+        space.xp.linalg.inv(space.put(np.eye(2)))
+    with pytest.raises(UnsupportedError, match=r"fft\.fft"):
+        space.xp.fft.fft(space.put(np.ones(3)))
 
 
 WRONG: list[Callable[[Any, Any], Any]] = [

@@ -263,8 +263,11 @@ def test_a_complex_number_is_made_of_two_parts():
     assert found.tolist() == [1 + 2j]
     with pytest.raises(KernelSyntaxError, match="is made of one value, and 2 are given"):
         elementwise("T x", "T y", "y = T(x, 2)")(np.ones(2))
-    with pytest.raises(KernelTypeError, match="complex64 does not become int32"):
-        elementwise("complex64 x", "int32 y", "y = int(x)")(np.ones(2, np.complex64))
+
+
+def test_rounding_a_complex_number_is_refused():
+    with pytest.raises(KernelTypeError, match=r"round\(\) is not defined for complex64"):
+        elementwise("complex64 x", "int32 y", "y = round(x)")(np.ones(2, np.complex64))
 
 
 def test_a_list_of_values_is_no_number():
@@ -289,7 +292,24 @@ def test_values_that_are_the_same_for_every_element_come_first(target):
 @pytest.mark.parametrize("change", ["w += 1;", "++w;", "if (x > 0) { w = x; }"])
 def test_a_value_that_is_the_same_for_every_element_does_not_change(change):
     with pytest.raises(KernelSyntaxError, match="'w' belongs to loop_prep"):
-        elementwise("T x", "T y", f"{change} y = w * x;", loop_prep="double w = 2;")
+        elementwise("T x", "T y", f"{change} y = w * x;", loop_prep="double w = 2;")(np.ones(2))
+
+
+def test_a_variable_of_an_inner_block_hides_one_of_loop_prep():
+    operation = "y = w; if (x > 1) { T w = x; w += 1; y = w; }"
+    assert elementwise("T x", "T y", operation, loop_prep="T w = 7;")(np.array([1.0, 2.0])).tolist() == [7.0, 3.0]
+
+
+@pytest.mark.parametrize("name", ["and", "or", "not"])
+def test_operators_are_no_names(name):
+    with pytest.raises(KernelSyntaxError, match="has a meaning of its own"):
+        elementwise(f"T {name}", "T y", "y = 1")
+
+
+def test_nested_initializers_are_read_in_linear_time():
+    depth = 2000
+    with pytest.raises(KernelSyntaxError, match="nested too deeply"):
+        elementwise("T x", "T y", "y = " + "T{" * depth + "x" + "}" * depth)
 
 
 def test_statements_before_the_loop_are_for_snippets():

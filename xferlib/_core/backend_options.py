@@ -6,20 +6,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from xferlib._core.array import matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    import numpy as np
-
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.device import Device
     from xferlib._core.raw import RawEvent, RawKernel, RawStream, StagingCalls
+
+
+def _gather(x: Any, *indices: Any) -> None:
+    indices[-1][...] = x[indices[:-1]]
+
+
+def _scatter(value: Any, *indices: Any) -> None:
+    indices[-1][indices[:-1]] = value
 
 
 class LibraryHooks:
@@ -95,11 +104,13 @@ class LibraryHooks:
         Raises:
             IndexError: An index is out of range; kernels on a GPU read 0 instead.
         """
-        return False
+        return self.compute_on_host("index", _gather, (x, *indices), (out,))
 
     def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
         """Enqueue ``x[indices] = value``, likewise; or of a number alone with one mask of the first axes."""
-        return False
+        if isinstance(value, np.generic):
+            return self.compute_on_host("assignment", functools.partial(_scatter, value), indices, (x,))
+        return self.compute_on_host("assignment", _scatter, (value, *indices), (x,))
 
     # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
 

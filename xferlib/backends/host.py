@@ -75,15 +75,6 @@ class HostBackend(Backend):
         function(*map(self.host_view, reads), *map(self.host_view, writes))
         return True
 
-    def gather(self, x: Array, indices: Sequence[Array], out: Array) -> bool:
-        self.host_view(out)[...] = self.host_view(x)[tuple(map(self.host_view, indices))]
-        return True
-
-    def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
-        given = value if isinstance(value, np.generic) else self.host_view(value)
-        self.host_view(x)[tuple(map(self.host_view, indices))] = given
-        return True
-
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Shared code packs arrays for the sake of a link alone."""
         raise self._unsupported("streams")

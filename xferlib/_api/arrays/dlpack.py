@@ -42,12 +42,12 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
 
 
 def _release(address: int, exported: dict[int, Any] = _exported) -> None:
-    """Let go of an array that its consumer has released; it may do so while the interpreter ends."""
+    """Free an array that its consumer has released, perhaps while the interpreter ends."""
     exported.pop(address, None)
 
 
 def _drop(capsule: int) -> None:
-    """Let go of an array whose capsule no consumer has taken: one renames it."""
+    """Free an array whose capsule no consumer has taken: a consumer renames the capsule."""
     if _is_valid(capsule, _NAME):
         _release(_pointer_of(capsule, _NAME))
 

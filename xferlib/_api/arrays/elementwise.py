@@ -52,7 +52,7 @@ def unary(lib: Primitives, name: str) -> Function:
         try:
             return kernel(x if type(x) is own else lib.array(name, x))
         except KernelTypeError as error:
-            raise _in_one_line(name, error) from None
+            raise _refusal(lib, name, error, x) from None
 
     return documented(name, operate)
 
@@ -67,14 +67,12 @@ def binary(lib: Primitives, name: str) -> Function:
                 return kernel(x1, x2)
             return kernel(*with_array(lib, name, (x1, x2)))
         except KernelTypeError as error:
-            if name in _ORDERING:
-                refuse_complex(lib, name, x1, x2)
-            raise _in_one_line(name, error) from None
+            raise _refusal(lib, name, error, x1, x2) from None
 
     return documented(name, operate)
 
 
-_ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
+_ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "clip")
 
 
 def refuse_complex(lib: Primitives, name: str, *operands: Any) -> None:
@@ -91,8 +89,10 @@ def refuse_complex(lib: Primitives, name: str, *operands: Any) -> None:
             ) from None
 
 
-def _in_one_line(name: str, error: KernelTypeError) -> KernelTypeError:
-    """The error without the line of this file that was traced, and with the namespace's name of the function."""
+def _refusal(lib: Primitives, name: str, error: KernelTypeError, *operands: Any) -> KernelTypeError:
+    """The error of a kernel without the line of this file that was traced, and with the namespace's name."""
+    if name in _ORDERING:
+        refuse_complex(lib, name, *operands)
     said = str(error).partition("\n")[0]
     own = getattr(np, name).__name__
     return type(error)(name + said.removeprefix(own) if said.startswith(own) else f"{name}: {said}")
@@ -102,7 +102,7 @@ def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[An
     """Operands of a function, with one of them converted if they are all numbers; others are refused."""
     found = [each if is_scalar(each) else lib.array(name, each) for each in operands]
     if all(map(is_scalar, found)):
-        first = next((number for number, each in enumerate(found) if isinstance(each, np.generic)), 0)
+        first = next((place for place, each in enumerate(found) if isinstance(each, np.generic)), 0)
         found[first] = lib.array(name, found[first])
     return found
 
@@ -192,13 +192,16 @@ def where(lib: Primitives, condition: Array, x1: Any, x2: Any, /) -> Array:
 
 def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
     """Values limited to ``min .. max``; None: no limit."""
-    if min is None and max is None:
+    limits = [each for each in (min, max) if each is not None]
+    if not limits:
         return lib.copy(lib.array("clip", x))
-    if min is None or max is None:
-        kernel, bound = (binary_kernel("maximum"), min) if max is None else (binary_kernel("minimum"), max)
-        return kernel(*with_array(lib, "clip", (x, bound)))
-    x, low, high = with_array(lib, "clip", (x, min, max))
+    x, *limits = with_array(lib, "clip", (x, *limits))
     # The kernel promotes the three one by one, which may give more than all together.
-    common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, low, high)))
-    low, high = (number(each, common) if is_scalar(each) else each for each in (low, high))
-    return _clip(x, low, high)
+    common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
+    limits = [number(each, common) if is_scalar(each) else each for each in limits]
+    try:
+        if len(limits) == 2:
+            return _clip(x, *limits)
+        return binary_kernel("maximum" if max is None else "minimum")(x, *limits)
+    except KernelTypeError as error:
+        raise _refusal(lib, "clip", error, x, *limits) from None

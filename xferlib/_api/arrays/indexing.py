@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -13,12 +14,19 @@ from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scal
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError
-from xferlib.kernels import casting, elementwise
+from xferlib.kernels import ElementwiseKernel, casting, elementwise
 
 Key = tuple[Any, ...]
 
-_fill = elementwise("T v", "T y", "y = v;", name="fill")
-_fill_masked = elementwise("bool m, T v", "T y", "y = m ? v : y;", name="fill_masked")
+
+@functools.cache
+def _fill() -> ElementwiseKernel:
+    return elementwise("T v", "T y", "y = v;", name="fill")
+
+
+@functools.cache
+def _fill_masked() -> ElementwiseKernel:
+    return elementwise("bool m, T v", "T y", "y = m ? v : y;", name="fill_masked")
 
 
 def _is_basic(key: Key) -> bool:
@@ -218,7 +226,7 @@ def _put_masked(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
         return
     spread = shaping.reshape(lib, mask, (*own, *(1,) * (len(info.shape) - len(own))))
     if math.prod(info.shape):
-        _fill_masked(shaping.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)
+        _fill_masked()(shaping.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)
 
 
 def assign(lib: Primitives, target: Array, value: Any) -> None:
@@ -227,7 +235,7 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
     if is_scalar(value):
         found = number(value, info.dtype)
         if math.prod(info.shape):
-            _fill(found, target)
+            _fill()(found, target)
         return
     value = _array(lib, value)
     if lib.info(value) == info:

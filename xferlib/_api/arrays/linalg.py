@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +15,14 @@ from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import LayoutError
-from xferlib.kernels import reduction
+from xferlib.kernels import ReductionKernel, reduction
 
-_sum_of_products = reduction(
-    "T x1, T x2", "T y", map_expr="x1 * x2", reduce_expr="a + b", post_map_expr="y = a", identity="0", name="matmul"
-)
+
+@functools.cache
+def _sum_of_products() -> ReductionKernel:
+    return reduction(
+        "T x1, T x2", "T y", map_expr="x1 * x2", reduce_expr="a + b", post_map_expr="y = a", identity="0", name="matmul"
+    )
 
 
 def _products(lib: Primitives, left: Array, right: Array) -> Array:
@@ -34,7 +38,7 @@ def _products(lib: Primitives, left: Array, right: Array) -> Array:
         return out
     rows = shaping.expand_dims(lib, left, -2)
     columns = shaping.expand_dims(lib, shaping.matrix_transpose(lib, right), -3)
-    return _sum_of_products(rows, columns, axis=-1)
+    return _sum_of_products()(rows, columns, axis=-1)
 
 
 def _prepared(
@@ -112,7 +116,7 @@ def vecdot(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array
         raise LayoutError(f"vecdot: axis {axis} of shapes {one} and {two} has two extents; cut one of the arrays")
     shaping.common_shape("vecdot", one, two)
     first = unary_kernel("conj")(moved[0]) if dtype.kind == "c" else moved[0]
-    return _finished(lib, _sum_of_products(first, moved[1], axis=-1), dtype)
+    return _finished(lib, _sum_of_products()(first, moved[1], axis=-1), dtype)
 
 
 def outer(lib: Primitives, x1: Array, x2: Array, /) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
-from xferlib.kernels import elementwise
+from xferlib.kernels import ElementwiseKernel, elementwise
 
 Axes = int | tuple[int, ...]
 
@@ -81,18 +82,11 @@ def roll(lib: Primitives, x: Array, /, shift: Axes, *, axis: Axes | None = None)
     return lib.copy(x) if found is x else found
 
 
-_tril = elementwise(
-    "T x, int64 rows, int64 columns, int64 k",
-    "T y",
-    "y = i % columns - i / columns % rows <= k ? x : (T)0;",
-    name="tril",
-)
-_triu = elementwise(
-    "T x, int64 rows, int64 columns, int64 k",
-    "T y",
-    "y = i % columns - i / columns % rows >= k ? x : (T)0;",
-    name="triu",
-)
+@functools.cache
+def _triangle_kernel(name: str) -> ElementwiseKernel:
+    keeps = "<=" if name == "tril" else ">="
+    operation = f"y = i % columns - i / columns % rows {keeps} k ? x : (T)0;"
+    return elementwise("T x, int64 rows, int64 columns, int64 k", "T y", operation, name=name)
 
 
 def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
@@ -100,8 +94,7 @@ def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
     shape = lib.info(x).shape
     if len(shape) < 2:
         raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
-    kernel = _tril if name == "tril" else _triu
-    return kernel(x, max(shape[-2], 1), max(shape[-1], 1), k)
+    return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
 
 
 def tril(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:

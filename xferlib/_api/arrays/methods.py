@@ -15,6 +15,9 @@ from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, sh
 
 Method = Callable[..., Any]
 
+_MADE = "_methods_of_namespace"
+"""The attribute of a class that names what it was given: another backend's namespace replaces these."""
+
 
 def install(
     lib: Primitives, namespace: ModuleType, refusal: type[Exception], around: Callable[[Method], Method]
@@ -35,8 +38,10 @@ def install(
         **_conversions(),
         **numpy_functions.interfaces(namespace, refusal),
     }
+    kept = vars(cls).keys() - vars(cls).get(_MADE, ())
+    setattr(cls, _MADE, found.keys() - kept)
     for name, method in found.items():
-        if name not in vars(cls):
+        if name not in kept:
             setattr(cls, name, around(method) if isfunction(method) and not hasattr(method, "__wrapped__") else method)
 
 

@@ -162,10 +162,6 @@ class Primitives:
         casting.cast_into(out, array)
         return out
 
-    def contiguous(self, array: Array) -> Array:
-        """``array`` itself where it is in C order, else a copy."""
-        return array if self.backend.view(array).is_c_contiguous else self.copy(array)
-
 
 def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
     """A ``dtype=`` argument.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +14,22 @@ from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
+from xferlib.kernels import ReductionKernel, reductions
 from xferlib.kernels import reduction as make_reduction
-from xferlib.kernels import reductions
 
-_count = make_reduction(
-    "T x", "int64 y", map_expr="x != 0", reduce_expr="a + b", post_map_expr="y = a", identity="0", name="count_nonzero"
-)
+
+@functools.cache
+def _count() -> ReductionKernel:
+    return make_reduction(
+        "T x",
+        "int64 y",
+        map_expr="x != 0",
+        reduce_expr="a + b",
+        post_map_expr="y = a",
+        identity="0",
+        name="count_nonzero",
+    )
+
 
 Function = Callable[..., Array]
 
@@ -33,11 +44,12 @@ def _named(name: str, function: Function) -> Function:
 
 def reduction(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes."""
-    kernel = _count if name == "count_nonzero" else getattr(reductions, name)
+    ready = None if name == "count_nonzero" else getattr(reductions, name)
     own = lib.array_type
 
     def operate(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
         try:
+            kernel = _count() if ready is None else ready
             return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
         except KernelTypeError:
             if name in _ORDERING:

@@ -85,8 +85,14 @@ def scatter(lib: Primitives, x: Array, indices: Sequence[Array], value: Any) -> 
 # --- the positions of elements
 
 
-_place = elementwise("int64 c, bool f", "raw int64 y", "if (f) y[c - 1] = i;", name="place")
-_unravel = elementwise("int64 p, int64 step, int64 extent", "int64 y", "y = p / step % extent;", name="unravel")
+@functools.cache
+def _place() -> ElementwiseKernel:
+    return elementwise("int64 c, bool f", "raw int64 y", "if (f) y[c - 1] = i;", name="place")
+
+
+@functools.cache
+def _unravel() -> ElementwiseKernel:
+    return elementwise("int64 p, int64 step, int64 extent", "int64 y", "y = p / step % extent;", name="unravel")
 
 
 def counted(lib: Primitives, flags: Array) -> tuple[Array, int]:
@@ -102,7 +108,7 @@ def positions(lib: Primitives, flags: Array) -> Array:
     counts, total = counted(lib, flags)
     out = lib.empty((total,), INDEX, lib.info(flags).device)
     if total:
-        _place(counts, flags, out)
+        _place()(counts, flags, out)
     return out
 
 
@@ -117,7 +123,7 @@ def nonzero(lib: Primitives, x: Array, /) -> tuple[Array, ...]:
     if len(shape) == 1:
         return (found,)
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    return tuple(_unravel(found, step, max(extent, 1)) for step, extent in zip(steps, shape, strict=True))
+    return tuple(_unravel()(found, step, max(extent, 1)) for step, extent in zip(steps, shape, strict=True))
 
 
 def truth(lib: Primitives, x: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -14,12 +15,19 @@ from xferlib._api.arrays.joining import concat, part
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX
 from xferlib._core.array import Array, UniqueAll, UniqueCounts, UniqueInverse
-from xferlib.kernels import elementwise
+from xferlib.kernels import ElementwiseKernel, elementwise
 
-_is_first = elementwise(
-    "raw T x, T v", "bool y", "if (i > 0) { y = !(v == x[i - 1]); } else { y = true; }", name="is_first"
-)
-_number_back = elementwise("int64 place, int64 count", "raw int64 y", "y[place] = count - 1;", name="number_back")
+
+@functools.cache
+def _is_first() -> ElementwiseKernel:
+    return elementwise(
+        "raw T x, T v", "bool y", "if (i > 0) { y = !(v == x[i - 1]); } else { y = true; }", name="is_first"
+    )
+
+
+@functools.cache
+def _number_back() -> ElementwiseKernel:
+    return elementwise("int64 place, int64 count", "raw int64 y", "y[place] = count - 1;", name="number_back")
 
 
 def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
@@ -31,11 +39,11 @@ def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
     if not size:
         none = lib.empty((0,), INDEX, info.device)
         return UniqueAll(rows, none, lib.empty(info.shape, INDEX, info.device), none)
-    flags = _is_first(rows, rows)
+    flags = _is_first()(rows, rows)
     counted, _ = selecting.counted(lib, flags)
     starts = selecting.positions(lib, flags)
     inverse = lib.empty((size,), INDEX, info.device)
-    _number_back(order, counted, inverse)
+    _number_back()(order, counted, inverse)
     ends = concat(lib, [part(lib, starts, 0, 1, None), filled(lib, (1,), size, INDEX, info.device)])
     return UniqueAll(
         selecting.gather(lib, rows, [starts]),
@@ -63,7 +71,7 @@ def unique_values(lib: Primitives, x: Array, /) -> Array:
     rows = sorting.sort(lib, shaping.reshape(lib, x, -1))
     if not lib.info(rows).size:
         return rows
-    return selecting.gather(lib, rows, [selecting.positions(lib, _is_first(rows, rows))])
+    return selecting.gather(lib, rows, [selecting.positions(lib, _is_first()(rows, rows))])
 
 
 def isin(lib: Primitives, x1: Any, x2: Any, /, *, invert: bool = False) -> Array:

@@ -25,14 +25,17 @@ from xferlib.kernels import ElementwiseKernel, elementwise
 _STEP = 4
 """Searches are written out in kernels, for numbers of steps that are multiples of this."""
 
-_number = elementwise("int64 extent", "int64 y", "y = i % extent;", name="number")
+
+@functools.cache
+def _number() -> ElementwiseKernel:
+    return elementwise("int64 extent", "int64 y", "y = i % extent;", name="number")
 
 
 def numbered(lib: Primitives, shape: Shape, device: Device) -> Array:
     """The positions of elements along the last axis."""
     out = lib.empty(shape, INDEX, device)
     if math.prod(shape):
-        _number(shape[-1], out)
+        _number()(shape[-1], out)
     return out
 
 

@@ -36,6 +36,8 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if name in ("round", "roundf"):
         _check_arity(name, args, 1, fail)
         operand = _floats(b, args, name == "roundf")[0]
+        if is_complex(operand.dtype):
+            fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
         return lower.round_half_away(b, operand)
     if name in ("abs", "conj", "real", "imag"):
         return _plain(b, name, args, fail)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 from xferlib.kernels.ir.indices import is_distinct
@@ -40,7 +40,8 @@ class Variable:
     dtype: DType
     param: int | None = None
     kind: str = "local"
-    """One of ``local``, ``value`` (a read-only parameter), ``element`` (of an array) and ``raw`` (an array)."""
+    """One of ``local``, ``prepared`` (local in ``loop_prep``), ``value`` (a read-only parameter), ``element`` (of an
+    array) and ``raw`` (an array)."""
     is_writable: bool = True
     needs_index: bool = False
     """An array declared with ``*``, whose element is written ``x[i]``."""
@@ -99,6 +100,18 @@ class Scope:
         self._here.add(name)
         if value is not None:
             self._state[key] = Contents(value, self._true)
+
+    def end_preparation(self) -> None:
+        """Make the local variables that have a value read-only: those of ``loop_prep``.
+
+        In CuPy these statements run once for each thread, before its loop over elements. Here they are part of every
+        element's program, and the compiler computes outside of it what does not depend on the element. The two differ
+        where the snippet changes such a variable: then CuPy's result depends on which elements a thread has.
+        """
+        for name in self._here:
+            variable = self._names[name]
+            if variable.key in self._state:
+                self._names[name] = replace(variable, kind="prepared", is_writable=False)
 
     def is_declared_here(self, name: str) -> bool:
         return name in self._here
@@ -256,6 +269,8 @@ class Scope:
         return variable
 
     def _write(self, variable: Variable, key: Hashable, value: Node, name: str, fail: Fail) -> Node:
+        if variable.kind == "prepared":
+            fail(f"{name!r} belongs to loop_prep, and is the same for every element; declare it in the operation")
         if not variable.is_writable:
             fail(f"{name!r} is read-only here; assign to an output or a local variable")
         value = self.b.cast(value, variable.dtype)

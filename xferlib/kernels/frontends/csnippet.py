@@ -152,14 +152,7 @@ class Translator(Statements):
         dtype = self.type_of(node.to_type.type.type)
         if type(node.expr).__name__ == "ExprList":
             return self._complex_of(node, dtype)
-        value = self.expression(node.expr)
-        if is_complex(value.dtype) and dtype.kind in "iu":
-            self.fail(
-                node,
-                f"{value.dtype} does not become {dtype} in C++; take z.real(), z.imag() or abs(z)",
-                KernelTypeError,
-            )
-        return self.b.cast(value, dtype)
+        return self.b.cast(self.expression(node.expr), dtype)
 
     def _complex_of(self, node: Any, dtype: DType) -> Node:
         """``complex<T>(real, imag)``."""

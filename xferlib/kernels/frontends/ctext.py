@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError
@@ -129,6 +130,43 @@ _PAIRS = {"(": ")", "{": "}", "[": "]"}
 _ENDS = re.compile(r"\s*[;,]")
 
 
+@dataclass(slots=True)
+class _Bracket:
+    """A pair of brackets."""
+
+    start: int
+    end: int = -1
+    """-1 where none closes it."""
+    is_list: bool = False
+    """Whether a comma stands inside, and not inside a further pair: several values, which no number has."""
+    has_statements: bool = False
+    is_in_function: bool = False
+    """Whether a brace stands around it."""
+
+
+def _brackets(text: str) -> dict[int, _Bracket]:
+    """The pairs of brackets by their positions, found in one pass."""
+    found: dict[int, _Bracket] = {}
+    around: list[_Bracket] = []
+    braces = 0
+    for position, character in enumerate(text):
+        if character in _PAIRS:
+            found[position] = _Bracket(position, is_in_function=braces > 0)
+            around.append(found[position])
+            braces += character == "{"
+        elif around and character == _PAIRS[text[around[-1].start]]:
+            ended = around.pop()
+            ended.end = position
+            braces -= character == "}"
+            if around and ended.has_statements:
+                around[-1].has_statements = True
+        elif around and character == ",":
+            around[-1].is_list = True
+        elif around and character == ";":
+            around[-1].has_statements = True
+    return found
+
+
 def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool) -> list[Edit]:
     """C++'s initializers as C: ``T x{e}`` and ``T x(e)`` become ``T x=(e)``, and ``T{e}`` becomes ``(T)(e)``.
 
@@ -144,55 +182,21 @@ def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool)
     """
     named = "|".join(map(re.escape, types))
     pattern = re.compile(rf"\b(?P<type>{named})(?P<name>\s+\w+)?\s*(?P<open>[{{(])|,\s*\w+\s*(?P<next>\{{)")
+    brackets = _brackets(text)
     found: dict[int, Edit] = {}
-    start = 0
-    while match := pattern.search(text, start):
-        which = "open" if match["open"] else "next"
-        start = at = match.start(which)
-        start += 1
-        if match["type"] and not match["name"] and match["open"] == "(":
-            continue  # a conversion, which has its own rule
-        end = _closing(text, at)
-        if end is None:
+    for match in pattern.finditer(text):
+        at = match.start("open" if match["open"] else "next")
+        bracket = brackets[at]
+        if bracket.end < 0 or bracket.is_list or bracket.has_statements:
             continue
-        inside = text[at + 1 : end]
-        if _is_list(inside):
-            continue
-        if text[at] == "(" and (not _ENDS.match(text, end + 1) or not inside.strip()):
-            continue
-        if text[at] == "(" and is_within_functions and text.count("{", 0, at) == text.count("}", 0, at):
-            continue
-        value = "" if inside.strip() else "0"
-        if which == "open" and not match["name"]:
+        is_value = match["type"] is not None and match["name"] is None
+        is_empty = not text[at + 1 : bracket.end].strip()
+        if text[at] == "(":
+            is_declared = not is_value and not is_empty and _ENDS.match(text, bracket.end + 1) is not None
+            if not is_declared or (is_within_functions and not bracket.is_in_function):
+                continue  # a conversion, which has its own rule, or a function
+        if is_value:
             found[match.start("type")] = (*match.span("type"), f"({match['type']})")
-            found[at] = (at, at + 1, f"({value}")
-        else:
-            found[at] = (at, at + 1, f"=({value}")
-        found[end] = (end, end + 1, ")")
+        found[at] = (at, at + 1, ("" if is_value else "=") + ("(0" if is_empty else "("))
+        found[bracket.end] = (bracket.end, bracket.end + 1, ")")
     return [found[each] for each in sorted(found)]
-
-
-def _closing(text: str, at: int) -> int | None:
-    """The position of the bracket that closes the one at ``at``; None if there is none, or a statement inside."""
-    expected: list[str] = []
-    for position in range(at, len(text)):
-        character = text[position]
-        if character in _PAIRS:
-            expected.append(_PAIRS[character])
-        elif character == ";":
-            return None
-        elif expected and character == expected[-1]:
-            expected.pop()
-            if not expected:
-                return position
-    return None
-
-
-def _is_list(inside: str) -> bool:
-    """Whether there is a comma outside of all brackets: several values, which no number has."""
-    depth = 0
-    for character in inside:
-        depth += (character in "({[") - (character in ")}]")
-        if character == "," and not depth:
-            return True
-    return False

@@ -19,7 +19,7 @@ from xferlib.kernels.frontends.cscope import Scope, Variable
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import check_preparation, functions_of
+from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
@@ -124,7 +124,6 @@ class SnippetDefinition:
         self._statements = csnippet.parse(self._text)
         self._preparation = SnippetText(loop_prep, generics, "loop_prep")
         self._prepared = csnippet.parse(self._preparation)
-        check_preparation(self._prepared, self._statements, self._text)
         self._raw = indexed_otherwise([*self._prepared, *self._statements])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -148,8 +147,9 @@ class SnippetDefinition:
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
-        for text, statements in ((self._preparation, self._prepared), (self._text, self._statements)):
-            csnippet.Translator(b, scope, text, bound, self._functions).run(statements)
+        csnippet.Translator(b, scope, self._preparation, bound, self._functions).run(self._prepared)
+        scope.end_preparation()
+        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
         program = b.program(scope.stores(variables))
         self._check_outputs(program)
         outputs = tuple(range(self._inputs, len(self.params)))

@@ -18,7 +18,7 @@ _GENERIC = re.compile(r"[A-Za-z]\Z")
 _COMPLEX = re.compile(r"(?:pycuda::|thrust::|std::)?complex\s*<\s*(float|double)\s*>")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
-_RESERVED = frozenset({"i", "_ind", "CUPY_UNUSED"})
+_RESERVED = frozenset({"i", "_ind", "CUPY_UNUSED", "and", "or", "not"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

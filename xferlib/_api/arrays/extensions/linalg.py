@@ -80,7 +80,7 @@ def _factors(
     def compute(a: Any, *arrays: Any) -> Any:
         return (function or theirs)(a, **dict(zip(given, arrays, strict=True)), **numbers)
 
-    return computed(lib, call, compute, [x, *given.values()], found)
+    return computed(lib, call, compute, [x, *given.values()], found, (2, *(0,) * len(given)))
 
 
 def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
@@ -176,7 +176,8 @@ def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     rest = () if len(two) == 1 else two[-1:]
     batch = shaping.common_shape("linalg.solve", one[:-2], two[:-2] if rest else ())
     (kind,) = dtypes(np.linalg.solve, infos[0].dtype, infos[1].dtype)
-    return computed(lib, "linalg.solve", np.linalg.solve, [x1, x2], [((*batch, one[-1], *rest), kind)])[0]
+    shape, cores = (*batch, one[-1], *rest), (2, min(len(two), 2))
+    return computed(lib, "linalg.solve", np.linalg.solve, [x1, x2], [(shape, kind)], cores)[0]
 
 
 # --- parts and products

@@ -25,22 +25,25 @@ def computed(
     function: Callable[..., Any],
     operands: Sequence[Array],
     results: Sequence[tuple[Shape, DType]],
+    cores: tuple[int, ...] = (),
 ) -> list[Array]:
     """Enqueue ``function(*operands)``, which returns one array or several.
 
     Args:
         lib: The library.
         name: The function's name, as the caller knows it.
-        function: Computes with NumPy arrays; where NumPy finds a matrix singular, results are NaN, as on a GPU.
+        function: Computes with NumPy arrays; where NumPy finds a matrix singular, its results are NaN, as on a GPU.
         operands: The arrays.
         results: The shape and the dtype of each result.
+        cores: For each operand how many of its last axes are one matrix, vector or number.
 
     Raises:
         UnsupportedError: The host cannot read this memory.
     """
     device = lib.infos(name, operands)[0].device
     found = [lib.empty(shape, dtype, device) for shape, dtype in results]
-    if not lib.on_host(name, functools.partial(_compute, function, len(operands)), operands, found):
+    run = lambda *arrays: _compute(function, cores, arrays[: len(operands)], arrays[len(operands) :])
+    if not lib.on_host(name, run, operands, found):
         raise UnsupportedError(
             f"{name}: {lib.backend.name} has no library for it that xferlib calls; compute it on the host, "
             f"numpy.{name}(xferlib.to_host(x)), or with an array of CuPy's or torch's"
@@ -48,17 +51,28 @@ def computed(
     return found
 
 
-def _compute(function: Callable[..., Any], count: int, *arrays: Any) -> None:
-    operands, targets = arrays[:count], arrays[count:]
+def _compute(function: Callable[..., Any], cores: tuple[int, ...], operands: Any, targets: Any) -> None:
     try:
         with np.errstate(all="ignore"):
             found = function(*operands)
     except np.linalg.LinAlgError:
-        for each in targets:
-            each.fill(np.nan if each.dtype.kind in "fc" else 0)
+        _compute_each(function, cores, operands, targets)
         return
     for target, each in zip(targets, found if isinstance(found, tuple) else (found,), strict=True):
         target[...] = each
+
+
+def _compute_each(function: Callable[..., Any], cores: tuple[int, ...], operands: Any, targets: Any) -> None:
+    """Compute for every matrix of a stack by itself: NumPy raises if one of them is singular."""
+    split = [each.ndim - core for each, core in zip(operands, cores, strict=True)]
+    batch = np.broadcast_shapes(*(each.shape[:at] for each, at in zip(operands, split, strict=True)))
+    if not batch:
+        for each in targets:
+            each.fill(np.nan if each.dtype.kind in "fc" else 0)
+        return
+    spread = [np.broadcast_to(each, batch + each.shape[at:]) for each, at in zip(operands, split, strict=True)]
+    for index in np.ndindex(batch):
+        _compute(function, cores, [each[index] for each in spread], [each[(*index, ...)] for each in targets])
 
 
 @functools.cache
