@@ -47,7 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),
     "Arrays": (
         "asarray", "arange", "linspace", "eye", "concat", "empty", "zeros", "ones", "full", "empty_like", "zeros_like",
-        "ones_like", "full_like",
+        "ones_like", "full_like", "array_over",
     ),
     "Pinned memory": (
         "pinned_empty", "pinned_zeros", "pinned_empty_like", "pinned_array", "pin", "pinned_pool", "PinnedPool",

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import errors
 from xferlib._api.creation import (
+    array_over,
     empty,
     empty_like,
     full,
@@ -69,6 +70,7 @@ __all__ = [
     "Transfer",
     "TransferStats",
     "arange",
+    "array_over",
     "asarray",
     "available_backends",
     "calibrate",

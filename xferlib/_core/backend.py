@@ -23,6 +23,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
+from xferlib._core.device import DeviceIdentity
 from xferlib.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -62,6 +63,22 @@ class Arrays(_Named, LibraryHooks, ABC):
     @abstractmethod
     def device_properties(self, device: Device) -> DeviceProperties: ...
 
+    def device_identity(self, device: Device) -> DeviceIdentity:
+        """Its own name and where it is plugged in; empty where neither is known."""
+        return DeviceIdentity()
+
+    def device_memory(self, device: Device) -> tuple[int, int]:
+        """Free and total memory in bytes; the default knows the total alone."""
+        return 0, self.device_properties(device).total_nbytes
+
+    def device_attribute(self, device: Device, name: str) -> int:
+        """The attribute ``name`` of CUDA's driver, in lower case and without its prefix.
+
+        Raises:
+            ArgumentError: There is none of that name.
+        """
+        raise self._unsupported("device_attributes")
+
     @abstractmethod
     def device_current(self) -> Device:
         """The library's current device, for this thread."""
@@ -93,6 +110,10 @@ class Arrays(_Named, LibraryHooks, ABC):
     ) -> Array:
         """An array over the memory of ``array``, ``offset`` bytes from its first element."""
         raise self._unsupported("namespace")
+
+    def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
+        """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""
+        raise self._unsupported("foreign_memory")
 
 
 class Streams(_Named, ABC):

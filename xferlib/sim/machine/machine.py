@@ -28,7 +28,7 @@ from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
 from xferlib.sim.machine import addresses, host_watches, schedules
 from xferlib.sim.machine.injection import Fault, Point
-from xferlib.sim.machine.lifetimes import Allocation, Lifetimes
+from xferlib.sim.machine.lifetimes import Allocation, LentAllocation, Lifetimes
 from xferlib.sim.machine.parts import Parts
 from xferlib.sim.machine.settings import Settings
 from xferlib.sim.machine.staging import Staging, WatchedBatch
@@ -256,6 +256,18 @@ class Machine(Parts):
             if last_owner is not None:
                 block.hand_over(last_owner)
             return Allocation(block, self.lifetimes.deaths)
+
+    def free_memory(self, device: Device) -> int:
+        """Bytes of a device that no array holds."""
+        with self.lock:
+            self.enter()
+            return self.settings.memory_nbytes - self.memory.used.get(device.index, 0)
+
+    def lent(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
+        """The block that holds an address, for an array that does not own it."""
+        with self.lock:
+            self.enter()
+            return LentAllocation(addresses.on_device(self.memory, pointer, nbytes, device), owner)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and track the accesses to it."""
