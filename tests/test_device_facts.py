@@ -1,4 +1,4 @@
-"""What a device says of itself: memory, names, and the attributes that the driver knows."""
+"""A device's own facts: memory, names, and the attributes that the driver knows."""
 
 from __future__ import annotations
 

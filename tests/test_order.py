@@ -128,7 +128,7 @@ def test_a_view_shares_its_memory() -> None:
 
 
 class _Memory:
-    """What owns memory in another library."""
+    """The owner of memory in another library."""
 
     def __init__(self, array: Any) -> None:
         self.array = array

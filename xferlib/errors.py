@@ -12,6 +12,7 @@
     │   ├── DeviceNotFoundError (ValueError)         no such device
     │   ├── MixedDevicesError (ValueError)           arrays of two devices in one call
     │   ├── StreamError (ValueError)                 a stream of another device or backend, or none at all
+    │   │   └── StreamTypeError (TypeError)              an object that is no stream
     │   ├── ContextError (RuntimeError)              a CUDA context that is not the primary one
     │   ├── DeviceLostError (RuntimeError)           a sticky CUDA error: the process must restart
     │   └── ForkError (RuntimeError)                 a device used in a forked child
@@ -108,6 +109,10 @@ class MixedDevicesError(DeviceError, ValueError):
 
 class StreamError(DeviceError, ValueError):
     """The stream belongs to another device or backend, or the object is no stream."""
+
+
+class StreamTypeError(StreamError, TypeError):
+    """The object is no stream: it is of no known type, or its ``__cuda_stream__`` gives none."""
 
 
 class ContextError(DeviceError, RuntimeError):

@@ -27,6 +27,7 @@ from xferlib._core.device import DeviceIdentity
 from xferlib.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     import numpy as np
@@ -144,12 +145,35 @@ class Streams(_Named, ABC):
         """Whether all work enqueued on ``stream`` is complete."""
         return self.event_done(self.event_record(stream, timing=False))
 
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        """Its priority, and whether it runs beside the legacy default stream."""
+        return 0, False
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        """Enqueue ``function``, which raises nothing, on the host; the default waits for the stream and calls it."""
+        self.stream_synchronize(stream)
+        function()
+
     @abstractmethod
     def device_synchronize(self, device: Device) -> None: ...
 
     @abstractmethod
     def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> RawEvent:
         """Record a new event, or ``event`` again: the caller knows that nothing waits for its previous record."""
+
+    def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> RawEvent | None:
+        """An event for `event_record` to record; None where one is like another."""
+        if interprocess:
+            raise self._unsupported("interprocess_events")
+        return None
+
+    def event_ipc_handle(self, event: RawEvent) -> bytes:
+        """The name of an event made with ``interprocess=True``, for `event_open` in another process."""
+        raise self._unsupported("interprocess_events")
+
+    def event_open(self, device: Device, handle: bytes) -> RawEvent:
+        """An event of another process."""
+        raise self._unsupported("interprocess_events")
 
     @abstractmethod
     def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...

@@ -26,6 +26,7 @@ WHY_HOST = {
     "native_current_stream": _DONE,
     "pinned_memory": "host memory is the device's own memory; there is nothing to pin",
     "peer_copy": "there is one CPU device",
+    "interprocess_events": _DONE,
     "device_attributes": "CUDA's driver knows nothing of a CPU",
     "kernels": "CUDA source runs on GPUs only; give the kernel a cpu= function",
 }

@@ -240,6 +240,13 @@ class SimBackend(Backend, DeviceKernels):
     def stream_done(self, stream: RawStream) -> bool:
         return self.machine.waits.is_stream_done(_stream(stream))
 
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        made = _stream(stream)
+        return made.priority, made.kind is StreamKind.NON_BLOCKING
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        self.machine.call(_stream(stream), function)
+
     # --- events
 
     def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> SimEvent:

@@ -118,7 +118,7 @@ class CudaDevices(Backend):
     def inside(self, device: Device) -> Inside:
         return Inside(self._context(device.index) if len(self._devices) > 1 else 0)
 
-    def _inside(self, device: Device, call: Any, *arguments: int) -> int:
+    def _inside(self, device: Device, call: Any, *arguments: Any) -> int:
         """The result of a call that depends on the current context: on its default stream, or on its memory."""
         if len(self._devices) == 1:
             result: int = call(*arguments)

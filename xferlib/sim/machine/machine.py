@@ -25,7 +25,7 @@ from xferlib._runtime.callsite import location as here
 from xferlib._runtime.callsite import site_of, user_call
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
-from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
+from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError, SimError
 from xferlib.sim.machine import addresses, host_watches, schedules
 from xferlib.sim.machine.injection import Fault, Point
 from xferlib.sim.machine.lifetimes import Allocation, LentAllocation, Lifetimes
@@ -68,6 +68,8 @@ class Machine(Parts):
             weakref.WeakKeyDictionary()
         )
         self.forked_from = 0
+        self.is_calling = False
+        """Whether a function of `call` runs now, in the thread that holds the lock."""
         existing.add(self)
 
     # --- entering
@@ -80,6 +82,10 @@ class Machine(Parts):
             raise ForkError(
                 f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
                 "was initialised there; start workers with multiprocessing.get_context('spawn'), or fork first"
+            )
+        if self.is_calling:
+            raise SimError(
+                "a function given to Stream.call uses the device, which CUDA refuses; give work to the stream around it"
             )
         if self.lifetimes.deaths or self.lifetimes.released:
             self.lifetimes.free_collected()
@@ -185,6 +191,18 @@ class Machine(Parts):
                     self._tell(self.listener, operation, lane, nbytes, timing)
             self.engine.add(operation, after)
             return operation
+
+    def call(self, stream: SimStream, function: Callable[[], object]) -> None:
+        """Enqueue a function on the host, which must not use the machine."""
+
+        def run() -> None:
+            self.is_calling = True
+            try:
+                function()
+            finally:
+                self.is_calling = False
+
+        self.enqueue(stream, "host function", run, lane=Lane.NONE)
 
     def _tell(
         self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
