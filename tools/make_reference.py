@@ -56,6 +56,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Streams and events": ("Stream", "Event", "current_stream"),
     "Kernels": (
         "elementwise", "ElementwiseKernel", "reduction", "ReductionKernel", "raw_module", "RawModule", "RawKernel",
+        "KernelAttributes",
     ),
 }  # fmt: skip
 

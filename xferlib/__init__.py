@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from xferlib._trace.timeline import TraceOperation
     from xferlib._trace.trace import trace
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-    from xferlib.kernels.raw import RawKernel, RawModule, raw_module
+    from xferlib.kernels.raw import KernelAttributes, RawKernel
+    from xferlib.kernels.raw_module import RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
 
 
@@ -59,6 +60,7 @@ __all__ = [
     "ElementwiseKernel",
     "Event",
     "Explanation",
+    "KernelAttributes",
     "PinnedPool",
     "PinnedStats",
     "Prefetcher",
@@ -132,7 +134,8 @@ _LAZY = {
         "xferlib._trace.timeline": ("TraceOperation",),
         "xferlib._trace.trace": ("trace",),
         "xferlib.kernels": (
-            "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "elementwise", "raw_module", "reduction"
+            "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
+            "raw_module", "reduction",
         ),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),

@@ -14,7 +14,7 @@ from xferlib.kernels.engines.cuda.engine import ParameterBlock
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
-    from xferlib.kernels.frontends.raw_signature import RawParameter
+    from xferlib.kernels.frontends.raw.signature import RawParameter
 
 _POINTER = "Q"
 _CODES = {
@@ -32,6 +32,8 @@ def _code(parameter: RawParameter, value: Any) -> str | None:
         return _POINTER
     dtype = parameter.dtype
     assert dtype is not None
+    if parameter.is_struct:
+        return None
     if isinstance(value, np.generic):
         is_plain = value.dtype == dtype
     else:
@@ -90,7 +92,7 @@ class RawCall:
             for number in arrays
             if owner.follows_writes and not parameters[number].is_const
         ]
-        sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
+        sizes = [each.nbytes for each in parameters]
         self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
         self._pack = self._block.packer(codes)
         self._launch = prepare(self._block.address)
