@@ -55,8 +55,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Streams and events": ("Stream", "Event", "current_stream"),
     "Kernels": (
-        "elementwise", "ElementwiseKernel", "reduction", "ReductionKernel", "raw_module", "RawModule", "RawKernel",
-        "KernelAttributes",
+        "elementwise", "ElementwiseKernel", "reduction", "ReductionKernel", "scan", "ScanKernel",
+        "raw_module", "RawModule", "RawKernel", "KernelAttributes",
     ),
 }  # fmt: skip
 

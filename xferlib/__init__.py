@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.raw import KernelAttributes, RawKernel
     from xferlib.kernels.raw_module import RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
+    from xferlib.kernels.scan import ScanKernel, scan
 
 
 torch_compile.keep_tracer_out()
@@ -67,6 +68,7 @@ __all__ = [
     "RawKernel",
     "RawModule",
     "ReductionKernel",
+    "ScanKernel",
     "Stream",
     "TraceOperation",
     "Transfer",
@@ -105,6 +107,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "scan",
     "sim",
     "stream_map",
     "synchronize",
@@ -135,7 +138,7 @@ _LAZY = {
         "xferlib._trace.trace": ("trace",),
         "xferlib.kernels": (
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
-            "raw_module", "reduction",
+            "raw_module", "reduction", "ScanKernel", "scan",
         ),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),

@@ -30,7 +30,8 @@
     └── KernelError
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
-        │   └── KernelRangeError (OverflowError)     a number that a dtype cannot hold
+        │   ├── KernelRangeError (OverflowError)     a number that a dtype cannot hold
+        │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
 Every message is a fact, the value that caused it, and the remedy.
@@ -185,6 +186,10 @@ class KernelTypeError(KernelError, TypeError):
 
 class KernelRangeError(KernelTypeError, OverflowError):
     """A number is out of range for the dtype that it is to have."""
+
+
+class KernelShapeError(KernelTypeError, ValueError):
+    """Shapes or axes do not fit: they do not broadcast, an axis does not exist, or has no elements to reduce."""
 
 
 class KernelCompileError(KernelError, RuntimeError):

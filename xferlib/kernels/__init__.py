@@ -9,6 +9,7 @@ from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.raw import KernelAttributes, RawKernel
 from xferlib.kernels.raw_module import RawModule, raw_module
 from xferlib.kernels.reduction import ReductionKernel, reduction
+from xferlib.kernels.scan import ScanKernel, scan
 
 __all__ = [
     "ElementwiseKernel",
@@ -16,8 +17,10 @@ __all__ = [
     "RawKernel",
     "RawModule",
     "ReductionKernel",
+    "ScanKernel",
     "elementwise",
     "raw_module",
     "reduction",
     "reductions",
+    "scan",
 ]

@@ -97,7 +97,7 @@ def _template_before(source: str, end: int) -> str | None:
 
 
 def _instance(declared: str, arguments: str) -> dict[str, str] | None:
-    """What each parameter of a template stands for in an instance; None where an argument is missing."""
+    """The meaning of each parameter of a template in an instance; None where an argument is missing."""
     given = split(arguments)
     values: dict[str, str] = {}
     for number, each in enumerate(split(declared)):
