@@ -1,4 +1,4 @@
-"""Scans, whole and in segments; sums over subsets; errors of shape."""
+"""Scans, whole and in segments, sums over subsets, and errors of shape."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ first of several, in C order along the reduced axes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls.reduction_calls import Axis
-from xferlib.kernels.elementwise import elementwise
+from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.ir.formulas import lower, lower_complex
 from xferlib.kernels.ir.nodes import (
@@ -299,7 +300,14 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     return spread(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
 
 
-_taken = elementwise("raw T x, S subset", "T y", "y = x[subset]", name="subset")
+@functools.cache
+def _subset() -> ElementwiseKernel:
+    """Made at the first use: to parse a snippet takes longer than to import this module."""
+    return elementwise("raw T x, S subset", "T y", "y = x[subset]", name="subset")
+
+
+def _taken(x: Any, subset: Any) -> Any:
+    return _subset()(x, subset)
 
 
 def subset_sum(subset: Any, x: Any, *, out: Any = None) -> Any:

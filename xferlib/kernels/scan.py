@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,8 @@ class ScanKernel:
             assert self._shift_in_segments is not None
             found = self._shift_in_segments(found, segments, size=count)
         if out is not None:
-            return _copy(found, out)
-        return _copy(found) if found is x else found
+            return _copy()(found, out)
+        return _copy()(found) if found is x else found
 
     def _check(self, x: Any, segments: Any) -> int:
         """The number of elements."""
@@ -114,7 +115,9 @@ class ScanKernel:
         return info.shape[0], info.dtype
 
 
-_copy = elementwise("T x", "T y", "y = x", name="scan_result")
+@functools.cache
+def _copy() -> ElementwiseKernel:
+    return elementwise("T x", "T y", "y = x", name="scan_result")
 
 
 def scan(
