@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+IN_C = "C"
+"""The default, told from any other object by its identity."""
+
+
 def is_fortran(order: Any, call: str) -> bool:
     """Whether ``order`` is ``"F"``.
 

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from xferlib._api import order as in_order
-from xferlib._api.order import is_fortran
+from xferlib._api.order import IN_C, is_fortran
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib._runtime.checks import refuse_no_flag
@@ -27,7 +27,7 @@ def to_device(
     stream: Any = None,
     out: Array | None = None,
     copy: bool | None = True,
-    order: str = "C",
+    order: str = IN_C,
 ) -> Array:
     """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
 
@@ -59,7 +59,7 @@ def to_device(
         ArgumentError: ``order`` is neither, or ``"F"`` beside ``out``, whose order stands.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
-    if order != "C" and is_fortran(order, "to_device"):
+    if order is not IN_C and is_fortran(order, "to_device"):
         if out is not None:
             raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
         sent = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)

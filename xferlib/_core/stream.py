@@ -12,6 +12,7 @@ from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of
+from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
@@ -30,15 +31,18 @@ class Event:
         interprocess: Other processes may wait for it: see `ipc_handle`. It belongs to one device, and has no timing.
 
     Raises:
-        ArgumentError: ``interprocess`` and ``timing`` together.
+        ArgumentError: ``interprocess`` and ``timing`` together, or what is no flag.
     """
 
     __slots__ = ("_backend", "_device", "_raw", "blocking", "interprocess", "timing")
 
     def __init__(self, *, timing: bool | None = None, blocking: bool = False, interprocess: bool = False) -> None:
+        timing = interprocess is False if timing is None else timing
+        for name, flag in (("timing", timing), ("blocking", blocking), ("interprocess", interprocess)):
+            refuse_no_flag(flag, f"Event: {name}")
         if timing and interprocess:
             raise ArgumentError("Event: interprocess events have no timing; leave timing=True out")
-        self.timing = not interprocess if timing is None else timing
+        self.timing = timing
         self.blocking = blocking
         self.interprocess = interprocess
         self._backend: Backend | None = None
@@ -76,9 +80,7 @@ class Event:
             if self._device is raw.device:
                 made = self._raw
             elif self.interprocess and self._device is not None:
-                raise StreamError(
-                    f"an interprocess event of {self._device} cannot be recorded on {raw.device}; make one for it"
-                )
+                raise StreamError(f"an interprocess event of {self._device} is not for {raw.device}; make another")
             else:
                 made = backend.event_make(
                     raw.device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess
@@ -221,13 +223,10 @@ class Stream:
         return target
 
     def call(self, function: Callable[..., object], *args: Any) -> None:
-        """Call a function on the host once the work enqueued so far is complete; later work waits for its end.
+        """Call ``function(*args)`` on the host once the work so far is complete; later work waits for its end.
 
         It runs in a thread of the driver, and on a CPU at once. It must not use a device, nor wait for a thread that
         does, nor change pinned memory that a later copy reads. Its errors go to `threading.excepthook`.
-
-        Args:
-            function, args: Called as ``function(*args)``; both are kept until then.
 
         Raises:
             ArgumentError: ``function`` cannot be called.

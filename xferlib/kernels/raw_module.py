@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,6 @@ from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types
 from xferlib.kernels.raw import RawKernel
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from xferlib._core.array import Array
     from xferlib._core.device import Device
     from xferlib.kernels.ir.nodes import DType
@@ -72,6 +71,11 @@ class RawModule:
         Raises:
             KernelSyntaxError: The signature cannot be read, or is not plain enough to be found.
         """
+        if not isinstance(name, str) or not isinstance(signature, (str, type(None))):
+            wrong = name if not isinstance(name, str) else signature
+            raise KernelSyntaxError(
+                f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
+            )
         source, macros, types = self._read()
         found = signature if signature is not None else raw_source.find_signature(source, name, macros)
         if found is None:
@@ -100,6 +104,8 @@ class RawModule:
             UnsupportedError: The device runs no CUDA source.
         """
         kind = None if dtype is None else check_dtype(dtype, what="dtype")
+        if not isinstance(name, str):
+            raise ArgumentError(f"get_global: {shown(name)} is no name; give that of a variable of the source")
         owner, place = self._at(backend, device, f"variable {name!r}")
         library, lowered = self._library(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
@@ -221,7 +227,7 @@ def _module_of(
 def raw_module(
     source: str | None = None,
     *,
-    path: str | PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
     options: Sequence[str] = (),
     names: Sequence[str] = (),
     types: Mapping[str, Any] | None = None,
@@ -244,8 +250,11 @@ def raw_module(
     """
     if (source is None) is (path is None):
         raise KernelSyntaxError("raw_module takes CUDA source or path=, one of the two")
+    compiler_options, instances = _texts(options, "options"), _texts(names, "names")
     binary = b""
     if path is not None:
+        if not isinstance(path, (str, os.PathLike)) or not str(path) or "\0" in str(path):
+            raise ArgumentError(f"raw_module: path={shown(path)} is no path; give that of a .cu, .cubin or .ptx file")
         file = Path(path)
         content = file.read_bytes()
         if file.suffix.lower() in _SOURCES:
@@ -254,7 +263,14 @@ def raw_module(
             source, binary = "", content + b"\0"  # PTX is text, which the driver reads up to a NUL
     if not isinstance(source, str) or "\0" in source:
         raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
-    if binary and (options or names):
+    if binary and (compiler_options or instances):
         raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
     declared = checked_types(types)
-    return RawModule(source, options=tuple(options), names=tuple(names), types=declared, binary=binary)
+    return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary)
+
+
+def _texts(given: Any, what: str) -> tuple[str, ...]:
+    """A list of strings."""
+    if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
+        raise ArgumentError(f"raw_module: {what}={shown(given)} is no list of strings; give {what}=('...',)")
+    return tuple(given)

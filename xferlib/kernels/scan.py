@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from xferlib._core import registry
-from xferlib.errors import KernelShapeError, KernelTypeError
+from xferlib._runtime.checks import refuse_no_flag
+from xferlib.errors import KernelShapeError, KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 
 _STEP = "if (i >= d) {{ T a = x[i - d]; T b = x[i]; y = {expression}; }} else {{ y = x[i]; }}"
@@ -72,6 +73,7 @@ class ScanKernel:
             KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
             LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
         """
+        refuse_no_flag(exclusive, f"{self.name}(): exclusive")
         count = self._check(x, segments)
         if exclusive and self._shift is None:
             raise KernelTypeError(f"{self.name}(): an exclusive scan needs a neutral element; scan(..., neutral='0')")
@@ -140,4 +142,8 @@ def scan(
     Raises:
         KernelSyntaxError: An expression cannot be read.
     """
+    texts = {"expression": expression, "name": name, "math": math, "preamble": preamble}
+    for what, text in (texts if neutral is None else {**texts, "neutral": neutral}).items():
+        if not isinstance(text, str):
+            raise KernelSyntaxError(f"scan: {what}={shown(text)} is no string; give one")
     return ScanKernel(expression, neutral, name, math, preamble)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib.errors import KernelSyntaxError
+from xferlib.errors import KernelSyntaxError, shown
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType
 from xferlib.kernels.ir.types import C_TYPES
 
@@ -131,13 +131,15 @@ def checked_types(types: Any) -> dict[str, DType]:
         KernelSyntaxError: A name is no identifier, or a type no dtype of fixed size without Python objects.
     """
     found: dict[str, DType] = {}
-    for name, given in dict(types or {}).items():
+    if types is not None and not isinstance(types, Mapping):
+        raise KernelSyntaxError(f"types: {shown(types)} is no dict; give NumPy dtypes by the names that they have in C")
+    for name, given in (types or {}).items():
         dtype: DType = np.dtype(object)
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(TypeError, ValueError):
             dtype = np.dtype(given)
         if not isinstance(name, str) or not name.isidentifier() or dtype.hasobject or not dtype.itemsize:
             raise KernelSyntaxError(
-                f"types: {name!r} must be a C name with a NumPy dtype of its bytes, such as "
+                f"types: {shown(name)} must be a C name with a NumPy dtype of its bytes, such as "
                 "numpy.dtype([('x', 'f4'), ('n', 'i4')], align=True)"
             )
         found[name] = dtype
