@@ -24,6 +24,7 @@ from xferlib.errors import (
     UnsupportedError,
 )
 from xferlib.kernels import raw_module
+from xferlib.kernels.calls.raw import codes_of
 from xferlib.testing import backend_named
 
 
@@ -204,6 +205,15 @@ def test_what_is_no_pointer_is_refused(library: str, wrong: Any) -> None:
         _kernel(_FILL, "fill", lambda x, y, n: None)(1, 32, (x, wrong, 3))
 
 
+def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_time() -> None:
+    x = np.zeros(3, np.float32)
+    parameters = _kernel(_FILL, "fill").parameters
+    for pointer, code in ((x, "Q"), (4096, "Q"), (np.uint64(4096), "Q"), (None, None), (_Speaks(x), None)):
+        expected = None if code is None else ["Q", code, "i"]
+        assert codes_of(parameters, (x, pointer, 3)) == expected
+    assert codes_of(_kernel(_MOVE, "move").parameters, (x, ((1, 2, 3), 4, (5, 6)), (7, 8), 3)) is None
+
+
 # --- arrays of other libraries
 
 
@@ -230,6 +240,12 @@ def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
         assert x.tolist() == [5, 5, 5]
         with pytest.raises(KernelTypeError, match="dtype float64"):
             kernel(1, 32, (x, _Speaks(np.zeros(3)), 3))
+
+
+def test_an_array_that_speaks_dlpack_is_no_struct() -> None:
+    x = np.zeros(3, np.float32)
+    with pytest.raises(KernelTypeError, match="'m' is .*a struct of"):
+        _kernel(_MOVE, "move", _move)(1, 32, (x, _Speaks(x), (1, 2), 3))
 
 
 def _interface(array: Any, **changed: Any) -> Any:

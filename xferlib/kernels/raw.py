@@ -186,7 +186,7 @@ class RawKernel:
             backend = defaults.default_backend()
             device = backend.device_current()
         adopted = None
-        if any(map(is_foreign, args)):
+        if any(each.is_pointer and is_foreign(value) for each, value in zip(self.parameters, args, strict=True)):
             backend.at(device).attach(device)
             adopted = Adopted(self.name, self.parameters, args, backend.at(device), device)
             args = adopted.args

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core import registry
 from xferlib.kernels.engines.cuda.engine import ParameterBlock
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ _CODES = {
 def _code(parameter: RawParameter, value: Any) -> str | None:
     """The `struct` code that writes such an argument with NumPy's bits; None if there is none."""
     if parameter.is_pointer:
-        return _POINTER
+        is_address = isinstance(value, (int, np.integer))
+        return _POINTER if is_address or registry.backend_of(value) is not None else None
     dtype = parameter.dtype
     assert dtype is not None
     if parameter.is_struct:
