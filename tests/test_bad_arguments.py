@@ -104,6 +104,38 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     yield "zeros(backend=)", lambda v: xl.zeros(3, backend=v)
     yield "pin(x)", lambda v: xl.pin(v).__enter__()
     yield "zeros(device=)", lambda v: xl.zeros(3, device=v)
+    for name in ("empty", "zeros", "ones"):
+        yield f"{name}(order=)", lambda v, n=name: getattr(xl, n)(3, order=v)
+    over = {"pointer": 4096, "shape": 3, "dtype": "float32", "owner": None, "backend": None, "device": None}
+    for name in ("pointer", "shape", "dtype", "backend", "device"):
+        yield f"array_over({name}=)", lambda v, o=name: xl.array_over(**{**over, o: v})
+    yield "attribute", xl.get_device(d).attribute
+    yield "Event.from_ipc_handle", xl.Event.from_ipc_handle
+    for name in ("timing", "blocking", "interprocess"):
+        yield f"Event({name}=)", lambda v, o=name: stream.record(xl.Event(**{o: v}))
+    yield "call", stream.call
+    source = 'extern "C" __global__ void k(float *x, float2 v, int n) {}'
+    for name in ("source", "path", "options", "names", "types"):
+        given = {} if name == "path" else {"source": source}
+        yield f"raw_module({name}=)", lambda v, o=name, g=given: xl.raw_module(**{**g, o: v})
+    module = xl.raw_module(source)
+    kernel = module.get_function("k", cpu=lambda *_: None)
+    yield "get_function(name)", module.get_function
+    yield "get_function(signature)", lambda v: module.get_function("k", v)
+    for name in ("name", "dtype", "backend", "device"):
+        yield f"get_global({name}=)", lambda v, o=name: module.get_global(**{"name": "x", o: v})
+    yield "occupancy(block)", kernel.occupancy
+    for number, name in enumerate(("x", "v", "n")):
+        sound_args = [d, (1, 2), 3]
+        yield f"kernel({name})", lambda v, n=number, a=sound_args: kernel(1, 1, [*a[:n], v, *a[n + 1 :]])
+    yield "kernel(cooperative=)", lambda v: kernel(1, 1, (d, (1, 2), 3), cooperative=v)
+    running = xl.scan("a + b", neutral="0")
+    for name in ("expression", "neutral", "name", "math", "preamble"):
+        yield f"scan({name}=)", lambda v, o=name: xl.scan(**{"expression": "a + b", o: v})
+    yield "scan(...)(x)", running
+    yield "scan(...)(segments=)", lambda v: running(d, segments=v)
+    yield "scan(...)(exclusive=)", lambda v: running(d, exclusive=v)
+    yield "scan(...)(out=)", lambda v: running(d, out=v)
     yield "full(value)", lambda v: xl.full(3, v)
     yield "Stream.from_any", xl.Stream.from_any
     yield "Stream(priority=)", lambda v: xl.Stream(priority=v)

@@ -47,7 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),
     "Arrays": (
         "asarray", "arange", "linspace", "eye", "concat", "empty", "zeros", "ones", "full", "empty_like", "zeros_like",
-        "ones_like", "full_like",
+        "ones_like", "full_like", "array_over",
     ),
     "Pinned memory": (
         "pinned_empty", "pinned_zeros", "pinned_empty_like", "pinned_array", "pin", "pinned_pool", "PinnedPool",
@@ -55,7 +55,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Streams and events": ("Stream", "Event", "current_stream"),
     "Kernels": (
-        "elementwise", "ElementwiseKernel", "reduction", "ReductionKernel", "raw_module", "RawModule", "RawKernel",
+        "elementwise", "ElementwiseKernel", "reduction", "ReductionKernel", "scan", "ScanKernel",
+        "raw_module", "RawModule", "RawKernel", "KernelAttributes",
     ),
 }  # fmt: skip
 

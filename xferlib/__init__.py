@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import errors
 from xferlib._api.creation import (
+    array_over,
     empty,
     empty_like,
     full,
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from xferlib._trace.timeline import TraceOperation
     from xferlib._trace.trace import trace
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-    from xferlib.kernels.raw import RawKernel, RawModule, raw_module
+    from xferlib.kernels.raw import KernelAttributes, RawKernel
+    from xferlib.kernels.raw_module import RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
+    from xferlib.kernels.scan import ScanKernel, scan
 
 
 torch_compile.keep_tracer_out()
@@ -58,17 +61,20 @@ __all__ = [
     "ElementwiseKernel",
     "Event",
     "Explanation",
+    "KernelAttributes",
     "PinnedPool",
     "PinnedStats",
     "Prefetcher",
     "RawKernel",
     "RawModule",
     "ReductionKernel",
+    "ScanKernel",
     "Stream",
     "TraceOperation",
     "Transfer",
     "TransferStats",
     "arange",
+    "array_over",
     "asarray",
     "available_backends",
     "calibrate",
@@ -101,6 +107,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "scan",
     "sim",
     "stream_map",
     "synchronize",
@@ -130,7 +137,8 @@ _LAZY = {
         "xferlib._trace.timeline": ("TraceOperation",),
         "xferlib._trace.trace": ("trace",),
         "xferlib.kernels": (
-            "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "elementwise", "raw_module", "reduction"
+            "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
+            "raw_module", "reduction", "ScanKernel", "scan",
         ),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),

@@ -12,6 +12,7 @@
     │   ├── DeviceNotFoundError (ValueError)         no such device
     │   ├── MixedDevicesError (ValueError)           arrays of two devices in one call
     │   ├── StreamError (ValueError)                 a stream of another device or backend, or none at all
+    │   │   └── StreamTypeError (TypeError)              an object that is no stream
     │   ├── ContextError (RuntimeError)              a CUDA context that is not the primary one
     │   ├── DeviceLostError (RuntimeError)           a sticky CUDA error: the process must restart
     │   └── ForkError (RuntimeError)                 a device used in a forked child
@@ -29,7 +30,8 @@
     └── KernelError
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
-        │   └── KernelRangeError (OverflowError)     a number that a dtype cannot hold
+        │   ├── KernelRangeError (OverflowError)     a number that a dtype cannot hold
+        │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
 Every message is a fact, the value that caused it, and the remedy.
@@ -110,6 +112,10 @@ class StreamError(DeviceError, ValueError):
     """The stream belongs to another device or backend, or the object is no stream."""
 
 
+class StreamTypeError(StreamError, TypeError):
+    """The object is no stream: it is of no known type, or its ``__cuda_stream__`` gives none."""
+
+
 class ContextError(DeviceError, RuntimeError):
     """The thread's current CUDA context is not the device's primary context."""
 
@@ -180,6 +186,10 @@ class KernelTypeError(KernelError, TypeError):
 
 class KernelRangeError(KernelTypeError, OverflowError):
     """A number is out of range for the dtype that it is to have."""
+
+
+class KernelShapeError(KernelTypeError, ValueError):
+    """Shapes or axes do not fit: they do not broadcast, an axis does not exist, or has no elements to reduce."""
 
 
 class KernelCompileError(KernelError, RuntimeError):

@@ -16,7 +16,7 @@ from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeErro
 from xferlib.kernels import raw_module
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.raw import RawCall, codes_of
-from xferlib.kernels.frontends.raw_signature import RawParameter
+from xferlib.kernels.frontends.raw.signature import RawParameter
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {
@@ -103,7 +103,8 @@ def test_the_cpu_function_gets_converted_numbers():
         (lambda x: (x, x, x, x, 2), "'nx' is an array, and the parameter a number"),
         (lambda x: (x, 3.0, x, 5, 2), "'y' is float, and the parameter a pointer"),
         (lambda x: (x, x.astype(np.float64), x, 5, 2), "dtype float64, and the parameter points to float32"),
-        (lambda x: (x, x, None, 5, 2), "'z' is NoneType"),
+        (lambda x: (x, x, "z", 5, 2), "'z' is str"),
+        (lambda x: (x, x, -1, 5, 2), "'z' is -1"),
     ],
 )
 def test_arguments_are_checked(args, words):
@@ -126,7 +127,7 @@ def test_signatures():
     with pytest.raises(KernelSyntaxError, match="names="):
         module.get_function("scale<float>", "float *x, float f, long long n")
     with pytest.raises(KernelSyntaxError, match="cannot be passed by value"):
-        module.get_function("add2d", "float4 v")
+        module.get_function("add2d", "texture v")
     found = module.get_function("add2d").parameters
     assert [(each.name, str(each.dtype), each.is_const) for each in found] == [
         ("x", "float32", True), ("y", "float32", True), ("z", "float32", False), ("nx", "int32", False),

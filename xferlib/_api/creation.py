@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._api import transfers
+from xferlib._api.order import is_fortran, reversed_axes
 from xferlib._core import convert, defaults, devices, registry
 from xferlib._core.array import Array, as_host_array, check_dtype
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import ends, upload
-from xferlib.errors import LayoutError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -40,19 +41,25 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
     return extents
 
 
-def empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None) -> Array:
-    """An uninitialised C-contiguous array on a device, from the library's memory pool.
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None, order: str = "C"
+) -> Array:
+    """An uninitialised contiguous array on a device, from the library's memory pool.
 
     Args:
         shape: An int or a sequence of ints.
         dtype: A supported dtype.
         backend: Registry name; the default backend if omitted.
         device: The device; the backend's current one if omitted.
+        order: ``"C"``, or ``"F"`` for elements whose first index changes fastest, as in Fortran and in BLAS.
 
     Raises:
+        ArgumentError: ``order`` is neither.
         LayoutError: ``shape`` is no shape.
         DeviceMemoryError: The device has too little memory.
     """
+    if is_fortran(order, "empty"):
+        return reversed_axes(empty(shape_of(shape)[::-1], dtype, backend=backend, device=device))
     place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
     owner = registry.get(place.backend).at(place)
     owner.attach(place)
@@ -62,9 +69,12 @@ def empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, d
 
 
 def full(
-    shape: Shape, fill_value: complex, dtype: Any = None, *, backend: str | None = None, device: Any = None
-) -> Array:
-    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted."""
+    shape: Shape, fill_value: complex, dtype: Any = None, *, backend: str | None = None, device: Any = None,
+    order: str = "C",
+) -> Array:  # fmt: skip
+    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`."""
+    if is_fortran(order, "full"):
+        return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
     value = as_host_array(fill_value, what="fill_value")
     wanted = ends.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
@@ -81,14 +91,18 @@ def full(
     return array
 
 
-def zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None) -> Array:
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None, order: str = "C"
+) -> Array:
     """An array of zeros. Arguments as for `empty`."""
-    return full(shape, 0, dtype, backend=backend, device=device)
+    return full(shape, 0, dtype, backend=backend, device=device, order=order)
 
 
-def ones(shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None) -> Array:
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None, order: str = "C"
+) -> Array:
     """An array of ones. Arguments as for `empty`."""
-    return full(shape, 1, dtype, backend=backend, device=device)
+    return full(shape, 1, dtype, backend=backend, device=device, order=order)
 
 
 def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]:
@@ -121,6 +135,48 @@ def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Any =
     """One value with the shape, dtype and device of another array."""
     shape, dtype, device = _like(x, dtype, device)
     return full(shape, fill_value, dtype, device=device)
+
+
+def array_over(
+    pointer: int,
+    shape: Shape,
+    dtype: Any,
+    *,
+    owner: Any,
+    backend: str | None = None,
+    device: Any = None,
+) -> Array:
+    """An array over memory that another library allocated: nothing is copied, checked or freed.
+
+    Args:
+        pointer: The address of the first element, on the device.
+        shape: An int or a sequence of ints; the elements lie in C order without gaps.
+        dtype: A supported dtype.
+        owner: Whatever keeps the memory allocated; it lives at least as long as the array and its views.
+        backend: Registry name; the default backend if omitted.
+        device: Where the memory is; the backend's current device if omitted.
+
+    Raises:
+        ArgumentError: ``pointer`` is no address, or the simulator has no memory there.
+        LayoutError: ``shape`` is no shape, or ``pointer`` no multiple of the element's size.
+        UnsupportedError: The backend cannot.
+    """
+    extents, kind = shape_of(shape), check_dtype(dtype, what="dtype")
+    place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
+    nbytes = math.prod(extents) * kind.itemsize
+    is_int = isinstance(pointer, (int, np.integer)) and not isinstance(pointer, bool)
+    if not is_int or not 0 <= pointer <= (1 << 64) - nbytes or (nbytes and not pointer):
+        raise ArgumentError(f"array_over: pointer={shown(pointer)} is no address of {nbytes} bytes; give int(pointer)")
+    if pointer % kind.itemsize:
+        raise LayoutError(
+            f"array_over: address {int(pointer):#x} is no multiple of the {kind.itemsize} bytes of {kind}; "
+            "make an array of uint8"
+        )
+    part = registry.get(place.backend).at(place)
+    part.attach(place)
+    if not nbytes:
+        return part.empty(extents, kind, device=place, stream=part.stream_current(place))
+    return part.over(int(pointer), extents, kind, device=place, owner=owner)
 
 
 # --- pinned memory

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
+from xferlib._api import order as in_order
+from xferlib._api.order import IN_C, is_fortran
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
+from xferlib.errors import ArgumentError
 
 if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
@@ -23,10 +27,11 @@ def to_device(
     stream: Any = None,
     out: Array | None = None,
     copy: bool | None = True,
+    order: str = IN_C,
 ) -> Array:
     """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
 
-    Any strides, order, alignment and byte order are taken; the result is C-contiguous. Without
+    Any strides, order, alignment and byte order are taken; the result is contiguous. Without
     ``stream`` the source may be changed when the call returns, and the result is ordered on the
     current stream. With ``stream`` a pinned source must stay unchanged until the copy is complete on
     the stream; any other has been read on return.
@@ -39,6 +44,7 @@ def to_device(
         stream: The stream that carries the copy; the current one if omitted.
         out: Device array of shape S to fill, of any strides.
         copy: True: always copy. None: return ``x`` itself where it already fits. False: only that.
+        order: Of a new array: ``"C"``, or ``"F"``, whose first index changes fastest.
 
     Returns:
         ``out``, or a new array of shape S on the device.
@@ -50,8 +56,14 @@ def to_device(
             not exist or is unavailable.
         MixedBackendsError, MixedDevicesError: ``out`` and ``device`` or ``backend`` disagree.
         StreamError: ``stream`` is of another device.
+        ArgumentError: ``order`` is neither, or ``"F"`` beside ``out``, whose order stands.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
+    if order is not IN_C and is_fortran(order, "to_device"):
+        if out is not None:
+            raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
+        sent = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
+        return in_order.send(x, sent, copy=copy)
     if stream is None and copy is True:  # as most calls are
         done = one_step.to_device(x, backend, device, out, dtype)
         if done is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError, shown
+from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -65,6 +65,27 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+def viewed(info: ArrayInfo, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the same memory as another dtype; the last axis grows or shrinks, as in NumPy.
+
+    Raises:
+        LayoutError: Items of another size do not fit into the last axis, or that has gaps.
+    """
+    old, new = info.dtype.itemsize, dtype.itemsize
+    if old == new:
+        return info.shape, info.strides
+    if not info.shape:
+        raise LayoutError(f"an array without axes cannot be viewed as {dtype}, whose items are not of {old} bytes")
+    nbytes = info.shape[-1] * old
+    if info.strides[-1] != old and info.shape[-1] != 1 and info.size:
+        raise LayoutError(
+            f"an array whose last axis steps by {info.strides[-1]} bytes cannot be viewed as {dtype}; copy it first"
+        )
+    if nbytes % new:
+        raise LayoutError(f"a last axis of {nbytes} bytes cannot be viewed as {dtype}, of {new} bytes; pad it first")
+    return (*info.shape[:-1], nbytes // new), (*info.strides[:-1], new)
 
 
 def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -23,9 +23,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
+from xferlib._core.device import DeviceIdentity
 from xferlib.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     import numpy as np
@@ -62,6 +64,22 @@ class Arrays(_Named, LibraryHooks, ABC):
     @abstractmethod
     def device_properties(self, device: Device) -> DeviceProperties: ...
 
+    def device_identity(self, device: Device) -> DeviceIdentity:
+        """Its own name and where it is plugged in; empty where neither is known."""
+        return DeviceIdentity()
+
+    def device_memory(self, device: Device) -> tuple[int, int]:
+        """Free and total memory in bytes; the default knows the total alone."""
+        return 0, self.device_properties(device).total_nbytes
+
+    def device_attribute(self, device: Device, name: str) -> int:
+        """The attribute ``name`` of CUDA's driver, in lower case and without its prefix.
+
+        Raises:
+            ArgumentError: There is none of that name.
+        """
+        raise self._unsupported("device_attributes")
+
     @abstractmethod
     def device_current(self) -> Device:
         """The library's current device, for this thread."""
@@ -94,6 +112,10 @@ class Arrays(_Named, LibraryHooks, ABC):
         """An array over the memory of ``array``, ``offset`` bytes from its first element."""
         raise self._unsupported("namespace")
 
+    def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
+        """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""
+        raise self._unsupported("foreign_memory")
+
 
 class Streams(_Named, ABC):
     """Streams of devices, and events on them. Methods that enqueue return at once."""
@@ -123,12 +145,35 @@ class Streams(_Named, ABC):
         """Whether all work enqueued on ``stream`` is complete."""
         return self.event_done(self.event_record(stream, timing=False))
 
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        """Its priority, and whether it runs beside the legacy default stream."""
+        return 0, False
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        """Enqueue ``function``, which raises nothing, on the host; the default waits for the stream and calls it."""
+        self.stream_synchronize(stream)
+        function()
+
     @abstractmethod
     def device_synchronize(self, device: Device) -> None: ...
 
     @abstractmethod
     def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> RawEvent:
         """Record a new event, or ``event`` again: the caller knows that nothing waits for its previous record."""
+
+    def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> RawEvent | None:
+        """An event for `event_record` to record; None where one is like another."""
+        if interprocess:
+            raise self._unsupported("interprocess_events")
+        return None
+
+    def event_ipc_handle(self, event: RawEvent) -> bytes:
+        """The name of an event made with ``interprocess=True``, for `event_open` in another process."""
+        raise self._unsupported("interprocess_events")
+
+    def event_open(self, device: Device, handle: bytes) -> RawEvent:
+        """An event of another process."""
+        raise self._unsupported("interprocess_events")
 
     @abstractmethod
     def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...

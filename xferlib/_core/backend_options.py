@@ -67,6 +67,10 @@ class LibraryHooks:
             LayoutError: The library's own operations would refuse to write it.
         """
 
+    def reversed_axes(self, array: Array) -> Array:
+        """A view with the axes reversed."""
+        return array.transpose(*reversed(range(len(array.shape))))
+
     # --- arrays whose memory the library may reuse while another stream still works on it
 
     def consumed(self, array: Array, stream: RawStream) -> None:

@@ -19,6 +19,14 @@ class DeviceProperties:
     multiprocessor_count: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceIdentity:
+    """The names by which a machine knows a device; empty for a CPU."""
+
+    uuid: str = ""
+    pci_bus_id: str = ""
+
+
 class Directory(Protocol):
     """Knows which devices exist, and their backends."""
 
@@ -26,6 +34,13 @@ class Directory(Protocol):
         """Return the device of a specification; raises DeviceNotFoundError."""
 
     def properties(self, device: Device) -> DeviceProperties: ...
+
+    def identity(self, device: Device) -> DeviceIdentity: ...
+
+    def memory(self, device: Device) -> tuple[int, int]:
+        """Free and total memory, in bytes."""
+
+    def attribute(self, device: Device, name: str) -> int: ...
 
     def synchronize(self, device: Device) -> None: ...
 
@@ -99,6 +114,38 @@ class Device:
     def properties(self) -> DeviceProperties:
         """Name, memory in bytes, compute capability."""
         return directory.properties(self)
+
+    @property
+    def total_memory(self) -> int:
+        """Memory of the device in bytes; of a CPU that of the machine, 0 where the system does not say."""
+        return directory.memory(self)[1]
+
+    @property
+    def free_memory(self) -> int:
+        """Bytes that no process has allocated now; what a library's pool keeps for reuse is not free."""
+        return directory.memory(self)[0]
+
+    @property
+    def uuid(self) -> str:
+        """The device's own name, the same in every process: ``"GPU-..."`` as nvidia-smi has it; empty for a CPU."""
+        return directory.identity(self).uuid
+
+    @property
+    def pci_bus_id(self) -> str:
+        """Where the device is plugged in, such as ``"0000:3B:00.0"``; empty for a CPU."""
+        return directory.identity(self).pci_bus_id
+
+    def attribute(self, name: str) -> int:
+        """A number that CUDA's driver knows of the device: ``attribute("max_threads_per_block")``.
+
+        Args:
+            name: A ``CU_DEVICE_ATTRIBUTE_...`` of the driver API, in any case, with or without that prefix.
+
+        Raises:
+            ArgumentError: There is no such attribute.
+            UnsupportedError: The device is a CPU.
+        """
+        return directory.attribute(self, name)
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""

@@ -13,13 +13,13 @@ from xferlib._core import defaults, registry
 from xferlib._core import device as _device
 from xferlib._core.device import Device
 from xferlib._runtime import config
-from xferlib.errors import DeviceNotFoundError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from contextvars import Token
 
     from xferlib._core.backend import Backend
-    from xferlib._core.device import DeviceProperties
+    from xferlib._core.device import DeviceIdentity, DeviceProperties
 
     _Entered = tuple[Backend, Device, Token[str | None]]
 
@@ -40,6 +40,19 @@ class _Directory:
 
     def properties(self, device: Device) -> DeviceProperties:
         return registry.get(device.backend).at(device).device_properties(device)
+
+    def identity(self, device: Device) -> DeviceIdentity:
+        return registry.get(device.backend).at(device).device_identity(device)
+
+    def memory(self, device: Device) -> tuple[int, int]:
+        return registry.get(device.backend).at(device).device_memory(device)
+
+    def attribute(self, device: Device, name: str) -> int:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"{device}: attribute {shown(name)} is no name; give one such as 'max_threads_per_block'"
+            )
+        return registry.get(device.backend).at(device).device_attribute(device, attribute_name(name))
 
     def synchronize(self, device: Device) -> None:
         registry.get(device.backend).at(device).device_synchronize(device)
@@ -69,6 +82,11 @@ class _Directory:
 
 
 _device.directory = _Directory()
+
+
+def attribute_name(name: str) -> str:
+    """The name of a device's attribute as backends have it: in lower case, without the driver's prefix."""
+    return name.lower().removeprefix("cu_device_attribute_")
 
 
 def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, source: str = "device") -> Device:

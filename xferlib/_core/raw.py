@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+import sys
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -47,6 +50,31 @@ class PinnedBlock(Protocol):
 
 class RawKernel(Protocol):
     """A compiled kernel, loaded on one device. Opaque to shared code."""
+
+
+def handle_of(native: Any) -> int | None:
+    """The ``cudaStream_t`` of a stream object; PyCUDA's has ``handle`` instead of ``__cuda_stream__``."""
+    try:
+        protocol = getattr(native, "__cuda_stream__", None)
+        found = native if type(native) is int else getattr(native, "handle", None)
+        if protocol is not None:
+            version, found = protocol() if callable(protocol) else protocol
+            if operator.index(version):  # a later version of the protocol, which may mean anything
+                return None
+        if isinstance(found, (bool, float, complex, str, bytes)):
+            return None
+        handle = int(found)  # type: ignore[arg-type]  # a handle of cuda.bindings has `__int__` alone
+    except Exception:  # a foreign object may raise anything; it is no stream
+        return None
+    return handle if 0 <= handle < 1 << 64 else None
+
+
+def call_guarded(function: Callable[..., object], args: tuple[Any, ...]) -> None:
+    """Call a host function in the order of a stream, where nothing could be raised."""
+    try:
+        function(*args)
+    except Exception:
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def staging_failure(code: int, stream: RawStream) -> Exception:

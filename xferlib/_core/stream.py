@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import operator
+import functools
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device
 from xferlib._core.pending import PendingTransfer, pending_on
-from xferlib.errors import ArgumentError, StreamError, UnsupportedError, shown
+from xferlib._core.raw import call_guarded, handle_of
+from xferlib._runtime.checks import refuse_no_flag
+from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -24,15 +27,66 @@ class Event:
 
     Args:
         timing: Whether `elapsed_ms` can be asked; recording is a little cheaper without.
+        blocking: A thread that waits sleeps, where the driver would poll.
+        interprocess: Other processes may wait for it: see `ipc_handle`. It belongs to one device, and has no timing.
+
+    Raises:
+        ArgumentError: ``interprocess`` and ``timing`` together, or what is no flag.
     """
 
-    __slots__ = ("_backend", "_device", "_raw", "timing")
+    __slots__ = ("_backend", "_device", "_raw", "blocking", "interprocess", "timing")
 
-    def __init__(self, *, timing: bool = True) -> None:
+    def __init__(self, *, timing: bool | None = None, blocking: bool = False, interprocess: bool = False) -> None:
+        timing = interprocess is False if timing is None else timing
+        for name, flag in (("timing", timing), ("blocking", blocking), ("interprocess", interprocess)):
+            refuse_no_flag(flag, f"Event: {name}")
+        if timing and interprocess:
+            raise ArgumentError("Event: interprocess events have no timing; leave timing=True out")
         self.timing = timing
+        self.blocking = blocking
+        self.interprocess = interprocess
         self._backend: Backend | None = None
         self._raw: RawEvent | None = None
         self._device: Device | None = None
+
+    @classmethod
+    def from_ipc_handle(cls, handle: bytes, device: Any = None) -> Event:
+        """The event of another process, by its `ipc_handle`; ``device`` is where it was recorded.
+
+        Raises:
+            UnsupportedError: The device's events cannot be shared.
+        """
+        target = devices.get_device(device)
+        event = cls(interprocess=True)
+        backend = registry.get(target.backend).at(target)
+        event._raw = backend.event_open(target, handle)
+        event._backend, event._device = backend, target
+        return event
+
+    def ipc_handle(self) -> bytes:
+        """The bytes by which another process opens this event; it must have been recorded once.
+
+        Raises:
+            StreamError: It was not made with ``interprocess=True``, or has not been recorded.
+        """
+        if not self.interprocess or self._backend is None:
+            raise StreamError("ipc_handle needs a recorded event made with interprocess=True; record it first")
+        return self._backend.event_ipc_handle(self._raw)
+
+    def _record(self, backend: Backend, raw: RawStream) -> None:
+        """Record this event on a stream."""
+        made = None
+        if self.blocking or self.interprocess:
+            if self._device is raw.device:
+                made = self._raw
+            elif self.interprocess and self._device is not None:
+                raise StreamError(f"an interprocess event of {self._device} is not for {raw.device}; make another")
+            else:
+                made = backend.event_make(
+                    raw.device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess
+                )
+        self._raw = backend.event_record(raw, timing=self.timing, event=made)
+        self._backend, self._device = backend, raw.device
 
     @property
     def is_done(self) -> bool:
@@ -63,8 +117,8 @@ class Event:
                     f"{'the start' if event is start else 'this one'} is not: Event(timing=True), then stream.record()"
                 )
         assert self._backend is not None
-        assert start._backend is not None
-        if (start._backend.pinned_domain, start._index) != (self._backend.pinned_domain, self._index):
+        clocks = {(each._backend.pinned_domain, each._device.index) for each in (start, self)}  # type: ignore[union-attr]
+        if len(clocks) > 1:
             raise StreamError(
                 f"elapsed_ms: the start was recorded on {start._device} and this event on {self._device}, whose clocks "
                 "differ; record both on one device"
@@ -72,10 +126,6 @@ class Event:
         start.synchronize()  # it may lie on another stream, and come later
         self.synchronize()
         return self._backend.event_elapsed_ms(start._raw, self._raw)
-
-    @property
-    def _index(self) -> int:
-        return self._device.index if self._device is not None else -1
 
 
 class Stream:
@@ -118,13 +168,14 @@ class Stream:
             device: Where it was made; the current device if omitted.
 
         Raises:
-            StreamError: The object is no stream.
+            StreamTypeError: The object is no stream, or its ``__cuda_stream__`` gives none.
+            StreamError: The device has no streams.
         """
         if isinstance(native, Stream):
             return native
-        handle = _handle_of(native)
+        handle = handle_of(native)
         if handle is None:
-            raise StreamError(
+            raise StreamTypeError(
                 f"{type(native).__name__} is no stream: give an object with __cuda_stream__, a PyCUDA stream, "
                 "or the address of a cudaStream_t"
             )
@@ -168,10 +219,22 @@ class Stream:
             _check_event(event, "record: event")
         self._settle()
         target = Event() if event is None else event
-        target._raw = self._backend.event_record(self._raw, timing=target.timing)
-        target._backend = self._backend
-        target._device = self.device
+        target._record(self._backend, self._raw)
         return target
+
+    def call(self, function: Callable[..., object], *args: Any) -> None:
+        """Call ``function(*args)`` on the host once the work so far is complete; later work waits for its end.
+
+        It runs in a thread of the driver, and on a CPU at once. It must not use a device, nor wait for a thread that
+        does, nor change pinned memory that a later copy reads. Its errors go to `threading.excepthook`.
+
+        Raises:
+            ArgumentError: ``function`` cannot be called.
+        """
+        if not callable(function):
+            raise ArgumentError(f"Stream.call: {shown(function)} cannot be called; give a function, then its arguments")
+        self._settle()
+        self._backend.stream_call(self._raw, functools.partial(call_guarded, function, args))
 
     def wait(self, other: Event | Stream | PendingTransfer | Any) -> None:
         """Make later work on this stream wait for an event, another stream's work, or a transfer.
@@ -180,7 +243,7 @@ class Stream:
         one of the two is on a CPU and the other is not.
 
         Raises:
-            StreamError: ``other`` is none of these.
+            StreamTypeError: ``other`` is none of these.
         """
         if isinstance(other, Event):
             if other._backend is None:
@@ -247,6 +310,23 @@ class Stream:
         if before is not self.device:
             self._backend.device_use(before)
 
+    def use(self) -> Stream:
+        """Make this stream, and its device, current for this thread from now on: ``with`` without an end."""
+        if self._backend.capabilities.streams and devices.current_device(self._backend) is not self.device:
+            self._backend.device_use(self.device)
+        self._backend.stream_use(self._raw)
+        return self
+
+    @property
+    def priority(self) -> int:
+        """Lower numbers run first; 0 on a device without priorities."""
+        return self._backend.stream_options(self._raw)[0]
+
+    @property
+    def is_non_blocking(self) -> bool:
+        """Whether it runs beside the legacy default stream; False on a CPU, where all work is in order."""
+        return self._backend.stream_options(self._raw)[1]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.device is other.device and self._raw.handle == other._raw.handle
 
@@ -255,22 +335,6 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<Stream {self._raw.handle:#x} on {self.device}>"
-
-
-def _handle_of(native: Any) -> int | None:
-    """The ``cudaStream_t`` of a stream object; PyCUDA's has ``handle`` instead of ``__cuda_stream__``."""
-    try:
-        protocol = getattr(native, "__cuda_stream__", None)
-        found = native if type(native) is int else getattr(native, "handle", None)
-        if protocol is not None:
-            version, found = protocol() if callable(protocol) else protocol
-            operator.index(version)
-        if isinstance(found, (bool, float, complex, str, bytes)):
-            return None
-        handle = int(found)  # type: ignore[arg-type]  # a handle of cuda.bindings has `__int__` alone
-    except Exception:  # a foreign object may raise anything; it is no stream
-        return None
-    return handle if 0 <= handle < 1 << 64 else None
 
 
 def _check_event(event: object, what: str) -> None:

@@ -119,6 +119,11 @@ class CupyBackend(CudaBackend):
         data = array.data
         return ArrayInfo(data.ptr, array.shape, array.strides, array.dtype, self._devices[data.device_id], True)
 
+    def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = cupy.cuda.UnownedMemory(pointer, nbytes, owner, device.index)
+        return make(shape, dtype.char, cupy.cuda.MemoryPointer(memory, 0))
+
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return make(shape, dtype.char, slab.data + offset)
 

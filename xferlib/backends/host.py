@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 import time
 from abc import abstractmethod
@@ -24,6 +26,8 @@ WHY_HOST = {
     "native_current_stream": _DONE,
     "pinned_memory": "host memory is the device's own memory; there is nothing to pin",
     "peer_copy": "there is one CPU device",
+    "interprocess_events": _DONE,
+    "device_attributes": "CUDA's driver knows nothing of a CPU",
     "kernels": "CUDA source runs on GPUs only; give the kernel a cpu= function",
 }
 
@@ -82,6 +86,9 @@ class HostBackend(Backend):
     def device_properties(self, device: Device) -> DeviceProperties:
         return DeviceProperties(name="CPU", total_nbytes=host_memory_nbytes())
 
+    def device_memory(self, device: Device) -> tuple[int, int]:
+        return host_memory_nbytes("SC_AVPHYS_PAGES"), host_memory_nbytes()
+
     def device_synchronize(self, device: Device) -> None:
         """A no-op: nothing is ever pending on a CPU."""
 
@@ -131,9 +138,16 @@ class HostBackend(Backend):
         return float(end.time_s - start.time_s) * 1e3
 
 
-def host_memory_nbytes() -> int:
-    """Physical memory of this machine in bytes; 0 where the platform does not say."""
+def over(pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array over host memory, which ``owner`` keeps alive."""
+    memory: Any = (ctypes.c_char * (math.prod(shape) * dtype.itemsize)).from_address(pointer)
+    memory.owner = owner
+    return np.ndarray(shape, dtype, memory)
+
+
+def host_memory_nbytes(pages: str = "SC_PHYS_PAGES") -> int:
+    """Physical memory of this machine in bytes, all or what is free; 0 where the platform does not say."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
     except (ValueError, OSError, AttributeError):
         return 0

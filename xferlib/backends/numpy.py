@@ -14,7 +14,7 @@ from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.raw import RawStream
-from xferlib.backends.host import WHY_HOST, HostBackend
+from xferlib.backends.host import WHY_HOST, HostBackend, over
 
 
 class NumpyBackend(HostBackend):
@@ -31,6 +31,11 @@ class NumpyBackend(HostBackend):
         self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
     ) -> np.ndarray[Any, Any]:
         return np.empty(shape, dtype)
+
+    def over(
+        self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
+    ) -> np.ndarray[Any, Any]:
+        return over(pointer, shape, dtype, owner)
 
     def device_of(self, array: Array) -> Device:
         return self.device

@@ -6,16 +6,21 @@ Two front ends (`traced`, `csnippet`) build one representation (`ir`), which two
 
 from xferlib.kernels import reductions
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-from xferlib.kernels.raw import RawKernel, RawModule, raw_module
+from xferlib.kernels.raw import KernelAttributes, RawKernel
+from xferlib.kernels.raw_module import RawModule, raw_module
 from xferlib.kernels.reduction import ReductionKernel, reduction
+from xferlib.kernels.scan import ScanKernel, scan
 
 __all__ = [
     "ElementwiseKernel",
+    "KernelAttributes",
     "RawKernel",
     "RawModule",
     "ReductionKernel",
+    "ScanKernel",
     "elementwise",
     "raw_module",
     "reduction",
     "reductions",
+    "scan",
 ]

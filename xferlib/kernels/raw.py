@@ -3,139 +3,93 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from xferlib._core import defaults, observe
+from xferlib._core import defaults, devices, observe, registry
 from xferlib._core.observe import Kind
+from xferlib._runtime.checks import refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
-from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedError
+from xferlib.errors import KernelTypeError, UnsupportedError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
+from xferlib.kernels.calls.foreign_arrays import Adopted, is_foreign
 from xferlib.kernels.calls.raw import RawCall, codes_of
 from xferlib.kernels.calls.raw_arguments import check_block, check_shared, extents_of, passed
-from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.engines.cuda.engine import ParameterBlock
-from xferlib.kernels.frontends.raw_signature import find_signature, parse_signature
 from xferlib.kernels.pickling import check_function
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
+    from xferlib.kernels.frontends.raw.signature import RawParameter
 
 Extents = int | tuple[int, ...]
 
 _MOST_CALLS = 16
 
 
-class RawModule:
-    """CUDA source made by `raw_module`, compiled for a device at the first launch there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelAttributes:
+    """The resources of a compiled kernel on a device, as CUDA's driver tells them."""
 
-    def __init__(self, source: str, *, options: tuple[str, ...], names: tuple[str, ...]) -> None:
-        self.source = source
-        self._options = options
-        self._names = names
-        self._functions: list[str] = []
-        self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
-        self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _module_of, (self.source, self._options, self._names)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RawModule:
-        return self  # only its caches change
-
-    def __copy__(self) -> RawModule:
-        return self
-
-    def get_function(
-        self, name: str, signature: str | None = None, *, cpu: Callable[..., Any] | None = None
-    ) -> RawKernel:
-        """A kernel of the module.
-
-        Args:
-            name: An ``extern "C"`` function, or one of the ``names`` of the module.
-            signature: Its parameters in C; read from the source if omitted.
-            cpu: The function to run on a CPU instead: called with the arguments, arrays as NumPy arrays.
-
-        Raises:
-            KernelSyntaxError: The signature cannot be read, or is not plain enough to be found.
-        """
-        found = signature if signature is not None else find_signature(self.source, name)
-        if found is None:
-            raise KernelSyntaxError(
-                f"the parameters of kernel {name!r} are not to be found in the source (a template, or a macro); "
-                "give signature='const float *x, int n'"
-            )
-        if "<" in name and name not in self._names:
-            raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
-        return RawKernel(self, name, found, cpu)
-
-    def load(self, backend: Any, device: Device, name: str) -> Any:
-        """The loaded kernel on ``device``; one compilation serves all kernels of the module."""
-        major, minor = backend.compute_capability(device)
-        key = (f"sm_{major}{minor}", device.backend)
-        with self._lock:
-            kernels = self._loaded.setdefault(key, {})
-            if name not in kernels:
-                cubin, lowered = self._compiled(backend, device, key[0])
-                if "library" not in kernels:
-                    kernels["library"] = backend.load_library(cubin, device=device)
-                kernels[name] = backend.kernel_of(kernels["library"], lowered.get(name, name))
-            return kernels[name]
-
-    def _compiled(self, backend: Any, device: Device, arch: str) -> tuple[bytes, dict[str, str]]:
-        options = (*self._options, *_include_options(self.source))
-        name = cache.key("raw", self.source, arch, "\0".join((*options, *self._names)), backend.compiler_version())
-        cached = None if "#include" in self.source else cache.read(name)  # a header may change under the same source
-        if cached is not None:
-            head, _, cubin = cached.partition(b"\n")
-            return cubin, dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
-        compiled = backend.compile(self.source, device=device, options=options, names=self._names)
-        head = "\t".join(compiled.names[each] for each in self._names).encode()
-        cache.write(name, head + b"\n" + compiled.cubin)
-        return compiled.cubin, compiled.names
+    registers: int
+    """Of a thread."""
+    max_threads: int
+    """The most threads of a block that can be launched."""
+    shared_nbytes: int
+    """Static shared memory of a block."""
+    constant_nbytes: int
+    local_nbytes: int
+    """Local memory of a thread, where registers are spilled."""
+    max_dynamic_shared_nbytes: int
+    """The most dynamic shared memory that launches have been allowed so far."""
+    ptx_version: int
+    binary_version: int
 
 
-def _include_options(source: str) -> tuple[str, ...]:
-    """The option that names CUDA's header folder, for a source that includes a header."""
-    if "#include" not in source:
-        return ()
-    from cuda import pathfinder
+class Module(Protocol):
+    """The module of a kernel: an `xferlib.RawModule`."""
 
-    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
-    folders = [Path(each) for each in found if each]
-    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
-    return tuple(f"--include-path={folder}" for folder in folders)
+    def get_function(self, name: str, signature: str | None = None, *, cpu: Any = None) -> RawKernel: ...
+
+    def load(self, backend: Any, device: Device, name: str) -> Any: ...
 
 
 class RawKernel:
     """A kernel of a `RawModule`, with its parameters."""
 
-    def __init__(self, module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> None:
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        signature: str,
+        parameters: list[RawParameter],
+        cpu: Callable[..., Any] | None,
+    ) -> None:
         self.name = name
-        self.parameters = parameters = parse_signature(signature, name)
+        self.parameters = parameters
         self._signature = signature
         self._names = [each.name for each in parameters]
         self._module = module
         self._cpu = cpu
-        sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
-        self._sizes = sizes
+        self._sizes = [each.nbytes for each in parameters]
         self._lock = threading.Lock()
         self._block: ParameterBlock | None = None
-        self._calls: dict[tuple[Extents, Extents, int], RawCall] = {}
-        """Checked launches, by extents and shared memory."""
+        self._calls: dict[tuple[Extents, Extents, int, bool], RawCall] = {}
+        """Checked launches, by extents, shared memory and whether they are cooperative."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._cpu is not None:
             check_function(self._cpu, f"kernel {self.name!r}: the function cpu=")
-        return RawKernel, (self._module, self.name, self._signature, self._cpu)
+        return _kernel_of, (self._module, self.name, self._signature, self._cpu)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RawKernel:
         return self
@@ -146,17 +100,70 @@ class RawKernel:
     def __repr__(self) -> str:
         return f"<RawKernel {self.name}({', '.join(each.name for each in self.parameters)})>"
 
+    def attributes(self, *, backend: str | None = None, device: Any = None) -> KernelAttributes:
+        """Registers, shared and local memory, and the most threads of a block; the kernel is compiled for it.
+
+        Args:
+            backend, device: Where; the current device if omitted.
+
+        Raises:
+            UnsupportedError: The device runs no CUDA source.
+        """
+        owner, place, kernel = self._loaded(backend, device)
+        return KernelAttributes(**owner.kernel_attributes(kernel, place))
+
+    def occupancy(
+        self, block: Extents, *, shared_nbytes: int = 0, backend: str | None = None, device: Any = None
+    ) -> int:
+        """Blocks of such a size that run at a time on one multiprocessor.
+
+        Args:
+            block, shared_nbytes: As for a launch.
+            backend, device: Where; the current device if omitted.
+
+        Raises:
+            KernelTypeError: No launch can have such a block.
+            UnsupportedError: The device runs no CUDA source.
+        """
+        extents = extents_of(self.name, "block", block)
+        check_block(self.name, extents)
+        owner, place, kernel = self._loaded(backend, device)
+        check_shared(self.name, shared_nbytes, place)
+        found: int = owner.occupancy(kernel, math.prod(extents), shared_nbytes, place)
+        return found
+
+    def _loaded(self, backend: str | None, device: Any) -> tuple[Any, Device, Any]:
+        place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
+        if place.kind != "cuda":
+            raise UnsupportedError(
+                f"kernel {self.name!r} is CUDA source, and uses no resources of {place}; name a CUDA device: "
+                "device='cuda:0'"
+            )
+        owner = registry.get(place.backend).at(place)
+        owner.attach(place)
+        return owner, place, self._module.load(owner, place, self.name)
+
     def __call__(
-        self, grid: Extents, block: Extents, args: Sequence[Any], *, stream: Any = None, shared_nbytes: int = 0
+        self,
+        grid: Extents,
+        block: Extents,
+        args: Sequence[Any],
+        *,
+        stream: Any = None,
+        shared_nbytes: int = 0,
+        cooperative: bool = False,
     ) -> None:
         """Launch the kernel.
 
         Args:
             grid: Blocks along x, y and z.
             block: Threads of a block along x, y and z; at most 1024 in all.
-            args: Arrays for pointers, in C order without gaps; numbers for the rest; in the order of the signature.
+            args: In the order of the signature. For pointers: arrays in C order without gaps, of a backend or with
+                ``__cuda_array_interface__`` or DLPack; addresses as ints; None. For structs and vectors such as
+                ``float3``: NumPy records, dicts or tuples. Numbers for the rest.
             stream: Where to launch; the current stream of the arrays' library if omitted.
-            shared_nbytes: Dynamic shared memory of a block, in bytes.
+            shared_nbytes: Dynamic shared memory of a block, in bytes; beyond 48 KiB where the device has it.
+            cooperative: All blocks run at a time, so that the kernel may synchronise the grid.
 
         Raises:
             KernelTypeError: Argument count or type; extents that no launch can have; a tensor that torch follows.
@@ -164,18 +171,27 @@ class RawKernel:
             UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
             KernelCompileError: NVRTC refused the source.
         """
-        if stream is None and observe.active is None and self._run_again(grid, block, args, shared_nbytes):
+        form = (grid, block, shared_nbytes, cooperative)
+        if stream is None and observe.active is None and self._run_again(form, args):
             return
         if len(args) != len(self.parameters):
             raise KernelTypeError(
                 f"{self.name}() takes {len(self.parameters)} argument(s) "
                 f"({', '.join(each.name for each in self.parameters)}), {len(args)} were given"
             )
+        refuse_no_flag(cooperative, f"{self.name}(): cooperative")
         autograd.refuse(self.name, args, self._names)
-        backend, device, infos = checks.common_device(self.name, self._names, args)
+        backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
             backend = defaults.default_backend()
             device = backend.device_current()
+        adopted = None
+        if any(each.is_pointer and is_foreign(value) for each, value in zip(self.parameters, args, strict=True)):
+            backend.at(device).attach(device)
+            adopted = Adopted(self.name, self.parameters, args, backend.at(device), device)
+            args = adopted.args
+            _, device, infos = self._arrays_of(args)
+            assert device is not None
         values = [
             passed(self.name, self.parameters[number], args[number], infos.get(number)) for number in range(len(args))
         ]
@@ -184,36 +200,49 @@ class RawKernel:
         check_block(self.name, extents[1])
         check_shared(self.name, shared_nbytes, device)
         target = self._stream(owner, device, stream)
+        if adopted is not None:
+            adopted.order(owner, target)
         if device.kind != "cuda":
+            for number, parameter in enumerate(self.parameters):
+                if parameter.is_pointer and number not in infos:
+                    values[number] = args[number]  # the function gets such a pointer as it was given
             self._run_on_cpu(owner, device, args, values, infos, target)
             return
         for number in infos:
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
-        kernel = self._launch(owner, device, extents, values, target, shared_nbytes)
-        is_kept = kernel is not None and infos and not autograd.requires_gradient(args)
+        kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
+        is_kept = kernel is not None and infos and adopted is None and not autograd.requires_gradient(args)
         if is_kept and (codes := codes_of(self.parameters, args)) is not None:
             prepare = lambda params: owner.prepare_launch(
-                kernel, *extents, params, device=device, shared_nbytes=shared_nbytes
+                kernel, *extents, params, device=device, shared_nbytes=shared_nbytes, cooperative=cooperative
             )
             call = RawCall(self.name, owner, device, self.parameters, args, [*infos], prepare, codes)
-            self._keep((grid, block, shared_nbytes), call)
+            self._keep(form, call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.consumed(args[number], target)
 
-    def _run_again(self, grid: Extents, block: Extents, args: Sequence[Any], shared_nbytes: int) -> bool:
+    def _arrays_of(self, args: Sequence[Any]) -> tuple[Any, Device | None, dict[int, ArrayInfo]]:
+        """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none."""
+        given = [
+            None if parameter.is_struct or (parameter.is_pointer and registry.backend_of(value) is None) else value
+            for parameter, value in zip(self.parameters, args, strict=True)
+        ]
+        return checks.common_device(self.name, self._names, given)
+
+    def _run_again(self, form: tuple[Extents, Extents, int, bool], args: Sequence[Any]) -> bool:
         """Repeat an earlier launch with these arguments; False, and nothing done, if they must be checked."""
         try:
-            call = self._calls.get((grid, block, shared_nbytes))
+            call = self._calls.get(form)
         except TypeError:  # extents that no launch can have
             return False
         return call is not None and call.run(args)
 
-    def _keep(self, extents: tuple[Extents, Extents, int], call: RawCall) -> None:
-        """Remember a checked launch for these extents."""
+    def _keep(self, form: tuple[Extents, Extents, int, bool], call: RawCall) -> None:
+        """Remember a checked launch of this form."""
         if len(self._calls) >= _MOST_CALLS:
             self._calls.clear()
-        self._calls[extents] = call
+        self._calls[form] = call
 
     def _label(self, number: int) -> str:
         return f"{self.name}(): argument {self._names[number]!r}"
@@ -269,6 +298,8 @@ class RawKernel:
         values: list[np.generic],
         stream: RawStream,
         shared_nbytes: int,
+        *,
+        is_cooperative: bool,
     ) -> Any:
         """Load and enqueue the kernel, and return it; None where the grid has no blocks."""
         grid, block = extents
@@ -284,8 +315,9 @@ class RawKernel:
                 self._block.patch_scalar(number, value.tobytes())
             params = self._block.address
             run = functools.partial(
-                owner.launch, kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes
-            )
+                owner.launch, kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes,
+                cooperative=is_cooperative,
+            )  # fmt: skip
             if (recorder := observe.active) is None:
                 run()
             else:
@@ -293,20 +325,6 @@ class RawKernel:
         return kernel
 
 
-def _module_of(source: str, options: tuple[str, ...], names: tuple[str, ...]) -> RawModule:
-    """Restore a pickled module."""
-    return RawModule(source, options=options, names=names)
-
-
-def raw_module(source: str, *, options: Sequence[str] = (), names: Sequence[str] = ()) -> RawModule:
-    """Make a module of CUDA C++ source, whose kernels the program launches with explicit extents.
-
-    Args:
-        source: The source; it may include CUDA's own headers where they are installed.
-        options: For NVRTC, such as ``"--std=c++17"``; without the architecture. They are NVRTC's defaults,
-            which contract ``a*b+c`` (``--fmad=false`` forbids it).
-        names: Template instances to compile, such as ``"scale<float>"``.
-    """
-    if not isinstance(source, str) or "\0" in source:
-        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
-    return RawModule(source, options=tuple(options), names=tuple(names))
+def _kernel_of(module: Module, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
+    """Restore a pickled kernel."""
+    return module.get_function(name, signature, cpu=cpu)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
@@ -113,7 +113,7 @@ class ReductionKernel:
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
         if spec.identity is None and 0 in [shape[each] for each in axes]:
-            raise KernelTypeError(
+            raise KernelShapeError(
                 f"{self.name}(): axis {axis} of shape {shape} has no elements, and the reduction no identity; give one"
             )
         labels = [names[number] for number in infos]

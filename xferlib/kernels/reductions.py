@@ -7,6 +7,7 @@ first of several, in C order along the reduced axes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls.reduction_calls import Axis
+from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.ir.formulas import lower, lower_complex
 from xferlib.kernels.ir.nodes import (
@@ -35,7 +37,10 @@ from xferlib.kernels.ir.nodes import (
 from xferlib.kernels.ir.reduction import ReductionSpec, build
 from xferlib.kernels.reduction import ReductionKernel
 
-__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "norm", "prod", "sum", "var"]
+__all__ = [
+    "all", "any", "argmax", "argmin", "dot", "max", "mean", "min", "norm", "prod", "subset_dot", "subset_max",
+    "subset_min", "subset_sum", "sum", "var",
+]  # fmt: skip
 
 Nodes = list[Node]
 Maker = Callable[[tuple[DType, ...]], ReductionSpec]
@@ -95,6 +100,25 @@ def _make_sum(dtypes: tuple[DType, ...]) -> ReductionSpec:
         lambda b, a, n, m: [b.cast(_whole(b, a), result)],
         identity=(0, 0) if is_complex(dtype) else (0,),
         shortcut=None if dtype.kind in "fc" else lambda x: np.sum(x, axis=-1, dtype=wide),
+    )
+
+
+def _make_dot(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    result = np.result_type(*dtypes)
+    wide = _sum_dtype(result)
+
+    def product(b: Builder, x: Nodes) -> Nodes:
+        one, two = (b.cast(each, wide) for each in x)
+        if is_complex(wide):
+            return _parts(b, lower_complex.complex_multiply(b, one, two))
+        return [b.op("mul", one, two)]
+
+    return build(
+        [_input(dtypes[0]), _input(dtypes[1], "y")],
+        product,
+        _each("add"),
+        lambda b, a, n, m: [b.cast(_whole(b, a), result if is_float(result) else wide)],
+        identity=(0, 0) if is_complex(wide) else (0,),
     )
 
 
@@ -253,6 +277,7 @@ argmin = _kernel("argmin", _make_arg("min"), "biuf")
 argmax = _kernel("argmax", _make_arg("max"), "biuf")
 mean = _kernel("mean", _make_mean, "biufc")
 norm = _kernel("norm", _make_norm, "biufc")
+dot = _kernel("dot", _make_dot, "biufc", ("x", "y"))
 
 autograd.sum_by(sum)
 
@@ -273,3 +298,33 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     if spread is None:
         spread = _spreads.setdefault(ddof, _kernel("var", _make_spread(ddof), "biufc", ("x", "mean")))
     return spread(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
+
+
+@functools.cache
+def _subset() -> ElementwiseKernel:
+    """Made at the first use: to parse a snippet takes longer than to import this module."""
+    return elementwise("raw T x, S subset", "T y", "y = x[subset]", name="subset")
+
+
+def _taken(x: Any, subset: Any) -> Any:
+    return _subset()(x, subset)
+
+
+def subset_sum(subset: Any, x: Any, *, out: Any = None) -> Any:
+    """The sum of the elements of ``x`` at the indices ``subset``, integers that may repeat; see `sum`."""
+    return sum(_taken(x, subset), out=out)
+
+
+def subset_min(subset: Any, x: Any, *, out: Any = None) -> Any:
+    """The least of the elements of ``x`` at the indices ``subset``; see `min`."""
+    return min(_taken(x, subset), out=out)
+
+
+def subset_max(subset: Any, x: Any, *, out: Any = None) -> Any:
+    """The greatest of the elements of ``x`` at the indices ``subset``; see `max`."""
+    return max(_taken(x, subset), out=out)
+
+
+def subset_dot(subset: Any, x: Any, y: Any, *, out: Any = None) -> Any:
+    """The sum of the products of the elements of ``x`` and ``y`` at the indices ``subset``; see `dot`."""
+    return dot(_taken(x, subset), _taken(y, subset), out=out)

@@ -15,7 +15,7 @@ from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, DeviceProperties
+from xferlib._core.device import Device, DeviceIdentity, DeviceProperties
 from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
 from xferlib._memory import host
@@ -24,7 +24,7 @@ from xferlib.errors import StreamError
 from xferlib.sim import copying
 from xferlib.sim.arrays import launching, operations, selecting
 from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
-from xferlib.sim.machine import current
+from xferlib.sim.machine import attributes, current
 from xferlib.sim.machine.injection import Point
 from xferlib.sim.machine.machine import Machine
 from xferlib.sim.machine.settings import Settings
@@ -97,6 +97,15 @@ class SimBackend(Backend, DeviceKernels):
             compute_capability=(9, 0), multiprocessor_count=1,
         )  # fmt: skip
 
+    def device_identity(self, device: Device) -> DeviceIdentity:
+        return DeviceIdentity(uuid=f"SIM-{device.index:032x}", pci_bus_id=f"FFFF:{device.index:02X}:00.0")
+
+    def device_memory(self, device: Device) -> tuple[int, int]:
+        return self.machine.free_memory(device), self.machine.settings.memory_nbytes
+
+    def device_attribute(self, device: Device, name: str) -> int:
+        return attributes.of(device, name)
+
     def device_current(self) -> Device:
         device = self._local.device
         return device if device is not None else self.machine.devices[0]
@@ -144,6 +153,12 @@ class SimBackend(Backend, DeviceKernels):
             slab.info.pointer + offset, shape, c_strides(shape, dtype.itemsize), dtype, slab.info.device, True
         )
         return SimArray(slab.allocation, info)
+
+    def over(
+        self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
+    ) -> SimArray:
+        info = ArrayInfo(pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
+        return SimArray(self.machine.lent(pointer, info.nbytes, device, owner), info)
 
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
@@ -224,6 +239,13 @@ class SimBackend(Backend, DeviceKernels):
 
     def stream_done(self, stream: RawStream) -> bool:
         return self.machine.waits.is_stream_done(_stream(stream))
+
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        made = _stream(stream)
+        return made.priority, made.kind is StreamKind.NON_BLOCKING
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        self.machine.call(_stream(stream), function)
 
     # --- events
 

@@ -246,6 +246,9 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
                 self.machine.step_any()
             return not queue.work
 
+    def stream_call(self, stream: RawStream, function: Any) -> None:
+        self.machine.enqueue(stream, function, ())
+
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> FakeEvent:
         with self.machine.lock:
             self.machine.enter()

@@ -170,6 +170,20 @@ class Ordering(Harness):
         with pytest.raises(StreamError, match="timing=True"):
             stream.record(xl.Event(timing=False)).elapsed_ms(start)
 
+    def test_a_host_function_runs_behind_the_work_before_it_and_ahead_of_the_work_behind_it(self) -> None:
+        stream, other = self.stream(), self.stream()
+        source = self.pinned(bits_of(1 << 20, np.uint8, seed=14))
+        seen: list[Any] = []
+        self.up(source, stream=stream)
+        before = stream.record()
+        stream.call(seen.append, 1)
+        stream.call(seen.append, 2)
+        other.wait(stream.record(xl.Event(timing=False, blocking=True)))
+        other.call(seen.append, 3)
+        other.synchronize()
+        assert before.is_done
+        assert seen == [1, 2, 3]
+
     # --- the current stream
 
     def test_with_makes_a_stream_current_nests_and_restores_after_errors(self) -> None:
@@ -183,6 +197,14 @@ class Ordering(Harness):
             with pytest.raises(KeyError), two:
                 raise KeyError
             assert xl.current_stream(self.target_device) == one
+        assert xl.current_stream(self.target_device) == before
+
+    def test_a_stream_stays_current_once_it_is_used(self) -> None:
+        before, stream = xl.current_stream(self.target_device), self.stream()
+        try:
+            assert stream.use() == xl.current_stream(self.target_device) == stream
+        finally:
+            before.use()
         assert xl.current_stream(self.target_device) == before
 
     def test_the_current_stream_carries_what_is_given_no_stream(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from cuda.bindings import driver, nvrtc
 
 from xferlib._core.backend_options import DeviceKernels
-from xferlib.errors import KernelCompileError
+from xferlib.errors import ArgumentError, KernelCompileError
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -29,6 +29,8 @@ class Compiled(NamedTuple):
 
     cubin: bytes
     names: dict[str, str]
+    log: str = ""
+    """The compiler's messages: warnings, where there are any."""
 
 
 class _LaunchAttribute(ctypes.Structure):
@@ -57,7 +59,15 @@ class _LaunchConfig(ctypes.Structure):
         return f"grid {grid}, block {block} and {self.shared} bytes of shared memory"
 
 
+_ATTRIBUTES = {
+    "registers": "NUM_REGS", "max_threads": "MAX_THREADS_PER_BLOCK", "shared_nbytes": "SHARED_SIZE_BYTES",
+    "constant_nbytes": "CONST_SIZE_BYTES", "local_nbytes": "LOCAL_SIZE_BYTES",
+    "max_dynamic_shared_nbytes": "MAX_DYNAMIC_SHARED_SIZE_BYTES", "ptx_version": "PTX_VERSION",
+    "binary_version": "BINARY_VERSION",
+}  # fmt: skip
+"""The driver's names of a kernel's attributes, by ours."""
 _EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+_COOPERATIVE = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
 _EARLY_FROM = (9, 0)
 """Compute capability from which a kernel itself can wait for the one before it."""
 
@@ -159,6 +169,42 @@ class CudaKernels(DeviceKernels):
         (result,) = driver.cuKernelSetAttribute(attribute, nbytes, driver.CUkernel(kernel.handle), device.index)
         _check(result, f"reserving {nbytes} bytes of shared memory for kernel {kernel.name!r} on {device}")
 
+    def global_of(self, library: Library, name: str, device: Device) -> tuple[int, int]:
+        """Address and size in bytes of a variable of a loaded library on ``device``."""
+        from xferlib.backends.cuda.contexts import Current
+
+        self.attach(device)
+        with Current(self, device):  # each device has its own
+            result, pointer, nbytes = driver.cuLibraryGetGlobal(library.handle, name.encode())
+        if result == driver.CUresult.CUDA_ERROR_NOT_FOUND:
+            raise ArgumentError(
+                f"no variable {name!r} in the compiled source; declare it __device__ or __constant__, outside of "
+                "functions, or name it in names=('&space::name',)"
+            )
+        _check(result, f"finding variable {name!r} on {device}")
+        return int(pointer), int(nbytes)
+
+    def kernel_attributes(self, kernel: LoadedKernel, device: Device) -> dict[str, int]:
+        """The resources of a kernel on ``device``, by the names of `xferlib.KernelAttributes`."""
+        found = {}
+        for name, theirs in _ATTRIBUTES.items():
+            attribute = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{theirs}")
+            result, value = driver.cuKernelGetAttribute(attribute, driver.CUkernel(kernel.handle), device.index)
+            _check(result, f"asking for {name} of kernel {kernel.name!r} on {device}")
+            found[name] = int(value)
+        return found
+
+    def occupancy(self, kernel: LoadedKernel, threads: int, shared_nbytes: int, device: Device) -> int:
+        """Blocks of that many threads and bytes of shared memory that run at a time on a multiprocessor."""
+        from xferlib.backends.cuda.contexts import Current
+
+        if shared_nbytes > 48 << 10:
+            self.allow_shared(kernel, shared_nbytes, device)
+        with Current(self, device):
+            result, blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel.function, threads, shared_nbytes)
+        _check(result, f"asking for the occupancy of kernel {kernel.name!r} on {device}")
+        return int(blocks)
+
     def launch(
         self,
         kernel: Any,
@@ -168,9 +214,12 @@ class CudaKernels(DeviceKernels):
         *,
         stream: RawStream,
         shared_nbytes: int = 0,
+        cooperative: bool = False,
     ) -> None:
         """Enqueue ``kernel``. ``params`` is the address of the array of pointers to the arguments."""
-        launch = self.prepare_launch(kernel, grid, block, params, device=stream.device, shared_nbytes=shared_nbytes)
+        launch = self.prepare_launch(
+            kernel, grid, block, params, device=stream.device, shared_nbytes=shared_nbytes, cooperative=cooperative
+        )
         launch(stream.handle)
 
     def prepare_launch(
@@ -183,6 +232,7 @@ class CudaKernels(DeviceKernels):
         device: Device,
         shared_nbytes: int = 0,
         awaits: bool = False,
+        cooperative: bool = False,
     ) -> Callable[[int], None]:
         """A function that enqueues this launch on a stream of ``device``, given by its handle.
 
@@ -191,12 +241,16 @@ class CudaKernels(DeviceKernels):
         Args:
             awaits: The kernel itself waits for the one before it on the stream, by ``griddepcontrol.wait``, and so may
                 be started early where the device knows that instruction (CUDA's programmatic dependent launch).
+            cooperative: All blocks run at a time, or the launch fails.
         """
         from xferlib.backends.cuda.driver import launch_kernel  # compiling needs no driver
 
         config = _LaunchConfig(*grid, *block, shared_nbytes)
         if awaits and self.compute_capability(device) >= _EARLY_FROM:
             config.attributes = ctypes.pointer(_LaunchAttribute(_EARLY, value=1))
+            config.attribute_count = 1
+        if cooperative:
+            config.attributes = ctypes.pointer(_LaunchAttribute(_COOPERATIVE, value=1))
             config.attribute_count = 1
         arguments = (ctypes.addressof(config), kernel.handle, params, 0)
         last = 0
@@ -240,7 +294,7 @@ def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: t
         _, size = nvrtc.nvrtcGetCUBINSize(program)
         cubin = b"\0" * size
         nvrtc.nvrtcGetCUBIN(program, cubin)
-        return Compiled(cubin, lowered)
+        return Compiled(cubin, lowered, _log(program))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

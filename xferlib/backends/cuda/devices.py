@@ -9,11 +9,11 @@ from cuda import core
 from cuda.bindings import driver
 
 from xferlib._core.backend import Backend
-from xferlib._core.device import Device, DeviceProperties, make_device
+from xferlib._core.device import Device, DeviceIdentity, DeviceProperties, make_device
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.contexts import Current, Inside
 from xferlib.backends.cuda.errors import check, failure, is_forked
-from xferlib.errors import BackendUnavailableError, ContextError
+from xferlib.errors import ArgumentError, BackendUnavailableError, ContextError, shown
 
 
 class CudaDevices(Backend):
@@ -40,6 +40,27 @@ class CudaDevices(Backend):
             compute_capability=tuple(found.compute_capability),
             multiprocessor_count=found.properties.multiprocessor_count,
         )
+
+    def device_identity(self, device: Device) -> DeviceIdentity:
+        found = core.Device(device.index)
+        return DeviceIdentity(uuid=f"GPU-{found.uuid.removeprefix('GPU-')}", pci_bus_id=found.pci_bus_id)
+
+    def device_memory(self, device: Device) -> tuple[int, int]:
+        self.attach(device)
+        with self.inside(device):
+            result, free, total = driver.cuMemGetInfo()
+        check(result, f"asking for the free memory of {device}")
+        return int(free), int(total)
+
+    def device_attribute(self, device: Device, name: str) -> int:
+        known = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name.upper()}", None)
+        if known is None:
+            raise ArgumentError(
+                f"{device} has no attribute {shown(name)}; CUDA's driver API names them, under CUdevice_attribute"
+            )
+        result, value = driver.cuDeviceGetAttribute(known, device.index)
+        check(result, f"asking for the attribute {name!r} of {device}")
+        return int(value)
 
     def device_synchronize(self, device: Device) -> None:
         self.attach(device)
@@ -97,7 +118,7 @@ class CudaDevices(Backend):
     def inside(self, device: Device) -> Inside:
         return Inside(self._context(device.index) if len(self._devices) > 1 else 0)
 
-    def _inside(self, device: Device, call: Any, *arguments: int) -> int:
+    def _inside(self, device: Device, call: Any, *arguments: Any) -> int:
         """The result of a call that depends on the current context: on its default stream, or on its memory."""
         if len(self._devices) == 1:
             result: int = call(*arguments)

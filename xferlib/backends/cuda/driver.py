@@ -55,6 +55,7 @@ event_destroy = _bound("cuEventDestroy_v2", 1)
 event_record = _bound("cuEventRecord", 2)
 event_query = _bound("cuEventQuery", 1)
 event_synchronize = _bound("cuEventSynchronize", 1)
+launch_host_function = _bound("cuLaunchHostFunc", 3)
 stream_wait_event = _bound("cuStreamWaitEvent", 3)
 stream_query = _bound("cuStreamQuery", 1)
 stream_synchronize = _bound("cuStreamSynchronize", 1)
@@ -96,7 +97,9 @@ STAGING = {
 }
 """For `staging.c`."""
 
+BLOCKING_SYNC = 1
 _DISABLE_TIMING = 2
+INTERPROCESS = 4
 _MEMORY_TYPE = 2
 _MEMORY_TYPE_HOST = 1
 
@@ -130,24 +133,27 @@ class CudaEvent:
 
     Args:
         timing: Whether times can be told from it.
+        flags: More of the driver's flags: `BLOCKING_SYNC`, `INTERPROCESS`.
+        opened: The handle of an event of another process, which this object then owns here.
         idle: Where handles of the context wait for their next use. Recording an event anew does not
             change what earlier waits wait for (CUDA driver API, "cuEventRecord").
     """
 
-    __slots__ = ("_idle", "handle", "pid", "timing")
+    __slots__ = ("_flags", "_idle", "handle", "pid", "timing")
 
-    def __init__(self, *, timing: bool, idle: list[int] | None = None) -> None:
+    def __init__(self, *, timing: bool, idle: list[int] | None = None, flags: int = 0, opened: int = 0) -> None:
         self._idle = idle
         self.timing = timing
+        self._flags = flags | (0 if timing else _DISABLE_TIMING)
         self.pid = os.getpid()
         try:
-            self.handle: int = idle.pop() if idle else self._create()
+            self.handle: int = opened or (idle.pop() if idle else self._create())
         except IndexError:  # another thread was faster
             self.handle = self._create()
 
     def _create(self) -> int:
         handle = _PTR()
-        result = event_create(ctypes.addressof(handle), 0 if self.timing else _DISABLE_TIMING)
+        result = event_create(ctypes.addressof(handle), self._flags)
         if result != SUCCESS:
             raise RuntimeError(error_name(result))
         return handle.value or 0

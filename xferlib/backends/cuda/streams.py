@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from cuda import core
+from cuda.bindings import driver
 
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
 from xferlib._runtime import leak
 from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda import host_functions
 from xferlib.backends.cuda.contexts import Current
 from xferlib.backends.cuda.devices import CudaDevices
 from xferlib.backends.cuda.driver import CudaEvent
 from xferlib.backends.cuda.errors import check, failure, refuse_fork
-from xferlib.errors import TransferError
+from xferlib.errors import ArgumentError, TransferError, shown
 
 _MOST_SEEN = 64
+_IPC_NBYTES = 64
+_NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
 
 
 class Made(NamedTuple):
@@ -126,13 +132,53 @@ class CudaStreams(CudaDevices):
             raise failure(result, f"asking a stream of {stream.device}")
         return bool(result == calls.SUCCESS)
 
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        refuse_fork("asking a stream")
+        with self.inside(stream.device):
+            result, priority = driver.cuStreamGetPriority(stream.handle)
+            check(result, f"asking a stream of {stream.device} for its priority")
+            result, flags = driver.cuStreamGetFlags(stream.handle)
+        check(result, f"asking a stream of {stream.device} for its flags")
+        return int(priority), bool(int(flags) & _NON_BLOCKING)
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        refuse_fork("enqueuing a host function")
+        result = self._inside(stream.device, host_functions.enqueue, stream.handle, function)
+        if result:
+            raise failure(result, f"enqueuing a host function on {stream.device}")
+
+    def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> CudaEvent:
+        self.attach(device)
+        flags = (calls.BLOCKING_SYNC if blocking else 0) | (calls.INTERPROCESS if interprocess else 0)
+        with self.inside(device):
+            return self._made_event(timing=timing, flags=flags)
+
+    def event_ipc_handle(self, event: Any) -> bytes:
+        result, handle = driver.cuIpcGetEventHandle(event.handle)
+        check(result, "naming an event for other processes")
+        return ctypes.string_at(handle.getPtr(), _IPC_NBYTES)
+
+    def event_open(self, device: Device, handle: bytes) -> CudaEvent:
+        self.attach(device)
+        name = driver.CUipcEventHandle()
+        if not isinstance(handle, bytes) or len(handle) != _IPC_NBYTES:
+            raise ArgumentError(f"{shown(handle)} names no event; give the bytes that ipc_handle() returned")
+        ctypes.memmove(name.getPtr(), handle, _IPC_NBYTES)
+        with self.inside(device):
+            result, event = driver.cuIpcOpenEventHandle(name)
+        check(result, f"opening an event of another process on {device}")
+        return CudaEvent(timing=False, opened=int(event))
+
     def _event(self, device: Device, *, timing: bool) -> CudaEvent:
         idle = None if timing else self._idle_events[device.index]
+        if len(self._devices) == 1:
+            return self._made_event(timing=timing, idle=idle)
+        with self.inside(device):
+            return self._made_event(timing=timing, idle=idle)
+
+    def _made_event(self, *, timing: bool, idle: list[int] | None = None, flags: int = 0) -> CudaEvent:
         try:
-            if len(self._devices) == 1:
-                return CudaEvent(timing=timing, idle=idle)
-            with self.inside(device):
-                return CudaEvent(timing=timing, idle=idle)
+            return CudaEvent(timing=timing, idle=idle, flags=flags)
         except RuntimeError as error:
             raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
 

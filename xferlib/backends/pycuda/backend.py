@@ -234,6 +234,12 @@ class PycudaBackend(CudaBackend):
         memory = None if 0 in shape else int(slab.gpudata) + offset
         return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
 
+    def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
+        return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, None if 0 in shape else pointer, owner)
+
+    def reversed_axes(self, array: Array) -> Array:
+        return arrays.strided_view(array, 0, array.shape[::-1], array.strides[::-1], array.dtype)
+
     strided_view = staticmethod(arrays.strided_view)
 
     def consumed(self, array: Array, stream: RawStream) -> None:

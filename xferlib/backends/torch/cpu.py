@@ -13,7 +13,7 @@ from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
-from xferlib.backends.host import WHY_HOST, HostBackend
+from xferlib.backends.host import WHY_HOST, HostBackend, over
 from xferlib.backends.torch import autograd
 from xferlib.backends.torch.tensors import (
     TO_TORCH,
@@ -22,6 +22,7 @@ from xferlib.backends.torch.tensors import (
     detached,
     numpy_dtype,
     resolved,
+    reversed_axes,
     signature,
     view,
 )
@@ -41,6 +42,14 @@ class TorchCpu(HostBackend):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
         return torch.empty(shape, dtype=TO_TORCH[dtype])
+
+    def over(
+        self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
+    ) -> torch.Tensor:
+        return torch.from_numpy(over(pointer, shape, dtype, owner))
+
+    def reversed_axes(self, array: Array) -> torch.Tensor:
+        return reversed_axes(array)
 
     def device_of(self, array: Array) -> Device:
         return self.device if array.is_cpu else self.view(array).device  # which tells what it refuses

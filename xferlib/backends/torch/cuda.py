@@ -124,6 +124,14 @@ class TorchCuda(CudaBackend):
         False  # record_stream takes 2 us an array, and torch's own operations leave it to the user
     )
 
+    def over(
+        self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
+    ) -> torch.Tensor:
+        return tensors.over(pointer, shape, dtype, self._places[device.index], owner)
+
+    def reversed_axes(self, array: Array) -> torch.Tensor:
+        return tensors.reversed_axes(array)
+
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         found: torch.Tensor = tensors.subarray(
             slab, offset, shape, dtype

@@ -136,6 +136,28 @@ def detached(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if tensor.requires_grad else tensor
 
 
+def reversed_axes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.permute(tuple(reversed(range(tensor.ndim))))
+
+
+class _DescribedBytes:
+    """Bytes on a device, described for torch, which keeps this object as long as a tensor uses them."""
+
+    def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "data": (pointer, False), "shape": (nbytes,), "strides": None, "typestr": "|u1", "version": 2,
+        }  # fmt: skip
+
+
+def over(pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], place: torch.device, owner: Any) -> torch.Tensor:
+    """A tensor over device memory, which ``owner`` keeps alive."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if not nbytes:
+        return torch.empty(shape, dtype=TO_TORCH[dtype], device=place)
+    return subarray(torch.as_tensor(_DescribedBytes(pointer, nbytes, owner), device=place), 0, shape, dtype)
+
+
 def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
     nbytes = math.prod(shape) * dtype.itemsize
     return slab[offset : offset + nbytes].view(TO_TORCH[dtype]).view(shape)

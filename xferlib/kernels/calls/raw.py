@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core import registry
 from xferlib.kernels.engines.cuda.engine import ParameterBlock
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
-    from xferlib.kernels.frontends.raw_signature import RawParameter
+    from xferlib.kernels.frontends.raw.signature import RawParameter
 
 _POINTER = "Q"
 _CODES = {
@@ -29,9 +30,12 @@ _CODES = {
 def _code(parameter: RawParameter, value: Any) -> str | None:
     """The `struct` code that writes such an argument with NumPy's bits; None if there is none."""
     if parameter.is_pointer:
-        return _POINTER
+        is_address = isinstance(value, (int, np.integer))
+        return _POINTER if is_address or registry.backend_of(value) is not None else None
     dtype = parameter.dtype
     assert dtype is not None
+    if parameter.is_struct:
+        return None
     if isinstance(value, np.generic):
         is_plain = value.dtype == dtype
     else:
@@ -90,7 +94,7 @@ class RawCall:
             for number in arrays
             if owner.follows_writes and not parameters[number].is_const
         ]
-        sizes = [8 if each.is_pointer or each.dtype is None else each.dtype.itemsize for each in parameters]
+        sizes = [each.nbytes for each in parameters]
         self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
         self._pack = self._block.packer(codes)
         self._launch = prepare(self._block.address)

@@ -13,7 +13,7 @@ from xferlib.kernels.calls import arguments as checks
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.device import Device
-    from xferlib.kernels.frontends.raw_signature import RawParameter
+    from xferlib.kernels.frontends.raw.signature import RawParameter
 
 _MOST_THREADS = 1024
 _MOST_THREADS_Z = 64
@@ -28,6 +28,8 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
         KernelTypeError: It is of another type than the parameter.
         LayoutError: An array that is not in C order, not aligned to its elements, or written and read-only.
     """
+    if parameter.is_struct:
+        return _struct(kernel, parameter, value)
     if not parameter.is_pointer:
         if info is not None:
             raise KernelTypeError(
@@ -37,10 +39,7 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
         assert parameter.dtype is not None
         return checks.convert_scalar(value, parameter.dtype, parameter.name)
     if info is None:
-        raise KernelTypeError(
-            f"{kernel}(): argument {parameter.name!r} is {type(value).__name__}, and the parameter a pointer; "
-            "pass an array"
-        )
+        return _address(kernel, parameter, value)
     if parameter.dtype is not None and info.dtype != parameter.dtype:
         raise KernelTypeError(
             f"{kernel}(): argument {parameter.name!r} has dtype {info.dtype}, and the parameter points to "
@@ -60,6 +59,56 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
     if not parameter.is_const:
         checks.check_writable(kernel, parameter.name, info)
     return np.uint64(info.pointer)
+
+
+def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
+    """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    is_handle = not checks.is_scalar(value) and not isinstance(value, np.generic) and hasattr(value, "__int__")
+    if value is None:
+        return np.uint64(0)
+    address = int(value) if is_number or is_handle else -1
+    if not 0 <= address < 1 << 64:
+        what = shown(value) if is_number else type(value).__name__
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a pointer; pass an "
+            "array, or an address as an int"
+        )
+    return np.uint64(address)
+
+
+def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
+    """A struct from a NumPy record, a dict by the names of its members, or as many values as it has members."""
+    dtype = parameter.dtype
+    assert dtype is not None
+    names = dtype.names or ()
+    given = getattr(value, "dtype", None)
+    if isinstance(value, dict):
+        fits = value.keys() == set(names)
+        members = tuple(value[name] for name in names) if fits else ()
+    elif given is not None and given.names is not None:
+        fits = given.names == names and getattr(value, "shape", ()) == ()
+        members = tuple(value[name] for name in names) if fits else ()
+    elif isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        members = tuple(value)
+        fits = len(members) == len(names)
+    else:
+        fits, members = isinstance(value, np.void) and value.dtype == dtype, ()
+    record = np.zeros((), dtype)
+    try:
+        if fits and names:
+            record[()] = tuple(members)
+        elif fits:
+            record[()] = value
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} is {shown(value)}, and the parameter a struct of "
+            f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
+        )
+    found: Any = record[()]
+    return found  # type: ignore[no-any-return]
 
 
 def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from xferlib._core import observe
 from xferlib._core.array import ArrayInfo
 from xferlib._runtime.checks import whole
-from xferlib.errors import KernelTypeError, shown
+from xferlib.errors import KernelShapeError, KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
 from xferlib.kernels.ir.reduction import ReductionSpec
@@ -192,8 +192,8 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     for each in given:
         number = whole(each, least=-rank)
         if number is None or number >= rank:
-            raise KernelTypeError(f"{name}(): axis {shown(each)} is out of range for {rank} dimension(s)")
+            raise KernelShapeError(f"{name}(): axis {shown(each)} is out of range for {rank} dimension(s)")
         result.add(number % rank)
     if len(result) < len(given):
-        raise KernelTypeError(f"{name}(): axis {axis} names an axis twice")
+        raise KernelShapeError(f"{name}(): axis {axis} names an axis twice")
     return tuple(sorted(result))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xferlib._core.layout import merged_axes
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelShapeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, 
     """The common shape of the operands.
 
     Raises:
-        KernelTypeError: They do not broadcast; the message names both.
+        KernelShapeError: They do not broadcast; the message names both.
     """
     result: tuple[int, ...] = ()
     for name, shape in named:
@@ -37,7 +37,7 @@ def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, 
         extents = []
         for a, b in zip(left, right, strict=True):
             if a != b and 1 not in (a, b):
-                raise KernelTypeError(
+                raise KernelShapeError(
                     f"argument {name!r} has shape {shape}, which does not broadcast with {result} of the arguments "
                     "before it; reshape it, or index it with None where an axis is missing"
                 )

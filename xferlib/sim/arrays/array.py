@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from xferlib._core.array import ArrayInfo
+from xferlib._core.array import ArrayInfo, check_dtype, viewed
 from xferlib.sim.detect.reports import SimError
 from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Spans
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from xferlib._core.device import Device
-    from xferlib.sim.machine.lifetimes import Allocation
+    from xferlib.sim.machine.lifetimes import Allocation, LentAllocation
 
 HostArray = np.ndarray[Any, Any]
 
@@ -35,7 +35,7 @@ class SimArray:
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
-    def __init__(self, allocation: Allocation, info: ArrayInfo, spans: Spans | None = None) -> None:
+    def __init__(self, allocation: Allocation | LentAllocation, info: ArrayInfo, spans: Spans | None = None) -> None:
         self.allocation = allocation
         self.info = info
         self._memory: HostArray | None = None
@@ -82,6 +82,16 @@ class SimArray:
     def transpose(self, *axes: int) -> SimArray:
         """A view with the axes in that order; reversed if none is given."""
         return self._do("permute_dims", axes or tuple(reversed(range(self.ndim))))
+
+    def view(self, dtype: Any = None) -> SimArray:
+        """The same memory as another dtype; the last axis grows or shrinks where the sizes differ.
+
+        Raises:
+            LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
+        """
+        kind = self.dtype if dtype is None else check_dtype(dtype, what="view")
+        shape, strides = viewed(self.info, kind)
+        return SimArray(self.allocation, self.info._replace(shape=shape, strides=strides, dtype=kind))
 
     def __len__(self) -> int:
         if not self.info.shape:

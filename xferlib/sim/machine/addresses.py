@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from xferlib._runtime.callsite import user_site
+from xferlib.errors import ArgumentError
 from xferlib.sim.detect.reports import Access, Hazard, Race, SimError, WrongDeviceError
 from xferlib.sim.model.blocks import Span
 
 if TYPE_CHECKING:
+    from xferlib._core.device import Device
     from xferlib.sim.detect.detector import Detector
     from xferlib.sim.model.blocks import Block
     from xferlib.sim.model.memory import AddressSpace
@@ -41,6 +43,20 @@ def span(memory: AddressSpace, detector: Detector, pointer: int, nbytes: int, na
         + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
         + f" ({user_site()}); a GPU would fail or corrupt other data"
     )
+
+
+def on_device(memory: AddressSpace, pointer: int, nbytes: int, device: Device) -> Block:
+    """The block of a device that holds some bytes at an address.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    block = memory.find(pointer)
+    if block is None or block.device is not device or pointer - block.pointer + nbytes > block.nbytes:
+        raise ArgumentError(
+            f"{nbytes} bytes at address {pointer:#x} are in no array of {device}; give the address of one that is alive"
+        )
+    return block
 
 
 def refuse_foreign(block: Block, name: str, stream: SimStream) -> NoReturn:

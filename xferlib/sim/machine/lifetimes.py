@@ -62,6 +62,24 @@ class Allocation:
             return
 
 
+class LentAllocation:
+    """A block that an `Allocation` elsewhere owns, seen by an array that was made from its address."""
+
+    __slots__ = ("__weakref__", "block", "owner", "users")
+
+    def __init__(self, block: Block, owner: object) -> None:
+        self.block = block
+        self.owner = owner
+        self.users: dict[int, SimStream] = getattr(getattr(owner, "allocation", None), "users", {})
+        """Those of the owner, where that is an array: a use that is declared of one is declared of both."""
+
+    def outlast(self, event: SimEvent) -> None:
+        """Let the free wait for an event, where the owner can."""
+        allocation = getattr(self.owner, "allocation", None)
+        if allocation is not None:
+            allocation.outlast(event)
+
+
 Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], CodeLocation]
 """The memory of an array that was collected, as its `Allocation` had it, and the line where that happened."""
 

@@ -25,10 +25,10 @@ from xferlib._runtime.callsite import location as here
 from xferlib._runtime.callsite import site_of, user_call
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
-from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError
+from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError, SimError
 from xferlib.sim.machine import addresses, host_watches, schedules
 from xferlib.sim.machine.injection import Fault, Point
-from xferlib.sim.machine.lifetimes import Allocation, Lifetimes
+from xferlib.sim.machine.lifetimes import Allocation, LentAllocation, Lifetimes
 from xferlib.sim.machine.parts import Parts
 from xferlib.sim.machine.settings import Settings
 from xferlib.sim.machine.staging import Staging, WatchedBatch
@@ -68,6 +68,8 @@ class Machine(Parts):
             weakref.WeakKeyDictionary()
         )
         self.forked_from = 0
+        self.is_calling = False
+        """Whether a function of `call` runs now, in the thread that holds the lock."""
         existing.add(self)
 
     # --- entering
@@ -80,6 +82,10 @@ class Machine(Parts):
             raise ForkError(
                 f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
                 "was initialised there; start workers with multiprocessing.get_context('spawn'), or fork first"
+            )
+        if self.is_calling:
+            raise SimError(
+                "a function given to Stream.call uses the device, which CUDA refuses; give work to the stream around it"
             )
         if self.lifetimes.deaths or self.lifetimes.released:
             self.lifetimes.free_collected()
@@ -186,6 +192,18 @@ class Machine(Parts):
             self.engine.add(operation, after)
             return operation
 
+    def call(self, stream: SimStream, function: Callable[[], object]) -> None:
+        """Enqueue a function on the host, which must not use the machine."""
+
+        def run() -> None:
+            self.is_calling = True
+            try:
+                function()
+            finally:
+                self.is_calling = False
+
+        self.enqueue(stream, "host function", run, lane=Lane.NONE)
+
     def _tell(
         self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
     ) -> None:
@@ -256,6 +274,18 @@ class Machine(Parts):
             if last_owner is not None:
                 block.hand_over(last_owner)
             return Allocation(block, self.lifetimes.deaths)
+
+    def free_memory(self, device: Device) -> int:
+        """Bytes of a device that no array holds."""
+        with self.lock:
+            self.enter()
+            return self.settings.memory_nbytes - self.memory.used.get(device.index, 0)
+
+    def lent(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
+        """The block that holds an address, for an array that does not own it."""
+        with self.lock:
+            self.enter()
+            return LentAllocation(addresses.on_device(self.memory, pointer, nbytes, device), owner)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and track the accesses to it."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 
 from xferlib.errors import KernelSyntaxError
+from xferlib.kernels.frontends.raw.source import split
+from xferlib.kernels.frontends.raw.types import SourceTypes
 from xferlib.kernels.frontends.signature import check_length, plain_types, without_comments
 from xferlib.kernels.ir.nodes import DType
-from xferlib.kernels.ir.types import C_TYPES
 
 _MOST_CHARACTERS = 512
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
-_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed"})
+_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed", "struct"})
+_NO_TYPES = SourceTypes("", {})
 
 
 class RawParameter:
-    """A declared parameter; ``dtype`` is None for a pointer to a type that NumPy lacks."""
+    """A declared parameter; ``dtype`` is None for a pointer to a type that NumPy lacks, and has fields for a struct."""
 
     __slots__ = ("dtype", "is_const", "is_pointer", "name")
 
@@ -26,21 +27,36 @@ class RawParameter:
         self.is_pointer = is_pointer
         self.is_const = is_const
 
+    @property
+    def is_struct(self) -> bool:
+        """Whether several numbers are passed by value."""
+        return not self.is_pointer and self.dtype is not None and self.dtype.kind == "V"
 
-def parse_signature(text: str, kernel: str) -> list[RawParameter]:
+    @property
+    def nbytes(self) -> int:
+        """Of the argument of a launch."""
+        return 8 if self.is_pointer or self.dtype is None else self.dtype.itemsize
+
+
+def parse_signature(text: str, kernel: str, types: SourceTypes = _NO_TYPES) -> list[RawParameter]:
     """The parameters of ``const float *x, int n``.
 
+    Args:
+        text: They.
+        kernel: The kernel's name, for messages.
+        types: The names of types that its source declares.
+
     Raises:
-        KernelSyntaxError: One cannot be read, or is passed by value in a type that NumPy lacks.
+        KernelSyntaxError: One cannot be read, or is passed by value in a type that is not known.
     """
     check_length(text, f"the signature of kernel {kernel!r}")
     plain = without_comments(plain_types(text)).strip()
     if plain in ("", "void"):
         return []
-    return [_parse_parameter(piece.strip(), kernel) for piece in plain.split(",")]
+    return [_parse_parameter(piece, kernel, types) for piece in split(plain)]
 
 
-def _parse_parameter(piece: str, kernel: str) -> RawParameter:
+def _parse_parameter(piece: str, kernel: str, types: SourceTypes) -> RawParameter:
     plain = " ".join(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece).split())
     match = _PARAMETER.match(plain) if len(plain) <= _MOST_CHARACTERS else None
     if match is None:
@@ -49,23 +65,14 @@ def _parse_parameter(piece: str, kernel: str) -> RawParameter:
             "give signature='const float *x, int n'"
         )
     words = [word for word in match["type"].split() if word not in _QUALIFIERS]
-    dtype = C_TYPES.get(" ".join(words)) or C_TYPES.get(" ".join(word for word in words if word != "int"))
+    found = types.find(" ".join(words))
+    dtype = found.dtype if found is not None else None
     is_pointer = "*" in match["stars"] or "[" in piece
+    if is_pointer and dtype is not None and dtype.kind == "V":
+        dtype = None  # no array of a device has elements with fields
     if not is_pointer and dtype is None:
         raise KernelSyntaxError(
             f"kernel {kernel!r}: parameter {match['name']!r} of type {' '.join(words)!r} cannot be passed by value; "
-            "use a number type or a pointer"
+            f"use a number type or a pointer, or declare it: raw_module(..., types={{{' '.join(words)!r}: dtype}})"
         )
     return RawParameter(match["name"], dtype, is_pointer=is_pointer, is_const="const" in match["type"].split())
-
-
-def find_signature(source: str, kernel: str) -> str | None:
-    """The parameter list of ``__global__`` function ``kernel`` in the source; None where it is not plain C."""
-    name = kernel.partition("<")[0].rpartition("::")[2]
-    bounds = r"(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*)?"
-    pattern = re.compile(rf"__global__\b[^;{{}}()]*{bounds}\b{re.escape(name)}\s*\(")
-    match = pattern.search(_COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source))
-    if match is None or "<" in kernel:
-        return None
-    end = source.find(")", match.end())
-    return source[match.end() : end] if end > 0 else None

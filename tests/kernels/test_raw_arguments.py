@@ -1,0 +1,544 @@
+"""Raw kernels: structs, vectors, pointers and foreign arrays as arguments; parameters as a source declares them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib.errors import (
+    ArgumentError,
+    KernelCompileError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedError,
+)
+from xferlib.kernels import raw_module
+from xferlib.kernels.calls.raw import codes_of
+from xferlib.testing import backend_named
+
+
+@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+def library(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A backend that runs raw kernels, or what stands in for them."""
+    name: str = request.param
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(f"{name}: {status.reason}")
+    with xl.use_backend(name):
+        yield name
+
+
+def _is_cuda() -> bool:
+    return xl.get_device().kind == "cuda"
+
+
+def _kernel(source: str, name: str, cpu: Any = None, **options: Any) -> xl.RawKernel:
+    return raw_module(source, **options).get_function(name, cpu=cpu)
+
+
+def _parameters(source: str, name: str = "k", **options: Any) -> list[tuple[str, Any]]:
+    found = _kernel(source, name, **options).parameters
+    return [(each.name, "pointer" if each.is_pointer else each.dtype) for each in found]
+
+
+# --- structs and vectors by value
+
+_MOVE = """
+struct Motion { float3 by; int times; double scale[2]; };
+extern "C" __global__ void move(float *x, Motion m, float2 offset, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = x[i] * (float)m.scale[1] + m.by.x * m.times + m.by.z + offset.y;
+}"""
+
+
+def _move(x: Any, m: Any, offset: Any, n: Any) -> None:
+    x[:n] = x[:n] * np.float32(m["scale"][1]) + m["by"]["x"] * m["times"] + m["by"]["z"] + offset["y"]
+
+
+_FORMS = {
+    "tuples": (((1.0, 2.0, 3.0), 4, (5.0, 6.0)), (7.0, 8.0)),
+    "dicts": ({"by": (1.0, 2.0, 3.0), "times": 4, "scale": [5, 6]}, {"y": 8, "x": 7}),
+    "arrays": (((1.0, 2.0, 3.0), 4, np.array([5.0, 6.0])), np.array([7, 8])),
+    "lists": ([(1, 2, 3), 4, [5, 6]], [7, 8]),
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_structs_and_vectors_are_passed_by_value(library: str, form: str) -> None:
+    kernel = _kernel(_MOVE, "move", _move)
+    x = xl.to_device(np.arange(5, dtype=np.float32))
+    for _ in range(2):
+        kernel(1, 32, (x, *_FORMS[form], 5))
+    once = np.arange(5, dtype=np.float32) * 6 + 15
+    assert xl.to_host(x).tolist() == (once * 6 + 15).tolist()
+
+
+def test_a_numpy_record_is_passed_as_it_is(library: str) -> None:
+    kernel = _kernel(_MOVE, "move", _move)
+    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
+    record = np.zeros(1, motion)
+    record["by"]["z"] = 2
+    for value in (record[0], record.reshape(())):
+        x = xl.to_device(np.ones(3, np.float32))
+        kernel(1, 32, (x, value, np.zeros((), offset), 3))
+        assert xl.to_host(x).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [5, None, "abc", (1, 2), (1, 2, 3, 4), ((1, 2), 3, (4, 5)), {"by": (1, 2, 3)}, ((1, 2, 3), 2**40, (4, 5)),
+     ((1, 2, 3), "x", (4, 5)), ((1, 2, 3), 4, (5, 6, 7)), np.zeros(2), np.float64(1)],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_such_struct_is_refused(library: str, wrong: Any) -> None:
+    x = xl.to_device(np.zeros(3, np.float32))
+    with pytest.raises(KernelTypeError, match="'m' is .*a struct of by, times, scale"):
+        _kernel(_MOVE, "move", _move)(1, 32, (x, wrong, (1, 2), 3))
+    assert xl.to_host(x).tolist() == [0] * 3
+
+
+def test_a_struct_can_be_declared_where_the_source_hides_it(library: str) -> None:
+    source = """
+template <typename T> struct Box { T low, high; };
+typedef Box<float> Range;
+extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r.low), r.high); }"""
+    with pytest.raises(KernelSyntaxError, match="types="):
+        _kernel(source, "clamp")
+    kernel = _kernel(
+        source,
+        "clamp",
+        lambda x, r: np.clip(x, r["low"], r["high"], out=x),
+        types={"Range": np.dtype([("low", "f4"), ("high", "f4")])},
+    )
+    x = xl.to_device(np.full(1, 9, np.float32))
+    kernel(1, 1, (x, (1, 2)))
+    assert xl.to_host(x).tolist() == [2]
+
+
+@pytest.mark.parametrize("types", [{"A": "object"}, {"A": None.__class__}, {"a b": "f4"}, {3: "f4"}, {"A": "V0"}])
+def test_a_declared_type_that_has_no_bytes_is_refused(types: Any) -> None:
+    with pytest.raises(KernelSyntaxError, match="types: "):
+        raw_module("", types=types)
+
+
+_NUMBERS = {"char": "i1", "short": "i2", "int": "i4", "long long": "i8", "float": "f4", "double": "f8", "void *": "u8",
+            "unsigned char": "u1", "unsigned int": "u4", "size_t": "u8"}  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from([*_NUMBERS]), st.sampled_from([(), (1,), (3,), (2, 5)])), min_size=1))
+def test_a_struct_lies_in_memory_as_in_c(members: list[tuple[str, tuple[int, ...]]]) -> None:
+    lines = [f"  {kind} m{n}{''.join(f'[{d}]' for d in dims)};" for n, (kind, dims) in enumerate(members)]
+    body = "\n".join(lines)
+    expected = np.dtype([(f"m{n}", _NUMBERS[kind], dims) for n, (kind, dims) in enumerate(members)], align=True)
+    for source in (f"struct S {{\n{body}\n}};", f"typedef struct {{{body}}} S;", f"typedef struct other {{{body}}} S;"):
+        ((_, found),) = _parameters(source + '\nextern "C" __global__ void k(S s) {}')
+        assert found.itemsize == expected.itemsize
+        assert dict(found.fields or {}) == dict(expected.fields or {})
+
+
+def test_vectors_are_aligned_as_cuda_has_them() -> None:
+    source = """
+struct Inner { char a; double2 d; };
+struct S { char a; float4 b; char c; float3 d; char2 e; Inner f; uchar4 g; int *p, n; };
+__global__ void k(S s) {}"""
+    ((_, found),) = _parameters(source)
+    offsets = {name: found.fields[name][1] for name in found.names}
+    assert offsets == {"a": 0, "b": 16, "c": 32, "d": 36, "e": 48, "f": 64, "g": 96, "p": 104, "n": 112}
+    assert found.itemsize == 128
+
+
+# --- pointers
+
+_FILL = """
+extern "C" __global__ void fill(float *x, const float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = y ? y[i] : 7;
+}"""
+
+
+def test_null_is_passed_as_none(library: str) -> None:
+    def cpu(x: Any, y: Any, n: Any) -> None:
+        assert y is None
+        x[:n] = 7
+
+    x = xl.to_device(np.zeros(3, np.float32))
+    for _ in range(2):
+        _kernel(_FILL, "fill", cpu)(1, 32, (x, None, 3))
+    assert xl.to_host(x).tolist() == [7] * 3
+
+
+def test_an_address_is_passed_as_an_int(library: str) -> None:
+    kernel = _kernel(_FILL, "fill", lambda x, y, n: x.__setitem__(slice(None), type(y) is int and 1))
+    x, y = (xl.to_device(np.full(3, value, np.float32)) for value in (0, 1))
+    pointer = backend_named(library).view(y).pointer
+    for _ in range(2):
+        kernel(1, 32, (x, pointer, 3))
+        xl.synchronize()
+        assert xl.to_host(x).tolist() == [1] * 3
+
+
+def test_an_allocation_is_passed_by_its_address(library: str) -> None:
+    class Allocation:
+        def __int__(self) -> int:
+            return backend_named(library).view(y).pointer
+
+    x, y = (xl.to_device(np.full(3, value, np.float32)) for value in (0, 1))
+    _kernel(_FILL, "fill", lambda x, y, n: x.__setitem__(slice(None), int(y) != 0))(1, 32, (x, Allocation(), 3))
+    assert xl.to_host(x).tolist() == [1] * 3
+
+
+@pytest.mark.parametrize("wrong", [1.5, True, -1, 1 << 64, "x", b"x", [], np.float32(1), 1j], ids=repr)
+def test_what_is_no_pointer_is_refused(library: str, wrong: Any) -> None:
+    x = xl.to_device(np.zeros(3, np.float32))
+    with pytest.raises(KernelTypeError, match="'y' is .* the parameter a pointer"):
+        _kernel(_FILL, "fill", lambda x, y, n: None)(1, 32, (x, wrong, 3))
+
+
+def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_time() -> None:
+    x = np.zeros(3, np.float32)
+    parameters = _kernel(_FILL, "fill").parameters
+    for pointer, code in ((x, "Q"), (4096, "Q"), (np.uint64(4096), "Q"), (None, None), (_Speaks(x), None)):
+        expected = None if code is None else ["Q", code, "i"]
+        assert codes_of(parameters, (x, pointer, 3)) == expected
+    assert codes_of(_kernel(_MOVE, "move").parameters, (x, ((1, 2, 3), 4, (5, 6)), (7, 8), 3)) is None
+
+
+# --- arrays of other libraries
+
+
+class _Speaks:
+    """An array of a library that is no backend, which speaks DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
+    kernel = _kernel(_FILL, "fill", lambda x, y, n: np.copyto(x, y))
+    with xl.use_backend("numpy"):
+        x = np.zeros(3, np.float32)
+        kernel(1, 32, (x, _Speaks(np.arange(3, dtype=np.float32)), 3))
+        assert x.tolist() == [0, 1, 2]
+        kernel(1, 32, (_Speaks(x), _Speaks(np.full(3, 5, np.float32)), 3))
+        assert x.tolist() == [5, 5, 5]
+        with pytest.raises(KernelTypeError, match="dtype float64"):
+            kernel(1, 32, (x, _Speaks(np.zeros(3)), 3))
+
+
+def test_an_array_that_speaks_dlpack_is_no_struct() -> None:
+    x = np.zeros(3, np.float32)
+    with pytest.raises(KernelTypeError, match="'m' is .*a struct of"):
+        _kernel(_MOVE, "move", _move)(1, 32, (x, _Speaks(x), (1, 2), 3))
+
+
+def _interface(array: Any, **changed: Any) -> Any:
+    info = backend_named(xl.device_of(array).backend).view(array)
+    described = {
+        "data": (info.pointer, False), "shape": info.shape, "strides": None, "typestr": info.dtype.str, "version": 3,
+    }  # fmt: skip
+    return SimpleNamespace(__cuda_array_interface__={**described, **changed}, array=array)
+
+
+def test_an_array_by_cudas_interface_is_an_argument(library: str) -> None:
+    kernel = _kernel(_FILL, "fill", lambda x, y, n: None)
+    x, y = xl.to_device(np.zeros(4, np.float32)), xl.to_device(np.arange(4, dtype=np.float32))
+    if not _is_cuda():
+        with pytest.raises(KernelTypeError, match="memory of a GPU"):
+            kernel(1, 32, (x, _interface(y), 4))
+        return
+    stream = xl.Stream()
+    for foreign in (
+        _interface(y),
+        _interface(y, stream=1),
+        _interface(y, stream=stream.handle),
+        _interface(y, strides=(4,)),
+    ):
+        xl.to_device(np.zeros(4, np.float32), out=x)
+        kernel(1, 32, (x, foreign, 4))
+        assert xl.to_host(x).tolist() == [0, 1, 2, 3]
+    kernel(1, 32, (_interface(x), _interface(y, data=(0, True), shape=(0,)), 0))
+    with pytest.raises(LayoutError, match="knows no strides"):
+        kernel(1, 32, (x, _interface(y, strides=(8,), shape=(2,)), 2))
+    with pytest.raises(LayoutError, match="read-only"):
+        kernel(1, 32, (_interface(x, data=(1, True)), y, 2))
+
+
+# --- parameters as the source declares them
+
+
+def test_continued_lines_comments_and_macros_are_read() -> None:
+    source = """
+#define REAL float
+#define ARRAY(T) T *__restrict__
+#define COUNT REAL \\
+  // the rest of the line
+#define PAIR REAL a, \\
+             int b
+extern "C" __global__ \\
+void __launch_bounds__(256, 2) k(const REAL *x, /* in, out */ PAIR, // )
+    unsigned \\
+    int n, COUNT c) {}
+"""
+    found = _parameters(source)
+    assert found == [("x", "pointer"), ("a", "f4"), ("b", "i4"), ("n", "u4"), ("c", "f4")]
+
+
+def test_macros_come_from_options_too() -> None:
+    source = "#ifndef T\n#error no T\n#endif\n__global__ void k(T *x, T a) {}"
+    assert _parameters(source, options=("-DT=double",)) == [("x", "pointer"), ("a", "f8")]
+    assert _parameters(source, options=("--define-macro=T=short",)) == [("x", "pointer"), ("a", "i2")]
+    with pytest.raises(KernelSyntaxError, match="'T' cannot be passed by value"):
+        _parameters(source)
+
+
+@pytest.mark.parametrize("alias", ["typedef double real;", "using real = double;", "typedef double r;using real = r;"])
+def test_names_for_types_are_read(alias: str) -> None:
+    assert _parameters(f"{alias}\n__global__ void k(real *x, const real a) {{}}") == [("x", "pointer"), ("a", "f8")]
+
+
+@pytest.mark.parametrize(
+    ("head", "parameters", "instance", "expected"),
+    [
+        ("typename T", "T *x, T a, long long n", "double", ["pointer", "f8", "i8"]),
+        ("class T", "const T *x, T a", "unsigned char", ["pointer", "u1"]),
+        ("typename T, int N", "T *x, float a", "float, 4", ["pointer", "f4"]),
+        ("typename T, typename U = T", "T *x, U a", "short", ["pointer", "i2"]),
+        ("typename T, typename U = T", "T *x, U a", "short, int", ["pointer", "i4"]),
+        ("typename T", "T a", "complex<float>", ["c8"]),
+        ("typename T", "T a", "float4", [np.dtype([(name, "f4") for name in "xyzw"])]),
+        ("bool B", "int n", "true", ["i4"]),
+    ],
+)
+def test_the_parameters_of_a_template_instance_are_read(
+    head: str, parameters: str, instance: str, expected: list[Any]
+) -> None:
+    name = f"space::k<{instance}>"
+    source = f"namespace space {{ template <{head}>\n__global__ void k({parameters}) {{}} }}"
+    assert [kind for _, kind in _parameters(source, name, names=(name,))] == expected
+
+
+def test_a_template_is_told_from_its_overload() -> None:
+    source = "template <typename T> __global__ void k(T a) {}\n__global__ void k(int *x, int n) {}"
+    assert _parameters(source) == [("x", "pointer"), ("n", "i4")]
+    assert _parameters(source, "k<double>", names=("k<double>",)) == [("a", "f8")]
+
+
+def test_an_instance_that_the_source_does_not_tell_needs_a_signature() -> None:
+    source = "template <typename T, typename U> __global__ void k(T a, U b) {}"
+    with pytest.raises(KernelSyntaxError, match="give signature="):
+        _parameters(source, "k<int>", names=("k<int>",))
+    kernel = raw_module(source, names=("k<int>",)).get_function("k<int>", "int a, float b")
+    assert [str(each.dtype) for each in kernel.parameters] == ["int32", "float32"]
+
+
+@given(st.text(max_size=60), st.text("k<>(),; T*\n\\#define{}", max_size=60))
+def test_any_text_is_read_or_refused(one: str, two: str) -> None:
+    for source in (f"__global__ void k({one}) {{}}", f"template <{two}> __global__ void k({one}) {{ {two}", one + two):
+        for name in ("k", "k<int>"):
+            try:
+                raw_module(source.replace("\0", ""), names=(name,)).get_function(name)
+            except KernelSyntaxError:
+                continue
+
+
+# --- modules
+
+_SOURCE = """
+__constant__ float table[4];
+__device__ int counter = 5;
+__device__ double2 odd;
+namespace space { __device__ long long far[2][3]; }
+extern "C" __global__ void look(float *x) { x[threadIdx.x] = table[threadIdx.x] + counter; }
+extern "C" __global__ void far_too(long long *x) { x[0] = space::far[1][2]; space::far[0][0] = 9; odd.x = 1; }
+extern "C" __global__ void meet(int *x, int n) {
+  if (threadIdx.x) return;
+  atomicAdd(&x[0], 1);
+  while (atomicAdd(&x[0], 0) < n) {}
+  atomicAdd(&x[1], 1);
+}
+extern "C" __global__ void shared(float *x) {
+  extern __shared__ float s[];
+  s[24000 + threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = s[24000 + 31 - threadIdx.x];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> xl.RawModule:
+    return raw_module(_SOURCE, names=("&space::far",), options=("--std=c++17",))
+
+
+def test_variables_of_the_device_are_arrays(library: str, module: xl.RawModule) -> None:
+    if not _is_cuda():
+        with pytest.raises(UnsupportedError, match="variable 'table' of CUDA source is not on"):
+            module.get_global("table")
+        return
+    table, counter = module.get_global("table"), module.get_global("counter")
+    infos = [backend_named(library).view(each) for each in (table, counter)]
+    assert [(each.shape, str(each.dtype)) for each in infos] == [((4,), "float32"), ((), "int32")]
+    assert int(xl.to_host(counter)) == 5
+    xl.to_device(np.arange(4, dtype=np.float32), out=table)
+    xl.to_device(np.int32(100), out=counter)
+    x = xl.zeros(4, np.float32)
+    module.get_function("look")(1, 4, (x,))
+    assert xl.to_host(x).tolist() == [100, 101, 102, 103]
+    far = module.get_global("space::far")
+    xl.to_device(np.arange(6).reshape(2, 3), out=far)
+    y = xl.zeros(1, np.int64)
+    module.get_function("far_too")(1, 1, (y,))
+    assert (xl.to_host(y).tolist(), xl.to_host(far).tolist()) == ([5], [[9, 1, 2], [3, 4, 5]])
+    assert backend_named(library).view(module.get_global("odd")).shape == (16,)
+    assert xl.to_host(module.get_global("odd", "float64")).tolist() == [1, 0]
+    with pytest.raises(ArgumentError, match="no variable 'missing'"):
+        module.get_global("missing")
+    with pytest.raises(LayoutError, match="no multiple"):
+        module.get_global("counter", "float64")
+
+
+def test_a_cooperative_launch_runs_all_blocks_at_a_time(library: str, module: xl.RawModule) -> None:
+    kernel = module.get_function("meet", cpu=lambda x, n: x.__iadd__(n))
+    x = xl.zeros(2, np.int32)
+    for _ in range(1 if not _is_cuda() else 2):
+        xl.to_device(np.zeros(2, np.int32), out=x)
+        kernel(4, 32, (x, 4), cooperative=True)
+        assert xl.to_host(x).tolist() == [4, 4]
+    with pytest.raises(xl.errors.XferError, match="cooperative"):
+        kernel(4, 32, (x, 4), cooperative=1)
+    if _is_cuda():
+        with pytest.raises(xl.errors.XferError, match="COOPERATIVE"):
+            kernel(1 << 20, 1024, (x, 0), cooperative=True)
+
+
+def test_a_block_has_more_than_48_kib_of_shared_memory(library: str, module: xl.RawModule) -> None:
+    kernel = module.get_function("shared", cpu=lambda x: np.copyto(x, x[::-1].copy()))
+    x = xl.to_device(np.arange(32, dtype=np.float32))
+    kernel(1, 32, (x,), shared_nbytes=96_128 + 1024)
+    assert xl.to_host(x).tolist() == [*range(31, -1, -1)]
+
+
+def test_a_kernels_resources_are_told(library: str, module: xl.RawModule) -> None:
+    kernel = module.get_function("look")
+    if not _is_cuda():
+        with pytest.raises(UnsupportedError, match="uses no resources"):
+            kernel.attributes()
+        with pytest.raises(UnsupportedError, match="uses no resources"):
+            kernel.occupancy(128)
+        return
+    found = kernel.attributes()
+    assert found.max_threads >= 32
+    assert found.registers > 0
+    assert (found.local_nbytes, found.shared_nbytes) == (0, 0)
+    assert kernel.occupancy(1024) >= 1
+    assert kernel.occupancy((32, 2)) >= kernel.occupancy(1024)
+    assert module.get_function("shared").occupancy(32, shared_nbytes=100 << 10) >= 1
+    with pytest.raises(KernelTypeError, match="1024 threads"):
+        kernel.occupancy(1025)
+
+
+def test_the_compilers_messages_are_written(library: str) -> None:
+    log = io.StringIO()
+    source = 'extern "C" __global__ void k(float *x) { int unused; }'
+    if not _is_cuda():
+        with pytest.raises(UnsupportedError, match="is not on"):
+            raw_module(source).compile(log_stream=log)
+        return
+    raw_module(source).compile(log_stream=log)
+    assert "unused" in log.getvalue()
+    with pytest.raises(KernelCompileError):
+        raw_module("nonsense").compile()
+
+
+@pytest.mark.parametrize("suffix", [".cubin", ".ptx"])
+def test_machine_code_is_loaded_from_a_file(library: str, suffix: str, tmp_path: Any) -> None:
+    file = tmp_path / f"kernels{suffix}"
+    if not _is_cuda():
+        file.write_bytes(b"\x7fELF")
+    else:
+        owner: Any = backend_named(library)
+        device = xl.get_device()
+        is_ptx = suffix == ".ptx"
+        file.write_bytes(_PTX.encode() if is_ptx else owner.compile(_FILL, device=device).cubin)
+    made = raw_module(path=file)
+    file.unlink()
+    with pytest.raises(KernelSyntaxError, match="give signature="):
+        made.get_function("fill")
+    x = xl.zeros(3, np.float32)
+    for each in (made, pickle.loads(pickle.dumps(made))):
+        kernel = each.get_function("fill", "float *x, const float *y, int n", cpu=lambda x, y, n: x.fill(7))
+        kernel(1, 32, (x, None, 3))
+        assert xl.to_host(x).tolist() == [7] * 3
+
+
+_PTX = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry fill(.param .u64 x, .param .u64 y, .param .u32 n)
+{
+  .reg .u64 %p; .reg .u64 %o; .reg .u32 %t; .reg .f32 %f;
+  ld.param.u64 %p, [x];
+  cvta.to.global.u64 %p, %p;
+  mov.u32 %t, %tid.x;
+  .reg .pred %q; .reg .u32 %n;
+  ld.param.u32 %n, [n];
+  setp.ge.u32 %q, %t, %n;
+  @%q ret;
+  mul.wide.u32 %o, %t, 4;
+  add.u64 %p, %p, %o;
+  mov.f32 %f, 0f40E00000;
+  st.global.f32 [%p], %f;
+  ret;
+}
+"""
+
+
+def test_source_is_read_from_a_file(tmp_path: Any) -> None:
+    file = tmp_path / "kernels.cu"
+    file.write_text(_FILL)
+    assert raw_module(path=str(file)).source == _FILL
+
+
+def test_a_module_is_of_source_or_of_a_file(tmp_path: Any) -> None:
+    file = tmp_path / "kernels.cubin"
+    file.write_bytes(b"x")
+    both: dict[str, Any] = {"source": "", "path": file}
+    for options in ({}, both):
+        with pytest.raises(KernelSyntaxError, match="one of the two"):
+            raw_module(**options)
+    with pytest.raises(ArgumentError, match="is not compiled"):
+        raw_module(path=file, options=("-DN=3",))
+    with pytest.raises(FileNotFoundError):
+        raw_module(path=tmp_path / "missing.cu")
+
+
+def _twin(x: Any, m: Any, offset: Any, n: Any) -> None:
+    _move(x, m, offset, n)
+
+
+def test_modules_and_kernels_with_structs_travel(library: str) -> None:
+    made = raw_module(_MOVE, types={"Other": "f4"})
+    kernel = made.get_function("move", cpu=_twin)
+    for each in (pickle.loads(pickle.dumps(kernel)), copy.copy(kernel), copy.deepcopy(kernel)):
+        x = xl.to_device(np.zeros(3, np.float32))
+        each(1, 32, (x, *_FORMS["tuples"], 3))
+        assert xl.to_host(x).tolist() == [15.0] * 3
+    assert pickle.loads(pickle.dumps(made)).source == _MOVE

@@ -1,0 +1,287 @@
+"""Host functions in the order of a stream, streams for good, their properties, adoption, and kinds of events."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError
+from xferlib.testing import assert_same_bits, backend_named
+
+# --- host functions
+
+
+def test_a_host_function_runs_behind_the_work_before_it(backend: str) -> None:
+    stream = xl.Stream()
+    seen: list[Any] = []
+    x = xl.pinned_array(np.arange(1000.0))
+    with stream:
+        arrived = xl.pinned_zeros(1000)
+        transfer = xl.to_host_async(xl.to_device(x, stream=stream), stream=stream, out=arrived)
+        stream.wait(transfer)
+        stream.call(lambda *args: seen.append((args, arrived.copy())), 1, "two")
+    stream.synchronize()
+    ((args, values),) = seen
+    assert args == (1, "two")
+    assert_same_bits(values, x)
+    transfer.result()
+
+
+def test_host_functions_run_one_after_the_other_in_their_order(backend: str) -> None:
+    stream = xl.Stream()
+    seen: list[Any] = []
+    for number in range(20):
+        stream.call(seen.append, number)
+    stream.record().synchronize()
+    assert seen == [*range(20)]
+
+
+def test_an_event_behind_a_host_function_completes_after_it(backend: str) -> None:
+    one, two = xl.Stream(), xl.Stream()
+    seen: list[str] = []
+    one.call(seen.append, "one")
+    two.wait(one.record())
+    two.call(seen.append, "two")
+    two.synchronize()
+    assert seen == ["one", "two"]
+
+
+def test_an_error_in_a_host_function_is_told_as_one_of_a_thread(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    stream = xl.Stream()
+    stream.call(lambda: 1 / 0)
+    stream.call(told.append, "after")
+    stream.synchronize()
+    error, after = told
+    assert error.exc_type is ZeroDivisionError
+    assert after == "after"
+
+
+def test_what_cannot_be_called_is_refused(backend: str) -> None:
+    with pytest.raises(ArgumentError, match="cannot be called"):
+        xl.Stream().call(3)  # type: ignore[arg-type]
+
+
+def test_a_host_function_that_uses_the_device_is_reported_by_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    stream = xl.Stream("sim:0")
+    stream.call(lambda: xl.zeros(3, device="sim:0"))
+    stream.synchronize()
+    (error,) = told
+    assert isinstance(error.exc_value, xl.sim.SimError)
+    assert "uses the device, which CUDA refuses" in str(error.exc_value)
+    assert xl.to_host(xl.ones(3, device="sim:0")).tolist() == [1, 1, 1]
+
+
+def test_a_host_function_that_changes_the_source_of_a_copy_is_a_race() -> None:
+    """The copy may read it at any time from the call on: it is filled before that."""
+    with xl.sim.check(schedule="lazy") as check:
+        stream = xl.Stream("sim:0")
+        source, d = xl.pinned_zeros(8, backend="sim"), xl.zeros(8, device="sim:0")
+        xl.synchronize("sim:0")
+        stream.call(source.fill, 7.0)
+        xl.to_device(source, out=d, stream=stream)
+        with pytest.raises(xl.sim.RaceError):
+            stream.synchronize()
+    assert check.races
+
+
+def test_functions_still_on_their_way_are_called_before_the_program_ends(backend: str) -> None:
+    if backend == "fake":
+        pytest.skip("it is not there in another process")
+    program = f"""
+import xferlib as xl
+stream = xl.Stream({str(xl.get_device())!r})
+stream.call(print, "called")
+{"stream.synchronize()" if backend == "sim" else ""}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "called\n"
+
+
+# --- current for good
+
+
+def test_a_stream_is_made_current_without_a_block(backend: str) -> None:
+    before, stream = xl.current_stream(), xl.Stream()
+    try:
+        assert stream.use() is stream
+        assert xl.current_stream() == stream
+        with before:
+            assert xl.current_stream() == before
+        assert xl.current_stream() == stream
+    finally:
+        before.use()
+    assert xl.current_stream() == before
+
+
+def test_use_makes_the_streams_device_current_too() -> None:
+    seen: list[Any] = []
+
+    def work() -> None:
+        xl.Stream("sim:1").use()
+        with xl.use_backend("sim"):
+            seen.append(xl.get_device())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [xl.Device("sim:1")]
+
+
+def test_use_is_for_one_thread(backend: str) -> None:
+    before = xl.current_stream()
+    seen: list[Any] = []
+    device = xl.get_device()
+    thread = threading.Thread(target=lambda: seen.append(xl.Stream(device).use()))
+    thread.start()
+    thread.join()
+    assert xl.current_stream() == before
+    assert len(seen) == 1
+
+
+# --- properties
+
+
+def test_a_stream_tells_how_it_was_made(backend: str) -> None:
+    for priority in (0, -1):
+        for non_blocking in (True, False):
+            stream = xl.Stream(priority=priority, non_blocking=non_blocking)
+            if xl.get_device().kind == "cuda" or backend == "sim":
+                assert (stream.priority, stream.is_non_blocking) == (priority, non_blocking)
+            else:
+                assert (stream.priority, stream.is_non_blocking) == (0, False)
+    assert (xl.current_stream().priority, xl.current_stream().is_non_blocking) == (0, False)
+
+
+def test_equal_streams_are_one_key(backend: str) -> None:
+    stream = xl.Stream()
+    if stream.handle == 0:
+        pytest.skip("a stream is a formality on a CPU")
+    again = xl.Stream.from_any(stream.handle, stream.device)
+    assert again == stream
+    assert {stream: "one"}[again] == "one"
+    assert stream != xl.Stream()
+    assert stream != stream.handle
+    assert len({stream, again, xl.Stream()}) == 2
+
+
+# --- adoption
+
+
+class _Speaks:
+    """An object whose ``__cuda_stream__`` gives ``answer``, or raises it."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __cuda_stream__(self) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+_RUBBISH: list[Any] = [
+    None, (), (0,), (0, 1, 2), 7, "ab", (0, "7"), (0, None), (0, -1), (0, 1 << 64), (0, 1.5), (0, True), ("0", 7),
+    (None, 7), (1, 7), [], {}, IndexError("no"), ValueError("no"), RuntimeError("no"), AttributeError("no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", _RUBBISH, ids=repr)
+def test_rubbish_from_the_protocol_is_a_type_error(answer: Any) -> None:
+    for use in (lambda native: xl.Stream.from_any(native, "sim:0"), xl.Stream("sim:0").wait):
+        with pytest.raises(TypeError, match="no stream") as caught:
+            use(_Speaks(answer))
+        assert isinstance(caught.value, StreamTypeError)
+        assert isinstance(caught.value, StreamError)
+
+
+@pytest.mark.parametrize("native", [None, "stream", 1.5, True, -1, 1 << 64, object(), [], np.zeros(3)], ids=repr)
+def test_what_is_no_stream_is_a_type_error(backend: str, native: Any) -> None:
+    with pytest.raises(TypeError, match="no stream"):
+        xl.Stream.from_any(native)
+
+
+# --- kinds of events
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("timing", [False, True])
+def test_events_of_every_kind_order_and_complete(backend: str, blocking: bool, timing: bool) -> None:
+    stream, other = xl.Stream(), xl.Stream()
+    event = xl.Event(timing=timing, blocking=blocking)
+    assert event.is_done
+    d = xl.zeros(100_000)
+    xl.synchronize()
+    for value in (1.0, 2.0):
+        xl.to_device(xl.pinned_array(np.full(100_000, value)), out=d, stream=stream)
+        stream.record(event)
+        other.wait(event)
+        assert_same_bits(xl.to_host(d, stream=other), np.full(100_000, value))
+        event.synchronize()
+        assert event.is_done
+    if timing:
+        later = stream.record(xl.Event(blocking=blocking))
+        assert later.elapsed_ms(event) >= 0
+
+
+def test_a_blocking_event_is_recorded_on_another_device() -> None:
+    event = xl.Event(blocking=True)
+    for name in ("sim:0", "sim:1", "cpu"):
+        assert xl.Stream(name).record(event) is event
+        event.synchronize()
+
+
+def test_an_interprocess_event_has_no_timing(backend: str) -> None:
+    assert not xl.Event(interprocess=True).timing
+    with pytest.raises(ArgumentError, match="no timing"):
+        xl.Event(interprocess=True, timing=True)
+    with pytest.raises(StreamError, match="interprocess=True"):
+        xl.Stream().record().ipc_handle()
+    with pytest.raises(StreamError, match="record it first"):
+        xl.Event(interprocess=True).ipc_handle()
+
+
+def test_an_interprocess_event_is_opened_elsewhere(backend: str) -> None:
+    device = xl.get_device()
+    event = xl.Event(interprocess=True)
+    if device.kind != "cuda":
+        with pytest.raises(UnsupportedError):
+            xl.Stream().record(event)
+        with pytest.raises(UnsupportedError):
+            xl.Event.from_ipc_handle(bytes(64))
+        return
+    handle = xl.Stream().record(event).ipc_handle()
+    event.synchronize()
+    program = f"""
+import xferlib as xl
+event = xl.Event.from_ipc_handle({handle!r}, {str(device)!r})
+stream = xl.Stream({str(device)!r})
+stream.wait(event)
+stream.synchronize()
+print(event.is_done)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+    with pytest.raises(ArgumentError, match="names no event"):
+        xl.Event.from_ipc_handle(b"short", device)
+
+
+def test_the_backend_of_a_plain_library_calls_after_it_has_waited(fake: Any) -> None:
+    """A backend needs no way of its own to call host functions."""
+    kind = type(backend_named("fake"))
+    stream = xl.Stream("fake:sim:0")
+    seen: list[int] = []
+    d = xl.to_device(xl.pinned_array(np.ones(100), backend="fake"), stream=stream)
+    super(kind, fake).stream_call(stream._raw, lambda: seen.append(1))
+    assert stream.is_done
+    assert seen == [1]
+    del d

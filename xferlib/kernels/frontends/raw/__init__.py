@@ -1,0 +1,1 @@
+"""Raw kernels: what a source declares."""

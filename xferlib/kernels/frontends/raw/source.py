@@ -1,0 +1,126 @@
+"""CUDA source as far as parameters need it: continued lines, macros, template instances, variables of the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
+
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?![\w(])[ \t]*(.*)$", re.MULTILINE)
+_UNDEFINE = re.compile(r"^[ \t]*#[ \t]*undef[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_OPTION = re.compile(r"(?:-D\s*|--define-macro=)([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
+_WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_MOST_DEPTH = 16
+_MOST_CHARACTERS = 65536
+
+
+def plain(source: str) -> str:
+    """The source with continued lines joined, and blanks for comments."""
+    joined = CONTINUATION.sub(" ", source)
+    return COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), joined)
+
+
+def macros_of(source: str, options: Sequence[str]) -> dict[str, str]:
+    """The macros without parameters that a plain source and the compiler's options define; the last one stands."""
+    found = {match[1]: match[2] or "1" for match in map(_OPTION.match, options) if match is not None}
+    gone = {match[1] for match in _UNDEFINE.finditer(source)}
+    found.update((match[1], match[2].strip()) for match in _DEFINE.finditer(source))
+    return {name: text for name, text in found.items() if name not in gone}
+
+
+def expanded(text: str, macros: dict[str, str]) -> str:
+    """A text with its macros replaced by what they stand for."""
+    for _ in range(_MOST_DEPTH):
+        further = _WORD.sub(lambda word: macros.get(word[0], word[0]), text)
+        if further == text or len(further) > _MOST_CHARACTERS:
+            break
+        text = further
+    return text
+
+
+def split(text: str) -> list[str]:
+    """The pieces of a list between the commas that stand in no brackets."""
+    pieces, depth, start = [], 0, 0
+    for at, each in enumerate(text):
+        if each in "<([{":
+            depth += 1
+        elif each in ">)]}":
+            depth -= 1
+        elif each == "," and not depth:
+            pieces.append(text[start:at])
+            start = at + 1
+    return [each.strip() for each in (*pieces, text[start:])]
+
+
+def find_signature(source: str, kernel: str, macros: dict[str, str]) -> str | None:
+    """The parameter list of ``__global__`` function ``kernel``; None where the source does not show it.
+
+    Args:
+        source: As `plain` gives it.
+        kernel: Its name; of a template with the arguments of an instance.
+        macros: As `macros_of` gives them.
+    """
+    name, _, arguments = kernel.partition("<")
+    bounds = r"(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*)?"
+    pattern = re.compile(rf"__global__\b[^;{{}}()]*{bounds}\b{re.escape(name.strip().rpartition('::')[2])}\s*\(")
+    for match in pattern.finditer(source):
+        text = _in_brackets(source, match.end())
+        if text is None:
+            continue
+        declared = _template_before(source, match.start())
+        if declared is None and not arguments:
+            return expanded(text, macros)
+        if declared is not None and arguments:
+            values = _instance(declared, arguments.rpartition(">")[0])
+            if values is not None:
+                return expanded(expanded(text, values), macros)
+    return None
+
+
+def _in_brackets(source: str, start: int) -> str | None:
+    """The text up to the bracket that closes the one before ``start``."""
+    depth = 1
+    for at in range(start, min(len(source), start + _MOST_CHARACTERS)):
+        depth += {"(": 1, ")": -1}.get(source[at], 0)
+        if not depth:
+            return source[start:at]
+    return None
+
+
+def _template_before(source: str, end: int) -> str | None:
+    """The parameters of the ``template <...>`` that stands directly before ``end``."""
+    start = source.rfind("template", 0, end)
+    head = source[start:end] if start >= 0 else ""
+    match = re.match(r"template\s*<(?P<inside>[^;{}()]*)>[^<>;{}()]*\Z", head)
+    return match["inside"] if match is not None else None
+
+
+def _instance(declared: str, arguments: str) -> dict[str, str] | None:
+    """The meaning of each parameter of a template in an instance; None where an argument is missing."""
+    given = split(arguments)
+    values: dict[str, str] = {}
+    for number, each in enumerate(split(declared)):
+        left, _, default = each.partition("=")
+        words = _WORD.findall(left)
+        if not words or "..." in left:
+            return None
+        value = given[number] if number < len(given) else expanded(default.strip(), values)
+        if not value:
+            return None
+        values[words[-1]] = value
+    return values
+
+
+def variable(source: str, name: str, macros: dict[str, str]) -> tuple[str, tuple[int, ...]] | None:
+    """Type and extents of a ``__device__`` or ``__constant__`` variable; None where they are not plain."""
+    qualifiers = r"(?:__device__|__constant__|__managed__|extern|static|const|volatile)\s+"
+    pattern = rf"(?:__device__|__constant__|__managed__)\s+(?:{qualifiers})*(?P<type>[A-Za-z_][\w\s]*?)\s+"
+    own = name.lstrip("&").rpartition("::")[2]
+    match = re.search(rf"{pattern}{re.escape(own)}\s*(?P<dims>(?:\[[^\]]*\]\s*)*)(?:=|;|\{{)", source)
+    if match is None:
+        return None
+    extents = [expanded(each, macros).strip(" ()") for each in re.findall(r"\[([^\]]*)\]", match["dims"])]
+    if not all(each.isdigit() for each in extents):
+        return None
+    return expanded(match["type"], macros), tuple(map(int, extents))

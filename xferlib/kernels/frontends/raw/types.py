@@ -1,0 +1,146 @@
+"""Types of a raw kernel's parameters beyond numbers: CUDA's vectors, the source's structs and its names for types."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib.errors import KernelSyntaxError, shown
+from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType
+from xferlib.kernels.ir.types import C_TYPES
+
+_PARTS = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
+    "longlong": "i8", "ulonglong": "u8", "float": "f4", "double": "f8",
+}  # fmt: skip
+_MOST_ALIGNMENT = 16
+_COMPLEX: dict[str, DType] = {"cuFloatComplex": COMPLEX64, "cuComplex": COMPLEX64, "cuDoubleComplex": COMPLEX128}
+_QUALIFIERS = frozenset({"const", "volatile", "signed", "struct"})
+_STRUCT = re.compile(r"\b(?:typedef\s+)?struct\b(?P<head>[^;{}()]*)\{(?P<body>[^{}]*)\}\s*(?P<tail>[^;{}]*);")
+_ALIAS = re.compile(r"\btypedef\s+(?!struct\b)(?P<of>[\w\s]+?)\s+(?P<name>\w+)\s*;")
+_USING = re.compile(r"\busing\s+(?P<name>\w+)\s*=\s*(?P<of>[\w\s]+?)\s*;")
+_MEMBER = re.compile(r"(?P<stars>[*\s]*)(?P<name>[A-Za-z_]\w*)\s*(?P<dims>(?:\[\s*\d+\s*\]\s*)*)\Z")
+_FIRST_MEMBER = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\s+)*?[A-Za-z_]\w*)(?P<rest>[\s*]+[A-Za-z_]\w*\s*(?:\[.*)?)\Z")
+_MOST_DEPTH = 16
+
+
+class CType(NamedTuple):
+    """A type that is passed by value."""
+
+    dtype: DType
+    alignment: int
+
+
+def _vector(part: str, count: int) -> CType:
+    dtype = np.dtype([(name, part) for name in "xyzw"[:count]])
+    base = np.dtype(part).itemsize
+    return CType(dtype, base if count in (1, 3) else min(count * base, _MOST_ALIGNMENT))
+
+
+VECTORS = {f"{name}{count}": _vector(part, count) for name, part in _PARTS.items() for count in (1, 2, 3, 4)}
+"""CUDA's built-in vector types: alignments are those of ``vector_types.h``."""
+
+
+class SourceTypes:
+    """The names of types in a source.
+
+    Args:
+        source: Without comments.
+        declared: Structs by name, as NumPy has them, which stand before those that the source shows.
+    """
+
+    def __init__(self, source: str, declared: Mapping[str, DType]) -> None:
+        self._types = {name: CType(dtype, dtype.alignment) for name, dtype in declared.items()}
+        self._aliases = {match["name"]: match["of"] for form in (_ALIAS, _USING) for match in form.finditer(source)}
+        for match in _STRUCT.finditer(source):
+            names = [*_names(match["head"], last=True), *_names(match["tail"])]
+            found = self._struct(match["body"]) if ":" not in match["head"] and "align" not in match["head"] else None
+            for name in names:
+                if found is not None:
+                    self._types.setdefault(name, found)
+
+    def find(self, words: str, depth: int = 0) -> CType | None:
+        """The type that some words name; None for one that cannot be passed by value, or is not known."""
+        plain = [word for word in words.split() if word not in _QUALIFIERS]
+        name = " ".join(plain)
+        short = " ".join(word for word in plain if word != "int")
+        dtype: DType | None = C_TYPES.get(name) or C_TYPES.get(short) or _COMPLEX.get(name)
+        if name in self._types:
+            return self._types[name]
+        if dtype is not None:
+            return CType(dtype, dtype.itemsize)
+        if name in VECTORS:
+            return VECTORS[name]
+        if name in self._aliases and depth < _MOST_DEPTH:
+            return self.find(self._aliases[name], depth + 1)
+        return None
+
+    def _struct(self, body: str) -> CType | None:
+        """The dtype of plain members, at C's offsets; None where one of them is anything else."""
+        names: list[str] = []
+        formats: list[Any] = []
+        offsets: list[int] = []
+        end, alignment = 0, 1
+        for line in filter(None, (each.strip() for each in body.split(";"))):
+            members = self._members(line)
+            if members is None:
+                return None
+            for name, kind, shape in members:
+                end = -(-end // kind.alignment) * kind.alignment
+                alignment = max(alignment, kind.alignment)
+                names.append(name)
+                formats.append((kind.dtype, shape))
+                offsets.append(end)
+                end += np.dtype((kind.dtype, shape)).itemsize
+        if not names or len(set(names)) < len(names):
+            return None
+        itemsize = -(-end // alignment) * alignment
+        made = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": itemsize})
+        return CType(made, alignment)
+
+    def _members(self, line: str) -> list[tuple[str, CType, tuple[int, ...]]] | None:
+        """The members that a line such as ``float x, y[3]`` declares."""
+        first, *others = line.split(",")
+        match = _FIRST_MEMBER.match(first)
+        if match is None:
+            return None
+        found = self.find(match["type"])
+        members = []
+        for each in (match["rest"], *others):
+            member = _MEMBER.match(each.strip())
+            if member is None or (found is None and "*" not in member["stars"]):
+                return None
+            kind = CType(np.dtype("u8"), 8) if "*" in member["stars"] or found is None else found
+            members.append((member["name"], kind, tuple(map(int, re.findall(r"\d+", member["dims"])))))
+        return members
+
+
+def _names(text: str, *, last: bool = False) -> list[str]:
+    names = [name for name in re.findall(r"[A-Za-z_]\w*", text) if name not in ("alignas", "__align__", "final")]
+    return names[-1:] if last else names
+
+
+def checked_types(types: Any) -> dict[str, DType]:
+    """The types that a module's user declares, by name.
+
+    Raises:
+        KernelSyntaxError: A name is no identifier, or a type no dtype of fixed size without Python objects.
+    """
+    found: dict[str, DType] = {}
+    if types is not None and not isinstance(types, Mapping):
+        raise KernelSyntaxError(f"types: {shown(types)} is no dict; give NumPy dtypes by the names that they have in C")
+    for name, given in (types or {}).items():
+        dtype: DType = np.dtype(object)
+        with contextlib.suppress(TypeError, ValueError):
+            dtype = np.dtype(given)
+        if not isinstance(name, str) or not name.isidentifier() or dtype.hasobject or not dtype.itemsize:
+            raise KernelSyntaxError(
+                f"types: {shown(name)} must be a C name with a NumPy dtype of its bytes, such as "
+                "numpy.dtype([('x', 'f4'), ('n', 'i4')], align=True)"
+            )
+        found[name] = dtype
+    return found

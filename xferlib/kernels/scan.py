@@ -1,0 +1,149 @@
+"""`scan`: running results of an associative operation, whole or in segments, with the same bits on every backend."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from xferlib._core import registry
+from xferlib._runtime.checks import refuse_no_flag
+from xferlib.errors import KernelShapeError, KernelSyntaxError, KernelTypeError, shown
+from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+
+_STEP = "if (i >= d) {{ T a = x[i - d]; T b = x[i]; y = {expression}; }} else {{ y = x[i]; }}"
+_STEP_IN_SEGMENTS = """
+bool begins = f[i];
+g = begins;
+y = x[i];
+if (i >= d && !begins) {{ T a = x[i - d]; T b = x[i]; y = {expression}; g = f[i - d]; }}"""
+_SHIFT = "if ({begins}) {{ y = {neutral}; }} else {{ y = x[i - 1]; }}"
+
+
+class ScanKernel:
+    """A scan made by `scan`.
+
+    It runs in passes over the whole array, one more each time that the length doubles. Each combines an element with
+    the one ``2**k`` before it, in an order that depends on nothing but their positions.
+    """
+
+    def __init__(self, expression: str, neutral: str | None, name: str, math: str, preamble: str) -> None:
+        self.name = name
+        self._made = (expression, neutral, name, math, preamble)
+
+        def make(inputs: str, outputs: str, text: str, begins: str = "i == 0") -> ElementwiseKernel:
+            filled = text.format(expression=f"({expression})", neutral=f"({neutral})", begins=begins)
+            return elementwise(inputs, outputs, filled, name=name, math=math, preamble=preamble)
+
+        self._step = make("raw T x, int64 d", "T y", _STEP)
+        self._step_in_segments = make("raw T x, raw bool f, int64 d", "T y, bool g", _STEP_IN_SEGMENTS)
+        self._shift = self._shift_in_segments = None
+        if neutral is not None:
+            self._shift = make("raw T x", "T y", _SHIFT)
+            self._shift_in_segments = make("raw T x, raw bool f", "T y", _SHIFT, "i == 0 || f[i]")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScanKernel, self._made
+
+    def __copy__(self) -> ScanKernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScanKernel:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<ScanKernel {self.name}>"
+
+    def __call__(self, x: Any, *, exclusive: bool = False, segments: Any = None, out: Any = None) -> Any:
+        """Scan an array of one axis, on its device and the current stream.
+
+        Args:
+            x: The array, in C order.
+            exclusive: Result ``i`` combines the elements before ``i``, and the first is the neutral one; otherwise
+                element ``i`` too.
+            segments: A bool array of the same length, True where a new segment begins; one segment if omitted.
+            out: The result, which may be ``x``; a new array if omitted.
+
+        Returns:
+            ``out``, or a new array of the shape and dtype of ``x``.
+
+        Raises:
+            KernelShapeError: ``x`` has not one axis, or ``segments`` another length.
+            KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
+            LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
+        """
+        refuse_no_flag(exclusive, f"{self.name}(): exclusive")
+        count = self._check(x, segments)
+        if exclusive and self._shift is None:
+            raise KernelTypeError(f"{self.name}(): an exclusive scan needs a neutral element; scan(..., neutral='0')")
+        found, begins = x, segments
+        distance = 1
+        while distance < count:
+            if segments is None:
+                found = self._step(found, distance, size=count)
+            else:
+                found, begins = self._step_in_segments(found, begins, distance, size=count)
+            distance *= 2
+        if exclusive and segments is None:
+            assert self._shift is not None
+            found = self._shift(found, size=count)
+        elif exclusive:
+            assert self._shift_in_segments is not None
+            found = self._shift_in_segments(found, segments, size=count)
+        if out is not None:
+            return _copy()(found, out)
+        return _copy()(found) if found is x else found
+
+    def _check(self, x: Any, segments: Any) -> int:
+        """The number of elements."""
+        count, _ = self._row("x", x)
+        if segments is not None:
+            found, dtype = self._row("segments", segments)
+            if dtype.kind != "b":
+                raise KernelTypeError(f"{self.name}(): segments has dtype {dtype}; pass bool, True where one begins")
+            if found != count:
+                raise KernelShapeError(f"{self.name}(): segments has {found} elements and x {count}; pass one for each")
+        return count
+
+    def _row(self, name: str, array: Any) -> tuple[int, np.dtype[Any]]:
+        """Length and dtype of an array of one axis."""
+        backend = registry.backend_of(array)
+        if backend is None:
+            raise KernelTypeError(f"{self.name}(): {name} is {type(array).__name__}, not an array of a backend")
+        info = backend.view(array)
+        if len(info.shape) != 1:
+            raise KernelShapeError(f"{self.name}(): {name} has shape {info.shape}; pass an array of one axis")
+        return info.shape[0], info.dtype
+
+
+@functools.cache
+def _copy() -> ElementwiseKernel:
+    return elementwise("T x", "T y", "y = x", name="scan_result")
+
+
+def scan(
+    expression: str, *, neutral: str | None = None, name: str = "scan", math: str = "exact", preamble: str = ""
+) -> ScanKernel:
+    """Make a scan: running sums, maxima, or any other associative operation.
+
+        running_sum = xl.scan("a + b", neutral="0")
+        running_sum(x)                                   # x[0], x[0] + x[1], ...
+        running_sum(x, exclusive=True)                   # 0, x[0], x[0] + x[1], ...
+        running_sum(x, segments=starts)                  # anew at each True
+
+    Args:
+        expression: C, in ``a``, the result so far, and ``b``, the next element; associative up to rounding.
+        neutral: C, the element that changes nothing; for exclusive scans.
+        name: For messages and profilers.
+        math: ``"exact"`` or ``"fast"``.
+        preamble: C functions that the expressions may call.
+
+    Raises:
+        KernelSyntaxError: An expression cannot be read.
+    """
+    texts = {"expression": expression, "name": name, "math": math, "preamble": preamble}
+    for what, text in (texts if neutral is None else {**texts, "neutral": neutral}).items():
+        if not isinstance(text, str):
+            raise KernelSyntaxError(f"scan: {what}={shown(text)} is no string; give one")
+    return ScanKernel(expression, neutral, name, math, preamble)
