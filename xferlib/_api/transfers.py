@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from xferlib._core.array import Array
 from xferlib._core.device import Device
-from xferlib._runtime.checks import refuse_no_flag
+from xferlib._runtime.checks import refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def to_device(
     x: Any,
-    *,
+    *misplaced: Never,
     backend: str | None = None,
     device: str | int | Device | None = None,
     dtype: Any = None,
@@ -52,6 +52,8 @@ def to_device(
         StreamError: ``stream`` is of another device.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
+    if misplaced:
+        refuse_positional("to_device", misplaced)
     if stream is None and copy is True:  # as most calls are
         done = one_step.to_device(x, backend, device, out, dtype)
         if done is not None:
@@ -61,7 +63,7 @@ def to_device(
 
 def to_device_async(
     x: Any,
-    *,
+    *misplaced: Never,
     backend: str | None = None,
     device: str | int | Device | None = None,
     dtype: Any = None,
@@ -84,6 +86,8 @@ def to_device_async(
     Raises:
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
+    if misplaced:
+        refuse_positional("to_device_async", misplaced)
     return copies.begin(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype)
 
 

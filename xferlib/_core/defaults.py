@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xferlib._runtime import config as _config
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import (
+    BackendNotFoundError,
     BackendUnavailableError,
     ConfigError,
 )
@@ -88,7 +89,16 @@ def default_backend() -> Backend:
     if name is None:
         choice = _process_choice
         name = choice.name if choice is not None else environment_choice()
+        if choice is None and name == _config.get().backend:
+            return _chosen_by_environment(name)
     return get(name)
+
+
+def _chosen_by_environment(name: str) -> Backend:
+    try:
+        return get(name)
+    except (BackendNotFoundError, BackendUnavailableError) as error:
+        raise type(error)(f"XFERLIB_BACKEND={name!r}: {error}; or unset XFERLIB_BACKEND") from error.__cause__
 
 
 def environment_choice() -> str:

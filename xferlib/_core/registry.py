@@ -23,6 +23,7 @@ from xferlib.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
     ForkError,
+    did_you_mean,
     shown,
 )
 
@@ -133,7 +134,8 @@ def _factory(name: str) -> Any:
         point = _entry_points().get(name)
         if point is None:
             raise BackendNotFoundError(
-                f"there is no backend {shown(name)}; the registered ones are {', '.join(names())}"
+                f"there is no backend {shown(name)}{did_you_mean(name, names())}; "
+                f"the registered ones are {', '.join(names())}"
             )
         try:
             return point.load()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device
 from xferlib._core.pending import PendingTransfer, pending_on
-from xferlib.errors import ArgumentError, StreamError, UnsupportedError, shown
+from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -52,6 +52,7 @@ class Event:
         """Milliseconds on the device from ``start`` to this event; blocks until both are complete.
 
         Raises:
+            StreamTypeError: ``start`` is no event.
             StreamError: One of the two has not been recorded, or was made with ``timing=False``; or they were recorded
                 on two devices, whose clocks differ.
         """
@@ -118,13 +119,13 @@ class Stream:
             device: Where it was made; the current device if omitted.
 
         Raises:
-            StreamError: The object is no stream.
+            StreamTypeError: The object is no stream.
         """
         if isinstance(native, Stream):
             return native
         handle = _handle_of(native)
         if handle is None:
-            raise StreamError(
+            raise StreamTypeError(
                 f"{type(native).__name__} is no stream: give an object with __cuda_stream__, a PyCUDA stream, "
                 "or the address of a cudaStream_t"
             )
@@ -180,7 +181,7 @@ class Stream:
         one of the two is on a CPU and the other is not.
 
         Raises:
-            StreamError: ``other`` is none of these.
+            StreamTypeError: ``other`` is none of these.
         """
         if isinstance(other, Event):
             if other._backend is None:
@@ -275,7 +276,7 @@ def _handle_of(native: Any) -> int | None:
 
 def _check_event(event: object, what: str) -> None:
     if not isinstance(event, Event):
-        raise StreamError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
+        raise StreamTypeError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
 
 
 def current_stream(device: Any = None) -> Stream:
