@@ -1,4 +1,4 @@
-"""What a newcomer writes first, and the error that names the remedy."""
+"""Errors name the remedy for what a newcomer writes first."""
 
 from __future__ import annotations
 

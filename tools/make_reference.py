@@ -258,7 +258,7 @@ def backends() -> str:
     lines = [
         "# Backends\n",
         installs(),
-        "A backend that cannot run here says why: `xl.available_backends()` and `xferlib info`.\n",
+        "A backend that cannot run here says why: `xl.available_backends()` and `xferlib info --load`.\n",
         "## What each can do\n",
         f"| | {' | '.join(columns)} |",
         f"|---|{'---|' * len(columns)}",

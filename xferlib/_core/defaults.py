@@ -94,6 +94,20 @@ def default_backend() -> Backend:
     return get(name)
 
 
+def described() -> str:
+    """The default backend in words, without loading one to find out.
+
+    Raises:
+        BackendNotFoundError: ``XFERLIB_BACKEND`` names one that does not exist.
+    """
+    name = _config.get().backend or _from_device()
+    if name is not None:
+        return name if name in names() else _chosen_by_environment(name).name
+    if not _cuda_driver_present():
+        return "numpy"
+    return "the first of cupy, torch and pycuda that runs on a CUDA device; else numpy"
+
+
 def _chosen_by_environment(name: str) -> Backend:
     try:
         return get(name)

@@ -133,15 +133,24 @@ def _read(environ: Mapping[str, str]) -> Config:
     _refuse_misspelt(environ)
     values: dict[str, Any] = {}
     for setting in fields(Config):
-        variable = setting.metadata["variable"]
-        text = environ.get(variable, "").strip()
-        if not text:
-            continue
-        try:
-            values[setting.name] = setting.metadata["parse"](text)
-        except (ValueError, OverflowError) as error:
-            raise ConfigError(f"{variable}={text!r}: {error}; mend it or unset {variable}") from None
+        values[setting.name] = from_environment(setting, environ)
     return Config(**values)
+
+
+def from_environment(setting: Field[Any], environ: Mapping[str, str]) -> Any:
+    """The value of one setting by its variable, its default where that is not set.
+
+    Raises:
+        ConfigError: The variable has a value that the setting cannot have.
+    """
+    variable = setting.metadata["variable"]
+    text = environ.get(variable, "").strip()
+    if not text:
+        return setting.default
+    try:
+        return setting.metadata["parse"](text)
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"{variable}={text!r}: {error}; mend it or unset {variable}") from None
 
 
 def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
