@@ -185,7 +185,9 @@ def _existing(backend: Backend, kind: str | None, index: int | None, what: str) 
     device = next((each for each in devices if (each.kind, each.index) == (kind, index)), None)
     if device is None:
         names = ", ".join(str(each) for each in devices)
-        raise DeviceNotFoundError(f"{what} does not exist: {backend.name} sees {names}; `xferlib info --load` lists all")
+        raise DeviceNotFoundError(
+            f"{what} does not exist: {backend.name} sees {names}; `xferlib info --load` lists all"
+        )
     return device
 
 
