@@ -20,6 +20,7 @@ import xferlib as xl
 from benchmarks import kernel_peers
 from benchmarks.kernel_peers import Run, Runs
 from xferlib._cli.bench import show
+from xferlib._cli.demo.report import require_matplotlib, require_rich
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16
@@ -315,6 +316,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--plot", type=Path, help="draw the figures to this file (needs matplotlib)")
     options = parser.parse_args(argv)
+    if options.plot is not None:
+        require_matplotlib("bench")  # before anything is measured
+    require_rich("bench")
     backend = options.backend or xl.get_backend().name
     is_gpu = xl.get_device(backend).kind == "cuda"
     count = options.count or (1 << 28 if is_gpu else 10**7)

@@ -20,6 +20,7 @@ from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, 
 from benchmarks.overlap_result import Figures, Loop, Map
 from xferlib._cli.bench.result import size_text
 from xferlib._cli.bench.transfer import machine
+from xferlib._cli.demo.report import require_matplotlib
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -244,6 +245,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--plot", type=Path, help="draw the loops to this file (needs matplotlib)")
     parser.add_argument("--out", type=Path, help="a folder for overlap.json and overlap.png")
     options = parser.parse_args(argv)
+    if options.plot is not None or options.out is not None:
+        require_matplotlib("bench")  # before anything is measured
     from benchmarks import overlap_show
     from xferlib._cli.bench import show
     from xferlib._core import registry

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import xferlib as xl
 from tests.console import main
-from xferlib.testing import configured
+from xferlib.testing import backend_named, configured
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,7 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_info_names_every_backend_device_and_variable(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "info")
+    status, out, _ = run(capsys, "info", "--load")
     assert status == 0
     for name, found in xl.available_backends().items():
         assert name in out
@@ -45,9 +46,8 @@ def test_info_says_where_a_value_came_from(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setenv("XFERLIB_THREADS", "3")
     with configured(os.environ, threads=2):
         lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
-    assert "XFERLIB_PINNED_LIMIT 64 MiB (environment)" in lines
-    assert "XFERLIB_THREADS 2 (configure())" in lines
-    assert "XFERLIB_HOST_CACHE 4 GiB (default)" in lines
+    for line in ("PINNED_LIMIT 64 MiB (environment)", "THREADS 2 (configure())", "HOST_CACHE 4 GiB (default)"):
+        assert any(each.startswith(f"XFERLIB_{line}") for each in lines), line
 
 
 def test_info_shows_values_as_one_would_write_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,12 +58,169 @@ def test_info_shows_values_as_one_would_write_them(capsys: pytest.CaptureFixture
         assert any(each.startswith(f"XFERLIB_{line} (") for each in lines), line
 
 
-def test_an_unusable_variable_is_one_line_and_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_goes_on_behind_what_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XFERLIB_THREADS", "many")
+    monkeypatch.setenv("XFERLIB_BACKED", "sim")
     done = subprocess.run([sys.executable, "-m", "xferlib", "info"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("xferlib: XFERLIB_THREADS='many'")
-    assert len(done.stderr.splitlines()) == 1
+    assert done.returncode == 1
+    assert not done.stderr
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "XFERLIB_BACKED nothing reads this variable; did you mean XFERLIB_BACKEND?" in lines
+    for start in ("XFERLIB_THREADS XFERLIB_THREADS='many': expected", "XFERLIB_STRICT unset", "numpy numpy:cpu"):
+        assert any(each.startswith(start) for each in lines), start
+    assert lines[-1] == ""
+    assert f"xferlib {xl.__version__}" in lines
+
+
+def test_info_names_a_default_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with configured({"XFERLIB_BACKEND": "simm"}):
+        status, out, _ = run(capsys, "info")
+    assert status == 1
+    assert "XFERLIB_BACKEND='simm': there is no backend 'simm' (did you mean 'sim'?)" in out
+    assert "Versions" in out
+
+
+def test_info_survives_a_backend_that_breaks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = backend_named("numpy")
+    monkeypatch.setattr(type(backend), "devices", lambda self: 1 / 0)
+    status, out, _ = run(capsys, "info")
+    assert status == 1
+    assert re.search("numpy +division by zero", out)
+    assert "Configuration" in out
+
+
+def test_info_imports_no_array_library() -> None:
+    code = (
+        "import sys; from xferlib._cli.main import main\n"
+        "main(['info']); print(sorted({'torch', 'cupy', 'pycuda', 'xferlib.sim'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_info_as_json_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    text = run(capsys, "info")[1]
+    found = json.loads(run(capsys, "info", "--json")[1])
+    assert set(found) == {"backends", "configuration", "versions"}
+    for fact in (fact for facts in found.values() for fact in facts):
+        assert set(fact) == {"name", "text", "is_failure"}
+        assert fact["name"] in text
+        assert fact["text"] in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_info_keeps_to_the_columns_of_a_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(capsys, "info")[1]
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    wrapped = run(capsys, "info")[1]
+    lines = [line for line in wrapped.splitlines() if len(line.split()) > 1]
+    assert max(map(len, lines)) <= width
+    assert len(wrapped.splitlines()) > len(whole.splitlines())
+    assert "".join(wrapped.split()) == "".join(whole.split())
+
+
+class Driver:
+    """A CUDA driver with one device, or none that starts."""
+
+    def __init__(self, status: int = 0, *, device_status: int = 0) -> None:
+        self.status, self.device_status = status, device_status
+
+    def cuInit(self, flags: int) -> int:
+        return self.status
+
+    def cuDriverGetVersion(self, version: Any) -> int:
+        version._obj.value = 13010
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 1
+        return 0
+
+    def cuDeviceGet(self, device: Any, index: int) -> int:
+        return self.device_status
+
+    def cuDeviceGetName(self, name: Any, nbytes: int, device: Any) -> int:
+        name.value = b"A GPU"
+        return 0
+
+    def cuDeviceTotalMem_v2(self, nbytes: Any, device: Any) -> int:
+        nbytes._obj.value = 3 << 29
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [
+        (Driver(), ["CUDA driver for CUDA 13.1", "cuda:0, A GPU, 1.5 GiB"]),
+        (Driver(100), ["cuInit returns error 100"]),
+        (Driver(device_status=101), ["cuda:0 cannot be used: cuDeviceGet returns error 101"]),
+        (None, ["no CUDA driver: libcuda.so.1 is not found"]),
+    ],
+)
+def test_info_asks_the_driver_for_its_devices(
+    driver: Driver | None, said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str) -> Any:
+        if driver is None:
+            raise OSError(name)
+        return driver
+
+    monkeypatch.setattr("ctypes.CDLL", load)
+    status, out, _ = run(capsys, "info")
+    assert status == 0
+    assert all(each in out for each in said)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["trace", "{script}", "--plot", "x.png"], ["bench", "transfer", "--plot", "x.png"]]
+)
+def test_a_picture_without_matplotlib_is_refused_before_anything_runs(
+    arguments: list[str], script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, out, err = run(capsys, *(each.format(script=script) for each in arguments))
+    assert status == 2
+    assert not out
+    assert f"--plot needs matplotlib, which is not installed: pip install 'xferlib[{arguments[0]}]'" in err
+
+
+def test_a_benchmark_without_rich_says_so_before_it_measures() -> None:
+    if not (ROOT / "benchmarks").is_dir():
+        pytest.skip("the project is not beside the tests")
+    code = (
+        "import importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
+        "from benchmarks import kernels\n"
+        "kernels.measure = lambda *_: sys.exit('measured')\n"
+        "kernels.main(['--backend', 'numpy', '--json', 'figures.json'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stderr.strip().endswith("the table needs rich, which is not installed: pip install 'xferlib[bench]'")
+
+
+@pytest.mark.parametrize("command", ["transfer", "sweep"])
+def test_a_benchmark_refuses_a_file_that_it_could_not_write(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", command, "--json", "/no/such/folder/x.json"])
+    assert "must be a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group", ["bench", "cache"])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_a_group_of_commands_explains_itself(group: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([group, flag])
+    assert stopped.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: xferlib {group} command")
+    for command in COMMANDS:
+        assert (f"  {command}  " in out) == command.startswith(f"{group} ")
 
 
 @pytest.mark.parametrize("arguments", [["abacus"], ["bench"], ["bench", "abacus"], ["--abacus"], []])

@@ -107,3 +107,24 @@ def test_a_random_layout_that_differs_is_described(
     monkeypatch.setattr(script.xl, "to_host", wrong)
     assert script.main(["--backend", "fake", "--count", "50"]) == 1
     assert "of seed 0 differs: to_host by" in capsys.readouterr().err
+
+
+def test_a_tree_compared_with_itself_is_measured_and_summed_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = tmp_path / "times.json"
+    here = TOOLS.parent
+    asked = [str(here), "--backends", "numpy", "--rounds", "1", "--match", "up device= 4 ", "--json", str(times)]
+    assert load("compare_trees").main(asked) == 0
+    found = json.loads(times.read_text())
+    assert [case["case"] for case in found["cases"]] == ["numpy up device= 4 B", "numpy up device= 4 KiB"]
+    assert all(case["ratio"] > 0 for case in found["cases"])
+    assert "| numpy up | 2 |" in capsys.readouterr().out
+
+
+def test_a_case_that_one_tree_refuses_is_told_and_not_compared() -> None:
+    script = load("compare_trees")
+    ratios = [{"case": "torch up 4 B", "us": 2.0, "other_us": 1.0, "ratio": 0.5}]
+    told = script.report([*ratios, {"case": "torch tree", "problem": "AttributeError: none"}])
+    assert "1 of 1 cases are more than 3 % slower" in told
+    assert "- not compared: torch tree: AttributeError: none" in told

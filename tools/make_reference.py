@@ -128,7 +128,7 @@ def signature(name: str, thing: Any) -> str:
         found = inspect.signature(thing)
     except ValueError:
         return f"{name}(...)"
-    parameters = [each for each in found.parameters.values() if each.name != "self"]
+    parameters = [each for each in found.parameters.values() if each.name not in ("self", "misplaced")]
     result = inspect.Signature.empty if inspect.isclass(thing) else found.return_annotation
     found = found.replace(parameters=parameters, return_annotation=result)
     text = f"{name}{found}".replace("'", '"') if '"' not in str(found) else f"{name}{found}"
@@ -259,7 +259,7 @@ def backends() -> str:
     lines = [
         "# Backends\n",
         installs(),
-        "A backend that cannot run here says why: `xl.available_backends()` and `xferlib info`.\n",
+        "A backend that cannot run here says why: `xl.available_backends()` and `xferlib info --load`.\n",
         "## What each can do\n",
         f"| | {' | '.join(columns)} |",
         f"|---|{'---|' * len(columns)}",

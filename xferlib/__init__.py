@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
-    from xferlib._pipeline.prefetch import Prefetcher, prefetch
+    from xferlib._pipeline.prefetch import prefetch
+    from xferlib._pipeline.prefetcher import Prefetcher
     from xferlib._pipeline.stream_map import stream_map
     from xferlib._trace.timeline import TraceOperation
     from xferlib._trace.trace import trace
@@ -132,7 +133,8 @@ _LAZY = {
         "xferlib._api.constructors": ("arange", "asarray", "concat", "eye", "linspace"),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
-        "xferlib._pipeline.prefetch": ("Prefetcher", "prefetch"),
+        "xferlib._pipeline.prefetch": ("prefetch",),
+        "xferlib._pipeline.prefetcher": ("Prefetcher",),
         "xferlib._pipeline.stream_map": ("stream_map",),
         "xferlib._trace.timeline": ("TraceOperation",),
         "xferlib._trace.trace": ("trace",),

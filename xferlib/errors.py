@@ -12,7 +12,7 @@
     │   ├── DeviceNotFoundError (ValueError)         no such device
     │   ├── MixedDevicesError (ValueError)           arrays of two devices in one call
     │   ├── StreamError (ValueError)                 a stream of another device or backend, or none at all
-    │   │   └── StreamTypeError (TypeError)              an object that is no stream
+    │   │   └── StreamTypeError (TypeError)              an object that is no stream, event or transfer
     │   ├── ContextError (RuntimeError)              a CUDA context that is not the primary one
     │   ├── DeviceLostError (RuntimeError)           a sticky CUDA error: the process must restart
     │   └── ForkError (RuntimeError)                 a device used in a forked child
@@ -39,7 +39,12 @@ Every message is a fact, the value that caused it, and the remedy.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def shown(value: object) -> str:
@@ -59,6 +64,19 @@ def shown(value: object) -> str:
     if kind in (str, bytes) and len(value) > 80:  # type: ignore[arg-type]
         return f"{value[:80]!r}..."  # type: ignore[index]
     return repr(value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that was probably meant; None if none is like ``name``."""
+    import difflib  # only on the way to an error
+
+    return next(iter(difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'sim'?)"`` for a name that is nearly one of ``known``; empty for any other."""
+    near = nearest(name, known)
+    return f" (did you mean {near!r}?)" if near is not None else ""
 
 
 _SIMPLE = frozenset({type(None), type(...), bool, int, float, complex, str, bytes})
@@ -113,7 +131,7 @@ class StreamError(DeviceError, ValueError):
 
 
 class StreamTypeError(StreamError, TypeError):
-    """The object is no stream: it is of no known type, or its ``__cuda_stream__`` gives none."""
+    """The object is no stream or event: it is of no known type, or its ``__cuda_stream__`` gives none."""
 
 
 class ContextError(DeviceError, RuntimeError):

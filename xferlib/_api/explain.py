@@ -73,7 +73,8 @@ def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: An
     wanted = array.check_dtype(host.dtype if dtype is None else dtype)
     if place.kind == "cpu":
         return Explanation(
-            direction="to device", path="host", is_async=False, nbytes=host.nbytes, expected_ms=None, advice="",
+            direction="to device", path="host", is_async=False, nbytes=host.nbytes, advice="",
+            expected_ms=_expected_ms(place, host.nbytes, "host", is_upload=True),
             reason=f"{place} is a CPU: the array is copied in host memory",
         )  # fmt: skip
     target.attach(place)
@@ -84,7 +85,7 @@ def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: An
         path=found.path.value,
         is_async=is_pinned,
         nbytes=host.size * min(wanted.itemsize, host.dtype.itemsize),
-        expected_ms=_expected_ms(place, host.size * wanted.itemsize, found.path, is_upload=True),
+        expected_ms=_expected_ms(place, host.size * wanted.itemsize, found.path.value, is_upload=True),
         reason=_REASONS[found.path],
         advice=_advice(host, wanted, found.path),
     )
@@ -106,7 +107,7 @@ def _download(x: Any, owner: Any) -> Explanation:
         path=path.value,
         is_async=False,
         nbytes=info.nbytes,
-        expected_ms=_expected_ms(info.device, info.nbytes, path, is_upload=False),
+        expected_ms=_expected_ms(info.device, info.nbytes, path.value, is_upload=False),
         reason="to_host returns complete data; threads empty the pinned chunks that the device fills",
         advice=""
         if path is Path.EMPTY
@@ -114,8 +115,8 @@ def _download(x: Any, owner: Any) -> Explanation:
     )
 
 
-def _expected_ms(device: Device, nbytes: int, path: Path, *, is_upload: bool) -> float | None:
+def _expected_ms(device: Device, nbytes: int, path: str, *, is_upload: bool) -> float | None:
     calibration = _calibration.known(device)
     if calibration is None or not nbytes:
         return None
-    return calibration.expected_s(nbytes, path.value, is_upload=is_upload) * 1e3
+    return calibration.expected_s(nbytes, path, is_upload=is_upload) * 1e3

@@ -9,18 +9,20 @@ from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
 from xferlib._core.array import Array
 from xferlib._core.device import Device
-from xferlib._runtime.checks import refuse_no_flag
+from xferlib._runtime.checks import refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from xferlib._core.layout import HostArray
 
 
 def to_device(
     x: Any,
-    *,
+    *misplaced: Never,
     backend: str | None = None,
     device: str | int | Device | None = None,
     dtype: Any = None,
@@ -59,6 +61,8 @@ def to_device(
         ArgumentError: ``order`` is neither, or ``"F"`` beside ``out``, whose order stands.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
+    if misplaced:
+        refuse_positional("to_device", misplaced)
     if order is not IN_C and is_fortran(order, "to_device"):
         if out is not None:
             raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
@@ -73,7 +77,7 @@ def to_device(
 
 def to_device_async(
     x: Any,
-    *,
+    *misplaced: Never,
     backend: str | None = None,
     device: str | int | Device | None = None,
     dtype: Any = None,
@@ -96,6 +100,8 @@ def to_device_async(
     Raises:
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
+    if misplaced:
+        refuse_positional("to_device_async", misplaced)
     return copies.begin(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype)
 
 

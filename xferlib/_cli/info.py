@@ -1,69 +1,152 @@
-"""``xferlib info``: this machine's backends and devices, and xferlib's settings."""
+"""``xferlib info``: this machine's backends and devices, and xferlib's settings.
+
+What one line cannot find out is that line's text: the others are printed all the same.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from importlib import metadata, util
+from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
+from xferlib._cli import cuda_driver
 from xferlib._core import defaults, registry
 from xferlib._native import driver_calls
 from xferlib._runtime import config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from xferlib.errors import ConfigError
 
 _DISTRIBUTIONS = ("numpy", "torch", "array-api-compat", "pycuda", "cuda-core", "cuda-bindings")
+_INDENT = 6
+_LEAST_WIDTH = 30
+
+
+class Fact(NamedTuple):
+    """One line: what it is about, what is known, and whether that is a failure."""
+
+    name: str
+    text: str
+    is_failure: bool = False
 
 
 def main(argv: list[str]) -> int:
-    """Print everything; an unusable ``XFERLIB_*`` variable is an error."""
-    argparse.ArgumentParser(
+    """Print everything; 1 where a line says that something failed."""
+    options = _parser().parse_args(argv)
+    sections = {
+        "Backends": [*_facts("backends", lambda: _backends(is_loading=options.load))],
+        "Configuration": [*_facts("configuration", _configuration)],
+        "Versions": [*_facts("versions", _versions)],
+    }
+    if options.json:
+        print(json.dumps({title.lower(): [each._asdict() for each in found] for title, found in sections.items()}))
+    else:
+        print(as_text(sections, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    return int(any(each.is_failure for found in sections.values() for each in found))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
         prog="xferlib info", description="Backends with their devices, the configuration, and versions."
-    ).parse_args(argv)
-    settings = config.get()
-    for title, lines in (
-        ("Backends", _backends()),
-        ("Configuration", _configuration(settings)),
-        ("Versions", _versions()),
-    ):
-        print(title)
-        for line in lines:
-            print(f"  {line}")
-        print()
-    return 0
+    )
+    parser.add_argument("--load", action="store_true", help="import every library, and list the devices that it sees")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    return parser
 
 
-def _backends() -> Iterator[str]:
-    statuses = registry.available_backends()
-    width = max(map(len, statuses))
-    for status in statuses.values():
-        if not status.is_available:
-            yield f"{status.name:{width}}  unavailable: {status.reason}"
-            yield f"{'':{width}}  install: {status.install}"
-            continue
-        backend = registry.get(status.name)
-        for index, device in enumerate(backend.devices()):
-            found = backend.device_properties(device)
+def as_text(sections: dict[str, list[Fact]], width: int | None) -> str:
+    """The sections as lines of at most ``width`` columns; of any length where that is None, as in a pipe."""
+    lines = []
+    for title, found in sections.items():
+        lines += [title]
+        column = max((len(each.name) for each in found), default=0)
+        for each in found:
+            line = f"  {each.name:{column}}  {each.text}".rstrip()
+            lines += [line] if width is None else _wrapped(line, width)
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        line, max(width, _LEAST_WIDTH), subsequent_indent=" " * _INDENT, drop_whitespace=True, break_on_hyphens=False
+    )
+
+
+def _facts(name: str, find: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
+    """All that ``find`` gives; what ends it early is one more fact."""
+    try:
+        yield from find()
+    except Exception as error:
+        yield _failure(name, error)
+
+
+def _failure(name: str, error: Exception) -> Fact:
+    return Fact(name, str(error) or type(error).__name__, is_failure=True)
+
+
+def _backends(*, is_loading: bool) -> Iterator[Fact]:
+    for name in registry.names():
+        yield from _facts(name, partial(_loaded if is_loading or name == "numpy" else _installed, name))
+    if not is_loading:
+        yield from (Fact("driver", text) for text in cuda_driver.facts())
+    yield from _facts("default", lambda: _default(is_loading=is_loading))
+
+
+def _default(*, is_loading: bool) -> Iterator[Fact]:
+    yield Fact("default", defaults.default_backend().name if is_loading else defaults.described())
+
+
+def _installed(name: str) -> Iterator[Fact]:
+    module, install = registry.library(name)
+    if util.find_spec(module) is None:
+        yield Fact(name, f"not installed: {install}")
+    elif module == "xferlib":
+        yield Fact(name, "part of xferlib")
+    else:
+        yield Fact(name, f"installed; `xferlib info --load` imports {module} and lists its devices")
+
+
+def _loaded(name: str) -> Iterator[Fact]:
+    status = registry.status(name)
+    if not status.is_available:
+        yield Fact(name, f"unavailable: {status.reason}; install: {status.install}")
+        return
+    backend = registry.get(name)
+    for device in backend.devices():
+        found = backend.device_properties(device)
+        details = [str(device), found.name, f"{found.total_nbytes / (1 << 30):.1f} GiB"]
+        if device.kind == "cuda":
             capability = ".".join(map(str, found.compute_capability))
-            details = [str(device), found.name, f"{found.total_nbytes / (1 << 30):.1f} GiB"]
-            if device.kind == "cuda":
-                details.append(f"compute capability {capability}, {found.multiprocessor_count} multiprocessors")
-            yield f"{status.name if index == 0 else '':{width}}  {', '.join(details)}"
-    yield f"default: {defaults.default_backend().name}"
+            details.append(f"compute capability {capability}, {found.multiprocessor_count} multiprocessors")
+        yield Fact(name, ", ".join(details))
 
 
-def _configuration(settings: config.Config) -> Iterator[str]:
-    width = max(len(setting.metadata["variable"]) for setting in fields(settings))
-    for setting in fields(settings):
-        value = getattr(settings, setting.name)
-        variable = setting.metadata["variable"]
-        yield f"{variable:{width}}  {shown(value)}  ({_origin(setting, value)})"
-        yield f"{'':{width}}    {setting.metadata['doc']}"
+def _configuration() -> Iterator[Fact]:
+    try:
+        settings: config.Config | None = config.get()
+    except ConfigError:  # each variable says for itself what is wrong with it
+        settings = None
+    for name, meant in config.misspelt(os.environ).items():
+        yield Fact(name, f"nothing reads this variable; did you mean {meant}?", is_failure=True)
+    for setting in fields(config.Config):
+        yield from _facts(setting.metadata["variable"], partial(_setting, setting, settings))
+
+
+def _setting(setting: Any, settings: config.Config | None) -> Iterator[Fact]:
+    given = config.from_environment(setting, os.environ)
+    value = given if settings is None else getattr(settings, setting.name)
+    text = os.environ.get(setting.metadata["variable"], "").strip()
+    origin = "configure()" if value != given else "environment" if text else "default"
+    yield Fact(setting.metadata["variable"], f"{shown(value)}  ({origin})  {setting.metadata['doc']}")
 
 
 def shown(value: Any) -> str:
@@ -75,27 +158,20 @@ def shown(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def _origin(setting: Any, value: Any) -> str:
-    """Return the origin of a value: it differs from the environment's only if `configure` changed it."""
-    text = os.environ.get(setting.metadata["variable"], "").strip()
-    given = setting.metadata["parse"](text) if text else setting.default
-    if value != given:
-        return "configure()"
-    return "environment" if text else "default"
-
-
-def _versions() -> Iterator[str]:
-    yield f"xferlib {__version__}"
-    yield f"Python {platform.python_version()} on {platform.platform()}"
-    yield f"staging in C: {_native.why_absent() or 'compiled'}"
-    yield f"driver calls in C: {driver_calls.why_absent() or 'compiled'}"
+def _versions() -> Iterator[Fact]:
+    yield Fact("xferlib", __version__)
+    yield Fact("Python", f"{platform.python_version()} on {platform.platform()}")
+    yield Fact("staging in C:", _native.why_absent() or "compiled")
+    yield Fact("driver calls in C:", driver_calls.why_absent() or "compiled")
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
-            yield f"{name} {metadata.version(name)}"
+            yield Fact(name, metadata.version(name))
         except metadata.PackageNotFoundError:
-            yield f"{name} not installed"
+            yield Fact(name, "not installed")
 
 
 def _cupy_distributions() -> Sequence[str]:
     """List the installed distributions of CuPy, which has one for each CUDA version."""
+    if util.find_spec("cupy") is None:
+        return ["cupy"]
     return metadata.packages_distributions().get("cupy", ["cupy"])

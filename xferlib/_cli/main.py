@@ -60,6 +60,8 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         name = " ".join(arguments[:words])
         if name in _COMMANDS:
             return name, arguments[words:]
+    if len(arguments) == 2 and arguments[1] in ("-h", "--help") and _group(arguments[0]):
+        _group_parser(arguments[0]).parse_args(["--help"])
     parser = _parser()
     parser.parse_args(arguments[:1])  # answers --help and --version
     name = " ".join(arguments[:2])
@@ -67,18 +69,35 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         parser.error(
             f"{name!r} is not in the installed package; run `{_ONLY_IN_CHECKOUTS[name]}` in a checkout of xferlib"
         )
-    choices = [each for each in _COMMANDS if each.startswith(f"{arguments[0]} ")] or list(_COMMANDS)
+    choices = _group(arguments[0]) or list(_COMMANDS)
     return parser.error(f"there is no command {name!r}; the commands are {', '.join(choices)}")
 
 
+def _group(word: str) -> list[str]:
+    """The commands of two words that begin with this one."""
+    return [each for each in _COMMANDS if each.startswith(f"{word} ")]
+
+
+def _listed(names: Sequence[str]) -> str:
+    width = max(map(len, names)) + 2
+    return "commands:\n" + "\n".join(f"  {name:{width}}{_COMMANDS[name].help}" for name in names)
+
+
+def _group_parser(word: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"xferlib {word}",
+        usage=f"xferlib {word} command [arguments]",
+        epilog=f"{_listed(_group(word))}\n\n`xferlib {word} command --help` explains a command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
-    width = max(map(len, _COMMANDS)) + 2
-    commands = "\n".join(f"  {name:{width}}{command.help}" for name, command in _COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="xferlib",
         usage="xferlib [--version] command [arguments]",
         description="Move arrays to accelerators, compute, and move them back.",
-        epilog=f"commands:\n{commands}\n\n`xferlib command --help` explains a command.",
+        epilog=f"{_listed(list(_COMMANDS))}\n\n`xferlib command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version)

@@ -8,6 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from xferlib._cli.demo.report import require_matplotlib
 from xferlib._trace.trace import PICTURES, checked_path, trace
 from xferlib.errors import ArgumentError
 
@@ -19,6 +20,8 @@ def main(argv: list[str]) -> int:
         The script's exit status; 1 after an exception, whose traceback is shown.
     """
     options, arguments = _parsed(argv)
+    if options.plot is not None:
+        require_matplotlib("trace")  # before the script runs
     with trace(keep=options.keep) as t:
         status = _run(options.script, arguments)
     print(t.summary(), file=sys.stderr)

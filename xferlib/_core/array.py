@@ -163,6 +163,8 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
     else:
         try:
             array = np.asarray(x)
+        except UnsupportedArrayError:  # such as of a transfer, which says what to write instead
+            raise
         except (TypeError, ValueError, RuntimeError) as error:
             raise UnsupportedArrayError(
                 f"{what} is {type(x).__name__}, which does not convert to an array ({error}); "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xferlib._runtime import config as _config
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import (
+    BackendNotFoundError,
     BackendUnavailableError,
     ConfigError,
 )
@@ -88,7 +89,30 @@ def default_backend() -> Backend:
     if name is None:
         choice = _process_choice
         name = choice.name if choice is not None else environment_choice()
+        if choice is None and name == _config.get().backend:
+            return _chosen_by_environment(name)
     return get(name)
+
+
+def described() -> str:
+    """The default backend in words, without loading one to find out.
+
+    Raises:
+        BackendNotFoundError: ``XFERLIB_BACKEND`` names one that does not exist.
+    """
+    name = _config.get().backend or _from_device()
+    if name is not None:
+        return name if name in names() else _chosen_by_environment(name).name
+    if not _cuda_driver_present():
+        return "numpy"
+    return "the first of cupy, torch and pycuda that runs on a CUDA device; else numpy"
+
+
+def _chosen_by_environment(name: str) -> Backend:
+    try:
+        return get(name)
+    except (BackendNotFoundError, BackendUnavailableError) as error:
+        raise type(error)(f"XFERLIB_BACKEND={name!r}: {error}; or unset XFERLIB_BACKEND") from error.__cause__
 
 
 def environment_choice() -> str:

@@ -65,7 +65,8 @@ class Device:
 
     Args:
         spec: ``"cupy:cuda:0"``; ``"cuda:1"``, ``"cpu"`` or an ``int`` for the current backend;
-            None for the current device. NumPy integers are refused: ``a[0]`` is not a device.
+            None for the current device; or the device object of PyTorch or CuPy. NumPy integers are
+            refused: ``a[0]`` is not a device.
 
     Raises:
         DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.

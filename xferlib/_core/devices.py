@@ -13,7 +13,7 @@ from xferlib._core import defaults, registry
 from xferlib._core import device as _device
 from xferlib._core.device import Device
 from xferlib._runtime import config
-from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -100,6 +100,8 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
     Raises:
         DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
     """
+    if (native := _from_native(spec)) is not None:
+        return _of_native(*native, spec, backend, source)
     if spec is None:
         return current_device(backend if backend is not None else defaults.default_backend())
     name: str | None
@@ -123,15 +125,44 @@ def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, 
             "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
         )
     if name is not None and backend is not None and name != backend.name:
-        raise DeviceNotFoundError(
-            f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
-            f"leave one of the two out"
-        )
+        raise _other_backend(source, spec, name, backend)
     owner = backend if backend is not None else _owner(name, kind, text(spec))
     return _existing(owner, kind, index, f"{source}={text(spec)!r}")
 
 
-def text(spec: str | int | Device) -> str:
+def _from_native(native: Any) -> tuple[str, str, int | None] | None:
+    """Backend, kind and index of a library's own device object; None for any other object.
+
+    The library is not imported: the object's class says where it is from. The index is None for torch's ``"cuda"``,
+    which is the current device.
+    """
+    cls = type(native)
+    library = cls.__module__.partition(".")[0]
+    if library == "torch" and cls.__name__ == "device":
+        return "torch", native.type, native.index if native.type != "cpu" else 0
+    if library == "cupy" and cls.__name__ == "Device":
+        return "cupy", "cuda", int(native.id)
+    return None
+
+
+def _of_native(name: str, kind: str, index: int | None, spec: Any, backend: Backend | None, source: str) -> Device:
+    """The device that a library's own device object means."""
+    if backend is not None and backend.name != name:
+        raise _other_backend(source, spec, name, backend)
+    owner = registry.get(name)
+    if index is None:
+        index = next((each.index for each in [current_device(owner)] if each.kind == kind), 0)
+    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
+
+
+def _other_backend(source: str, spec: Any, name: str, backend: Backend) -> DeviceNotFoundError:
+    return DeviceNotFoundError(
+        f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+        f"leave one of the two out"
+    )
+
+
+def text(spec: Any) -> str:
     """A specification that has been read, for a message."""
     return shown(spec) if type(spec) is int else str(spec)
 
@@ -172,7 +203,9 @@ def _existing(backend: Backend, kind: str | None, index: int | None, what: str) 
     device = next((each for each in devices if (each.kind, each.index) == (kind, index)), None)
     if device is None:
         names = ", ".join(str(each) for each in devices)
-        raise DeviceNotFoundError(f"{what} does not exist: {backend.name} sees {names}; `xferlib info` lists all")
+        raise DeviceNotFoundError(
+            f"{what} does not exist: {backend.name} sees {names}; `xferlib info --load` lists all"
+        )
     return device
 
 
@@ -191,6 +224,8 @@ def current_device(backend: Backend) -> Device:
 
 def _apply_default(backend: Backend) -> None:
     spec = config.get().device
+    if spec is not None:
+        _check_default(spec)
     if spec is None or (backend.name == "numpy" and defaults.environment_choice() != "numpy"):
         return  # NumPy is the host side of every backend: the variable is meant for the other one
     try:
@@ -200,6 +235,16 @@ def _apply_default(backend: Backend) -> None:
             backend.device_use(_existing(backend, kind, index, f"XFERLIB_DEVICE={spec!r}"))
     except DeviceNotFoundError as error:
         raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
+
+
+def _check_default(spec: str) -> None:
+    """Refuse a default device that cannot be read, or whose backend does not exist."""
+    name = _parse(spec, "XFERLIB_DEVICE")[0]
+    if name is not None and name not in registry.names():
+        raise DeviceNotFoundError(
+            f"XFERLIB_DEVICE={spec!r}: there is no backend {name!r}{did_you_mean(name, registry.names())}; the "
+            f"registered ones are {', '.join(registry.names())}; mend or unset XFERLIB_DEVICE"
+        )
 
 
 def device_of(x: Any) -> Device:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import (
     MixedBackendsError,
     MixedDevicesError,
@@ -54,6 +55,8 @@ def checked_backend(array: Any, index: int, *, call: str) -> Backend | None:
 def unsupported(call: str, what: str, array: Any) -> UnsupportedArrayError:
     """The error for an object that is an array of no backend."""
     name, remedy = type(array).__name__, "pass it through xferlib.to_device() first"
+    if isinstance(array, PendingTransfer):
+        remedy = RESULT_REMEDY
     if hasattr(type(array), "__array_namespace__"):
         name = f"{type(array).__module__}.{name}"
         remedy += ", or compute with the functions of x.__array_namespace__()"

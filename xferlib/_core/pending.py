@@ -1,10 +1,15 @@
-"""Transfers whose copies are not all enqueued yet, by the stream they go to."""
+"""Transfers as streams see them, those not enqueued yet by their stream; and their use as arrays, which is refused."""
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xferlib._core.array import BINARY_OPERATORS
+from xferlib.errors import UnsupportedArrayError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -12,7 +17,55 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 
-class PendingTransfer(ABC):
+RESULT_REMEDY = "the array is what its result() gives: write transfer.result()"
+_ORDERINGS = ("lt", "le", "gt", "ge")
+_OTHERS = ("neg", "pos", "abs", "invert", "matmul", "rmatmul", "getitem", "setitem", "iter", "float", "int", "complex")
+
+
+class ArrayUse:
+    """Refuses an array's operators, conversions and attributes; comparing with ``==`` stays by identity."""
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise _refusal("conversion to an array")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
+        raise _refusal(f"numpy.{ufunc.__name__}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> NoReturn:
+        raise _refusal(f"numpy.{function.__name__}")
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if not name.startswith("_") and hasattr(np.ndarray, name):
+                raise AttributeError(
+                    f"a Transfer is no array and has no {name!r}; {RESULT_REMEDY}.{name}", name=name, obj=self
+                )
+            raise AttributeError(f"'Transfer' object has no attribute {name!r}", name=name, obj=self)
+
+
+def _refusal(what: str) -> UnsupportedArrayError:
+    return UnsupportedArrayError(f"{what}: a Transfer is a copy in progress, not an array; {RESULT_REMEDY}")
+
+
+def _install_refusals() -> None:
+    def refusing(name: str) -> Any:
+        def method(*_: Any) -> NoReturn:
+            raise _refusal(name)
+
+        return method
+
+    for name in (*BINARY_OPERATORS, *(f"r{each}" for each in BINARY_OPERATORS), *_ORDERINGS, *_OTHERS):
+        setattr(ArrayUse, f"__{name}__", refusing(f"__{name}__"))
+
+
+_install_refusals()
+
+
+class PendingTransfer(ArrayUse, ABC):
     """A transfer, as streams see it."""
 
     __slots__ = ()

@@ -23,6 +23,7 @@ from xferlib.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
     ForkError,
+    did_you_mean,
     shown,
 )
 
@@ -98,6 +99,13 @@ def get(name: str) -> Backend:
     return backend if backend is not None else _load(name)
 
 
+def library(name: str) -> tuple[str, str]:
+    """The module that a registered backend's arrays are from, and the command that installs it; loads neither."""
+    spec = _BUILTIN.get(name)
+    dotted = spec.array_types[0] if spec is not None else _entry_points()[name].module
+    return dotted.partition(".")[0], _install(name)
+
+
 def _load(name: str) -> Backend:
     if not isinstance(name, str):
         raise BackendNotFoundError(f"{shown(name)} names no backend; the registered ones are {', '.join(names())}")
@@ -133,7 +141,8 @@ def _factory(name: str) -> Any:
         point = _entry_points().get(name)
         if point is None:
             raise BackendNotFoundError(
-                f"there is no backend {shown(name)}; the registered ones are {', '.join(names())}"
+                f"there is no backend {shown(name)}{did_you_mean(name, names())}; "
+                f"the registered ones are {', '.join(names())}"
             )
         try:
             return point.load()
@@ -174,10 +183,10 @@ def available_backends() -> dict[str, BackendStatus]:
 
     Loads each backend, and so imports its library.
     """
-    return {name: _status(name) for name in names()}
+    return {name: status(name) for name in names()}
 
 
-def _status(name: str) -> BackendStatus:
+def status(name: str) -> BackendStatus:
     try:
         backend = get(name)
     except (BackendUnavailableError, ForkError) as error:

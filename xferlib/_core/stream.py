@@ -106,6 +106,7 @@ class Event:
         """Milliseconds on the device from ``start`` to this event; blocks until both are complete.
 
         Raises:
+            StreamTypeError: ``start`` is no event.
             StreamError: One of the two has not been recorded, or was made with ``timing=False``; or they were recorded
                 on two devices, whose clocks differ.
         """
@@ -339,7 +340,7 @@ class Stream:
 
 def _check_event(event: object, what: str) -> None:
     if not isinstance(event, Event):
-        raise StreamError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
+        raise StreamTypeError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from xferlib._core import devices, registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
+from xferlib._pipeline.prefetcher import Prefetcher
 from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
     from xferlib._pipeline.feed import Feed
+
+
+_COLUMN_LEAST = 256
+"""Rows from which arrays of differing kinds in a tuple are taken for the columns of a data set."""
 
 
 def prefetch(
@@ -57,7 +60,8 @@ def prefetch(
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
             in any host memory, of any shapes and dtypes; other leaves stay as they are. A torch
-            ``DataLoader`` is one. ``iter`` is called once.
+            ``DataLoader`` is one. ``iter`` is called once for each iteration. A tuple of arrays that differ in kind,
+            and all have the same 256 rows or more, is refused: it is a data set, not batches.
         depth: Batches ahead of the one that you work on; at least 1. The device holds ``depth + 1``
             batches, and one more while a loop variable still holds the one before.
         device: The target; the current device if omitted.
@@ -69,11 +73,13 @@ def prefetch(
         stream: Carries the copies; streams of the prefetcher's own if omitted.
 
     Returns:
-        An iterator that is also a context manager: `Prefetcher.close` ends it early.
+        An iterator that is also a context manager: `Prefetcher.close` ends it early. Over a list, a ``DataLoader`` or
+        anything else that gives its items again, each ``for`` begins anew, and ``len`` is the source's; over an
+        iterator a ``for`` goes on with the rest, and raises ClosedError when there is none.
 
     Raises:
         ArgumentError: ``depth`` is no whole number from 1, or ``transform`` no function.
-        UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several.
+        UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several, or a data set's columns.
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
     """
     ahead = whole(depth, least=1)
@@ -84,17 +90,22 @@ def prefetch(
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
     _refuse_single(batches)
+    _refuse_columns(batches)
     target = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
     backend = registry.get(target.backend).at(target)
     backend.attach(target)
     given = ends.raw_stream(stream, target) if stream is not None else None
-    streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
-    conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
-    router = Router(backend, target, transform, conveyor)
-    items = batches if type(batches) is list or type(batches) is tuple else None
-    if items is not None and not _needs_thread(items, backend, target):
-        return Prefetcher(ListFeed(items, router, streams))
-    return Prefetcher(ThreadedFeed(iter(batches), router, streams, is_stable=items is not None))
+
+    def begin() -> Feed:
+        streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
+        conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
+        router = Router(backend, target, transform, conveyor)
+        items = batches if type(batches) is list or type(batches) is tuple else None
+        if items is not None and not _needs_thread(items, backend, target):
+            return ListFeed(items, router, streams)
+        return ThreadedFeed(iter(batches), router, streams, is_stable=items is not None)
+
+    return Prefetcher(batches, begin)
 
 
 def _refuse_single(batches: Any) -> None:
@@ -108,6 +119,24 @@ def _refuse_single(batches: Any) -> None:
         raise UnsupportedArrayError(
             f"prefetch: batches is {type(batches).__name__}, not an iterable of batches; a list, a generator or a "
             "DataLoader is one"
+        )
+
+
+def _refuse_columns(batches: Any) -> None:
+    """Refuse ``(X, y)``: a data set's columns, each of which would silently be one batch."""
+    if (
+        type(batches) is not tuple
+        or len(batches) < 2
+        or not all(registry.backend_of(each) is not None for each in batches)
+    ):
+        return
+    kinds = {(tuple(each.shape[1:]), str(each.dtype)) for each in batches}
+    rows = {each.shape[0] if len(each.shape) else 0 for each in batches}
+    if len(rows) == 1 and len(kinds) > 1 and (count := rows.pop()) >= _COLUMN_LEAST:
+        raise UnsupportedArrayError(
+            f"prefetch: batches is a tuple of {len(batches)} arrays of {count} rows each, which would be "
+            f"{len(batches)} batches; give batches of both, as ((X[i:i + 128], y[i:i + 128]) for i in "
+            "range(0, len(X), 128)), or a list if each array is a batch"
         )
 
 
@@ -132,42 +161,3 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
 
 def _copy_stream(backend: Backend, device: Device) -> RawStream:
     return backend.stream_create(device, non_blocking=True, priority=0)
-
-
-class Prefetcher(Iterator[Any]):
-    """Batches on a device, made by `prefetch`: an iterator, to be used once, and a context manager.
-
-    Dropping it ends it, too.
-    """
-
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
-        self._finalizer = weakref.finalize(self, feed.close, waits=False)
-        self._finalizer.atexit = False
-
-    def __iter__(self) -> Prefetcher:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return self._feed.next()
-        except BaseException:
-            if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
-                self._finalizer.detach()
-            raise
-
-    def close(self) -> None:
-        """Take nothing more from the source, and drop the batches in flight.
-
-        When it returns, no copy reads the source's arrays, and the thread that read ahead has ended. If that
-        thread waits inside the source, or for the device to finish your work, it ends as soon as that returns.
-        """
-        self._feed.close(waits=True)
-
-    def __enter__(self) -> Prefetcher:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

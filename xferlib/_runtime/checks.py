@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 from xferlib.errors import ArgumentError, shown
 
@@ -31,3 +31,14 @@ def refuse_no_flag(value: Any, what: str) -> None:
     """
     if value is not True and value is not False:
         raise ArgumentError(f"{what}={shown(value)} is neither True nor False; give one of them")
+
+
+def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:
+    """Refuse what a call of one array was given by position, as Python would, and name the keyword.
+
+    Raises:
+        TypeError: Always.
+    """
+    given = shown(misplaced[0])
+    remedy = f"device={given}" if isinstance(misplaced[0], str) else "device=, dtype=, stream= or out="
+    raise TypeError(f"{call} takes one array, but {given} came by position after it; give it by name: {remedy}")

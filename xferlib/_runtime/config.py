@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
-from xferlib.errors import ConfigError, shown
+from xferlib.errors import ConfigError, nearest, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
+_PREFIX = "XFERLIB_"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -129,17 +130,41 @@ class Config:
 
 
 def _read(environ: Mapping[str, str]) -> Config:
+    _refuse_misspelt(environ)
     values: dict[str, Any] = {}
     for setting in fields(Config):
-        variable = setting.metadata["variable"]
-        text = environ.get(variable, "").strip()
-        if not text:
-            continue
-        try:
-            values[setting.name] = setting.metadata["parse"](text)
-        except (ValueError, OverflowError) as error:
-            raise ConfigError(f"{variable}={text!r}: {error}; mend it or unset {variable}") from None
+        values[setting.name] = from_environment(setting, environ)
     return Config(**values)
+
+
+def from_environment(setting: Field[Any], environ: Mapping[str, str]) -> Any:
+    """The value of one setting by its variable, its default where that is not set.
+
+    Raises:
+        ConfigError: The variable has a value that the setting cannot have.
+    """
+    variable = setting.metadata["variable"]
+    text = environ.get(variable, "").strip()
+    if not text:
+        return setting.default
+    try:
+        return setting.metadata["parse"](text)
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"{variable}={text!r}: {error}; mend it or unset {variable}") from None
+
+
+def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that nothing reads and that are nearly one that is read: how each was meant."""
+    known = {setting.metadata["variable"] for setting in fields(Config)}
+    strangers = [name for name in environ if name.startswith(_PREFIX) and name not in known]
+    endings = [name.removeprefix(_PREFIX) for name in known]  # what all have in common is no likeness
+    found = {name: nearest(name.removeprefix(_PREFIX), endings) for name in strangers}
+    return {name: f"{_PREFIX}{near}" for name, near in found.items() if near is not None}
+
+
+def _refuse_misspelt(environ: Mapping[str, str]) -> None:
+    for name, meant in misspelt(environ).items():
+        raise ConfigError(f"{name} is no variable that xferlib reads (did you mean {meant}?); rename or unset {name}")
 
 
 _lock = threading.RLock()

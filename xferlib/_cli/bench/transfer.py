@@ -20,6 +20,8 @@ import xferlib as xl
 from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.peers import Peer, Run, Xferlib, present
 from xferlib._cli.bench.result import TransferResult, size_text
+from xferlib._cli.demo.report import require_matplotlib
+from xferlib._cli.output_file import output_file
 
 _GIB = 1 << 30
 _SEED = 20260501
@@ -177,10 +179,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="xferlib bench transfer", description=__doc__)
     parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     parser.add_argument("--largest", default=None, help="largest transfer, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="draw GB/s against size to this file (needs matplotlib)")
+    parser.add_argument("--json", type=output_file, help="write the figures to this file")
+    parser.add_argument("--plot", type=output_file, help="draw GB/s against size to this file (needs matplotlib)")
     parser.add_argument("--out", type=Path, help="a folder for transfer.json and transfer.png")
     options = parser.parse_args(argv)
+    if options.plot is not None or options.out is not None:
+        require_matplotlib("bench")  # before anything is measured
     from xferlib._cli.bench import show
     from xferlib._runtime import config
 

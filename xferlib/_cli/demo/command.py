@@ -12,6 +12,7 @@ import numpy as np
 from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
+from xferlib._cli.output_file import output_file
 from xferlib._core import registry
 from xferlib._core.devices import get_device, resolve
 from xferlib._runtime import config
@@ -31,7 +32,7 @@ def main(argv: list[str]) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
     options = _parser().parse_args(argv)
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
-        report.require_matplotlib()
+        report.require_matplotlib("demo")
     digits = program.load()
     devices = list(_devices())
     runnable = [device for device in devices if not isinstance(device, Row)]
@@ -57,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
     )
-    parser.add_argument("--json", type=_file, metavar="FILE", help="write the table and the losses as JSON")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON")
     return parser
 
 
@@ -67,23 +68,15 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _file(text: str) -> Path:
-    """Check, before the work is done, that a path can be written to."""
-    path = Path(text)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {path.absolute().parent} must be a directory")
-    return path
-
-
 def _picture(text: str) -> Path:
-    path = _file(text)
+    path = output_file(text)
     if path.suffix not in (".png", ".svg", ".pdf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
     return path
 
 
 def _timeline(text: str) -> Path:
-    path = _file(text)
+    path = output_file(text)
     if path.suffix not in (".json", *PICTURES):
         raise argparse.ArgumentTypeError(f"{text!r} is no timeline: give a name that ends in .json, .png, .svg or .pdf")
     return path

@@ -128,12 +128,26 @@ def write_json(path: Path, rows: list[Row], *, epochs: int, seed: int) -> None:
     path.write_text(json.dumps(data, indent=2) + "\n")
 
 
-def require_matplotlib() -> None:
-    """Raises:
-    BackendUnavailableError: matplotlib is not installed.
+def require_matplotlib(extra: str) -> None:
+    """Refuse ``--plot`` before any work is done.
+
+    Args:
+        extra: The extra of xferlib that installs what the command needs.
+
+    Raises:
+        BackendUnavailableError: matplotlib is not installed.
     """
-    if not _has("matplotlib"):
-        raise BackendUnavailableError("--plot needs matplotlib, which is not installed: pip install 'xferlib[demo]'")
+    _require("matplotlib", "--plot", extra)
+
+
+def require_rich(extra: str) -> None:
+    """The same for a command whose table needs rich."""
+    _require("rich", "the table", extra)
+
+
+def _require(module: str, what: str, extra: str) -> None:
+    if not _has(module):
+        raise BackendUnavailableError(f"{what} needs {module}, which is not installed: pip install 'xferlib[{extra}]'")
 
 
 def write_plot(path: Path, rows: list[Row]) -> None:

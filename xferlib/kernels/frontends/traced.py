@@ -6,6 +6,7 @@ line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
@@ -14,7 +15,7 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.promotion import COMPARISONS, Value, builder_of, node_of, node_of_call, operand_kind
-from xferlib.kernels.frontends.source_lines import at_user_line
+from xferlib.kernels.frontends.source_lines import at_user_line, user_call
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.nodes import BOOL, is_integer
 
@@ -23,6 +24,10 @@ OPERATORS = {
     "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
+
+_ARRAY_NAMES = {"fabs": "abs", "pow": "power"}
+_FLOAT_FUNCTIONS = frozenset(name for name in dir(math) if hasattr(np, name)) | _ARRAY_NAMES.keys()
+"""Functions of Python's ``math`` that NumPy has for arrays, by the name in ``math``."""
 
 _namespace: ModuleType
 
@@ -78,7 +83,11 @@ class Traced(Value):
         _refuse(self, "if, while, and, or, not", "use where(condition, a, b), & , | and ~")
 
     def __float__(self) -> NoReturn:
-        _refuse(self, "float()", "use astype('float64')")
+        function = user_call(_FLOAT_FUNCTIONS)
+        if function is None:
+            _refuse(self, "float()", "use astype('float64')")
+        name = _ARRAY_NAMES.get(function, function)
+        _refuse(self, f"{function}() of Python's math", f"use np.{name}(x) instead of math.{function}(x)")
 
     def __int__(self) -> NoReturn:
         _refuse(self, "int()", "use astype('int64')")

@@ -7,7 +7,6 @@ import json
 import time
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from xferlib._cli.bench import show as _show
@@ -19,13 +18,14 @@ from xferlib._cli.bench.sweep.peers import present
 from xferlib._cli.bench.sweep.timing import OtherWork
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.demo.report import require_matplotlib
+from xferlib._cli.output_file import output_file
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON and a picture."""
     options = _parser().parse_args(argv)
     if options.plot is not None:
-        require_matplotlib()  # before anything is measured
+        require_matplotlib("bench")  # before anything is measured
     from xferlib._runtime import config
 
     peers = present(compiles=not options.without_compile)
@@ -65,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--without-compile", action="store_true", help="leave out torch.compile, which takes seconds for each kernel"
     )
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="draw the ratios against size to this file (needs matplotlib)")
+    parser.add_argument("--json", type=output_file, help="write the figures to this file")
+    parser.add_argument("--plot", type=output_file, help="draw the ratios against size to this file (needs matplotlib)")
     return parser
 
 

@@ -1,0 +1,264 @@
+"""Errors name the remedy for what a newcomer writes first."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib import errors as e
+from xferlib.testing import configured
+
+X = np.arange(12, dtype="float32").reshape(3, 4)
+
+
+# --- a transfer used as its array
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: t + 1,
+        lambda t: 1 - t,
+        lambda t: X * t,
+        lambda t: t @ X,
+        lambda t: -t,
+        lambda t: t > 1,
+        lambda t: t[0],
+        lambda t: operator.setitem(t, 0, 1),
+        list,
+        float,
+        np.asarray,
+        np.sqrt,
+        lambda t: np.concatenate([t, X]),
+        np.sum,
+        xl.get_array_module,
+        xl.get_backend,
+        xl.to_host,
+        xl.to_device,
+        xl.common,
+    ],
+)
+def test_a_transfer_used_as_an_array_names_result(use: Callable[[Any], Any]) -> None:
+    transfer = xl.to_device_async(X)
+    with pytest.raises(e.UnsupportedArrayError, match=r"result\(\)"):
+        use(transfer)
+    assert xl.to_host(transfer.result()).tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "sum", "T", "astype", "mean"])
+def test_an_attribute_of_the_array_names_result(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"transfer\.result\(\)\.{name}$"):
+        getattr(xl.to_device_async(X), name)
+
+
+def test_other_attributes_are_missing_as_ever_and_transfers_stay_distinct() -> None:
+    one, two = xl.to_device_async(X), xl.to_device_async(X)
+    with pytest.raises(AttributeError, match="'Transfer' object has no attribute 'shapes'"):
+        one.shapes  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(one, "__dlpack__")
+    assert one == one
+    assert one != two
+    assert len({one, two}) == 2
+    assert one
+
+
+# --- prefetch
+
+
+@pytest.mark.parametrize("nbytes", [64, 6 << 20])
+def test_each_loop_over_a_list_begins_anew(nbytes: int, backend: str) -> None:
+    batches = [np.full(nbytes // 4, number, "float32") for number in range(4)]
+    loader = xl.prefetch(batches)
+    assert len(loader) == 4
+    for taken in (4, 2, 4):
+        found = [float(xl.to_host(batch)[-1]) for batch, _ in zip(loader, range(taken), strict=False)]
+        assert found == [0, 1, 2, 3][:taken]
+
+
+@given(st.integers(0, 5), st.lists(st.integers(0, 6), max_size=5))
+def test_every_iteration_is_the_source_from_its_start(count: int, taken: list[int]) -> None:
+    loader = xl.prefetch([np.full(3, number) for number in range(count)])
+    for most in taken:
+        iteration = iter(loader)
+        found = [int(xl.to_host(batch)[0]) for _, batch in zip(range(most), iteration, strict=False)]
+        assert found == list(range(min(most, count)))
+
+
+def test_an_iteration_goes_on_until_another_begins() -> None:
+    loader = xl.prefetch([np.full(3, number) for number in range(4)])
+    first = iter(loader)
+    assert iter(first) is first
+    assert [int(xl.to_host(next(first))[0]) for _ in range(2)] == [0, 1]
+    assert [int(xl.to_host(batch)[0]) for batch in first] == [2, 3]
+    second = iter(loader)
+    assert int(xl.to_host(next(second))[0]) == 0
+    with pytest.raises(e.ClosedError, match="begun anew"):
+        next(first)
+
+
+def test_what_gives_its_items_again_is_asked_again() -> None:
+    class Loader:
+        def __iter__(self) -> Iterator[Any]:
+            return (np.full(3, number) for number in range(3))
+
+    loader = xl.prefetch(Loader())
+    assert [len(list(loader)) for _ in range(3)] == [3, 3, 3]
+    with pytest.raises(TypeError, match="a prefetcher over Loader has no len"):
+        len(loader)
+
+
+def test_a_second_loop_over_an_iterator_that_has_ended_is_an_error() -> None:
+    loader = xl.prefetch(iter([X, X]))
+    assert len(list(loader)) == 2
+    with pytest.raises(e.ClosedError, match="all 2 batches of its iterator.*anew for each epoch"):
+        list(loader)
+    with pytest.raises(TypeError, match=r"has no len\(\)"):
+        len(loader)
+
+
+def test_a_closed_prefetcher_does_not_begin_anew() -> None:
+    with xl.prefetch([X, X]) as loader:
+        next(loader)
+    with pytest.raises(e.ClosedError):
+        list(loader)
+
+
+def test_a_data_set_in_a_tuple_is_refused_with_the_way_to_cut_it() -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=r"tuple of 2 arrays of 1000 rows each.*X\[i:i"):
+        xl.prefetch((np.zeros((1000, 7)), np.zeros(1000, "int64")))
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (np.zeros((1000, 7)), np.zeros((1000, 7))),
+        (np.zeros((1000, 7)), np.zeros((999, 7), "int16")),
+        (np.zeros((3, 7)), np.zeros(3)),
+        [np.zeros((1000, 7)), np.zeros(1000)],
+        (np.zeros((1000, 7)),),
+        ({"x": np.zeros(1000)}, {"x": np.zeros(1000, "int8")}),
+        (np.array(1.0), np.array(1)),
+    ],
+)
+def test_other_tuples_and_lists_are_batches(batches: Any) -> None:
+    assert sum(1 for _ in xl.prefetch(batches)) == len(batches)
+
+
+# --- devices and backends
+
+
+@pytest.mark.parametrize("call", [xl.to_device, xl.to_device_async])
+def test_a_device_given_by_position_names_the_keyword(call: Any) -> None:
+    with pytest.raises(TypeError, match="'sim' came by position.*device='sim'"):
+        call(X, "sim")
+    with pytest.raises(TypeError, match="by name: device=, dtype="):
+        call(X, np.float32)
+    assert xl.to_host(xl.to_device(X, device="sim")).tolist() == X.tolist()
+
+
+def test_the_device_of_a_tensor_is_a_device() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(3)
+    for spec in (tensor.device, torch.device("cpu")):
+        assert xl.device_of(xl.zeros(3, device=spec)) is xl.get_device("torch:cpu")
+        assert xl.get_device(spec) is xl.get_device("torch:cpu")
+        assert isinstance(xl.to_device(X, device=spec), torch.Tensor)
+    with pytest.raises(e.DeviceNotFoundError, match=r"does not exist: torch sees"):
+        xl.get_device(torch.device("cuda", 77))
+    with pytest.raises(e.DeviceNotFoundError, match="belongs to backend 'torch'"):
+        xl.zeros(3, backend="numpy", device=tensor.device)
+
+
+def test_a_device_of_cupy_is_a_device_of_backend_cupy() -> None:
+    class Device:
+        id = 3
+
+    Device.__module__ = "cupy.cuda.device"
+    with pytest.raises((e.BackendUnavailableError, e.DeviceNotFoundError), match="cupy"):
+        xl.get_device(Device())
+
+
+# --- variables of the environment
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("XFERLIB_BACKED", "XFERLIB_BACKEND"),
+        ("XFERLIB_DEVISE", "XFERLIB_DEVICE"),
+        ("XFERLIB_THREAD", "XFERLIB_THREADS"),
+        ("XFERLIB_CACHEDIR", "XFERLIB_CACHE_DIR"),
+    ],
+)
+def test_a_misspelt_variable_is_an_error_that_names_the_right_one(name: str, meant: str) -> None:
+    with pytest.raises(e.ConfigError, match=f"{name} is no variable.*did you mean {meant}"), configured({name: "1"}):
+        pass
+
+
+@pytest.mark.parametrize("name", ["XFERLIBRARY", "XFERLIB_EXIT_TIMES", "XFERLIB_TEST_DATA", "xferlib_backed"])
+def test_variables_of_others_are_left_alone(name: str) -> None:
+    with configured({name: "1"}):
+        pass
+
+
+def test_a_misspelt_backend_names_the_variable_and_the_right_word() -> None:
+    with configured({"XFERLIB_BACKEND": "simm"}):
+        for call in (xl.get_backend, lambda: xl.zeros(3), xl.get_device):
+            with pytest.raises(e.BackendNotFoundError, match=r"XFERLIB_BACKEND='simm'.*did you mean 'sim'"):
+                call()
+    with pytest.raises(e.BackendNotFoundError, match="did you mean 'torch'"):
+        xl.use_backend("toch")
+
+
+@pytest.mark.parametrize("device", ["toch:cpu", "gpu:0", "numpi", "cpu:x", "numpy:cuda:0"])
+def test_a_wrong_device_of_the_environment_names_the_variable_at_the_first_use(device: str) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with configured({"XFERLIB_DEVICE": device}), ThreadPoolExecutor(1) as new_thread:
+        done = new_thread.submit(xl.zeros, 3)
+        with pytest.raises(e.DeviceNotFoundError, match="XFERLIB_DEVICE"):
+            done.result()
+
+
+# --- kernels, events, explanations
+
+
+def test_pythons_math_in_a_kernel_names_numpys_function() -> None:
+    from math import cos
+
+    x = xl.to_device(X)
+    for function, said in (
+        (lambda a: math.sin(a) + 1, r"use np\.sin\(x\) instead of math\.sin"),
+        (lambda a: 2 * cos(a), r"use np\.cos"),
+        (lambda a: math.fabs(a), r"use np\.abs"),
+        (lambda a: float(a), r"use astype\('float64'\)"),
+    ):
+        with pytest.raises(e.KernelSyntaxError, match=said):
+            xl.elementwise(function)(x)
+
+
+def test_elapsed_since_something_that_is_no_event_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="start is int, not an Event"):
+        xl.Event().elapsed_ms(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no stream"):
+        xl.Stream().wait("tomorrow")
+
+
+def test_explain_knows_that_a_cpu_was_calibrated(tmp_path: Path) -> None:
+    big = np.zeros(1 << 20)
+    with configured({"XFERLIB_CACHE_DIR": str(tmp_path)}):
+        assert "run xferlib.calibrate()" in str(xl.explain(big, backend="numpy"))
+        xl.calibrate("numpy:cpu")
+        found = xl.explain(big, backend="numpy")
+    assert found.expected_ms is not None
+    assert found.expected_ms > 0
+    assert "calibrate" not in str(found)
