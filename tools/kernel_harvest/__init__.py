@@ -1,0 +1,1 @@
+"""The parts of `tools.harvest_kernels`: finding kernels, and trying them."""
