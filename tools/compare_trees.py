@@ -54,9 +54,7 @@ class Tree:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
 
 def import_ms(root: Path) -> float:
