@@ -204,7 +204,7 @@ def test_rubbish_from_the_protocol_is_a_type_error(answer: Any) -> None:
         assert isinstance(caught.value, StreamError)
 
 
-@pytest.mark.parametrize("native", [None, "stream", 1.5, True, -1, 1 << 64, object(), [], np.zeros(3)], ids=repr)
+@pytest.mark.parametrize("native", [None, "stream", 1.5, True, -1, 1 << 64, object, [], np.zeros(3)], ids=repr)
 def test_what_is_no_stream_is_a_type_error(backend: str, native: Any) -> None:
     with pytest.raises(TypeError, match="no stream"):
         xl.Stream.from_any(native)
