@@ -422,7 +422,7 @@ def test_a_cooperative_launch_runs_all_blocks_at_a_time(library: str, module: xl
         kernel(4, 32, (x, 4), cooperative=True)
         assert xl.to_host(x).tolist() == [4, 4]
     with pytest.raises(xl.errors.XferError, match="cooperative"):
-        kernel(4, 32, (x, 4), cooperative=1)
+        kernel(8, 32, (x, 8), cooperative=1)
     if _is_cuda():
         with pytest.raises(xl.errors.XferError, match="COOPERATIVE"):
             kernel(1 << 20, 1024, (x, 0), cooperative=True)
