@@ -3,49 +3,49 @@
 from typing import TYPE_CHECKING, Any
 
 from xferlib import errors
-from xferlib._api.creation import (
-    array_over,
-    empty,
-    empty_like,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    pin,
-    pinned_array,
-    pinned_empty,
-    pinned_empty_like,
-    pinned_pool,
-    pinned_zeros,
-    synchronize,
-    trim,
-    zeros,
-    zeros_like,
-)
-from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
-from xferlib._core.defaults import use_backend
-from xferlib._core.device import Device
-from xferlib._core.devices import device_of, get_device
-from xferlib._core.registry import BackendStatus, available_backends
-from xferlib._core.stream import Event, Stream, current_stream
-from xferlib._memory.pinned import PinnedPool, PinnedStats
 from xferlib._runtime import torch_compile
-from xferlib._runtime.config import configure
 from xferlib._runtime.version import __version__ as __version__
-from xferlib._transfer.handle import Transfer, TransferStats
 
 if TYPE_CHECKING:
     from xferlib import random, sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
+    from xferlib._api.creation import (
+        array_over,
+        empty,
+        empty_like,
+        full,
+        full_like,
+        ones,
+        ones_like,
+        pin,
+        pinned_array,
+        pinned_empty,
+        pinned_empty_like,
+        pinned_pool,
+        pinned_zeros,
+        synchronize,
+        trim,
+        zeros,
+        zeros_like,
+    )
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
+    from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
+    from xferlib._core.defaults import use_backend
+    from xferlib._core.device import Device
+    from xferlib._core.devices import device_of, get_device
+    from xferlib._core.registry import BackendStatus, available_backends
+    from xferlib._core.stream import Event, Stream, current_stream
+    from xferlib._memory.pinned import PinnedPool, PinnedStats
     from xferlib._pipeline.prefetch import prefetch
     from xferlib._pipeline.prefetcher import Prefetcher
     from xferlib._pipeline.stream_map import stream_map
+    from xferlib._runtime.config import configure
     from xferlib._trace.timeline import TraceOperation
     from xferlib._trace.trace import trace
+    from xferlib._transfer.handle import Transfer, TransferStats
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
     from xferlib.kernels.raw import KernelAttributes, RawKernel
     from xferlib.kernels.raw_module import RawModule, raw_module
@@ -125,19 +125,32 @@ __all__ = [
 ]
 
 
-# Imported at the first use: the compiler of kernels alone would triple the time of `import xferlib`.
+# Imported at the first use (SPEC 1 of Scientific Python): a program pays for the parts that it uses.
 _LAZY = {
     name: module
     for module, names in {
         "xferlib._api.calibration": ("Calibration", "calibrate"),
         "xferlib._api.constructors": ("arange", "asarray", "concat", "eye", "linspace"),
+        "xferlib._api.creation": (
+            "array_over", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "pin", "pinned_array",
+            "pinned_empty", "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "trim", "zeros",
+            "zeros_like",
+        ),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
+        "xferlib._api.transfers": ("to_device", "to_device_async", "to_host", "to_host_async"),
+        "xferlib._core.defaults": ("use_backend",),
+        "xferlib._core.devices": ("Device", "device_of", "get_device"),
+        "xferlib._core.registry": ("BackendStatus", "available_backends"),
+        "xferlib._core.stream": ("Event", "Stream", "current_stream"),
+        "xferlib._memory.pinned": ("PinnedPool", "PinnedStats"),
         "xferlib._pipeline.prefetch": ("prefetch",),
         "xferlib._pipeline.prefetcher": ("Prefetcher",),
         "xferlib._pipeline.stream_map": ("stream_map",),
+        "xferlib._runtime.config": ("configure",),
         "xferlib._trace.timeline": ("TraceOperation",),
         "xferlib._trace.trace": ("trace",),
+        "xferlib._transfer.handle": ("Transfer", "TransferStats"),
         "xferlib.kernels": (
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
             "raw_module", "reduction", "ScanKernel", "scan",

@@ -6,7 +6,6 @@ the call as it is. The tracer is a package that comes with the first ``torch.com
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -62,6 +61,8 @@ class _Watcher:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != _TRACER:
             return None
+        import importlib.util  # here, because importing xferlib would spend a tenth of its time on it
+
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
