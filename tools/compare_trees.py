@@ -1,10 +1,12 @@
 """Time two trees of xferlib side by side: the same calls, in turn, in one run.
 
-    python -m tools.compare_trees OTHER [--backends torch,cupy] [--rounds 9] [--match TEXT] [--json FILE]
+    python -m tools.compare_trees OTHER [--backends torch,cupy] [--rounds 3] [--processes 3] [--match REGEX]
 
 OTHER is a checkout of another commit, with its C compiled (`git worktree add ../other COMMIT`, then `python -m
 xferlib._native.build` there). Each tree has a process of its own, which waits while the other one measures: machines
-drift, so only times from the same seconds are compared. A ratio above 1 says that this tree is faster.
+drift, so only times from the same seconds are compared. Where a process's buffers lie makes some calls a tenth faster
+or slower for as long as it lives, so each case is measured in several pairs of processes. A ratio above 1 says that
+this tree is faster. Compare a tree with a copy of itself to see how far the ratios spread by chance.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -65,22 +68,47 @@ def import_ms(root: Path) -> float:
     return float(done.stdout.split()[2])
 
 
-def compared(this: Tree, other: Tree, case: str, rounds: int) -> dict[str, Any]:
-    """Times of one case in both trees: the medians of ``rounds`` turns each."""
+def compared(this: Tree, other: Tree, case: str, rounds: int) -> tuple[float, float] | str:
+    """Seconds of one case in both trees, the medians of ``rounds`` turns each; or why it cannot be measured."""
     times: tuple[list[float], list[float]] = ([], [])
     for tree in (this, other):
         problem = tree.ask(begin=case)
         if problem:
             for each in (this, other):
                 each.ask(end=case)
-            return {"case": case, "problem": problem}
+            return str(problem)
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):
             times[which].append((this, other)[which].ask(measure=case))
     for tree in (this, other):
         tree.ask(end=case)
-    now, before = (statistics.median(each) for each in times)
-    return {"case": case, "us": now * 1e6, "other_us": before * 1e6, "ratio": before / now}
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def compared_often(roots: list[Path], backend: str, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each case of a backend, in ``given.processes`` pairs of processes: the median of their ratios."""
+    found: dict[str, list[tuple[float, float] | str]] = {}
+    for number in range(given.processes):
+        trees = [Tree(root) for root in (roots if number % 2 else reversed(roots))]
+        this, other = trees if number % 2 else trees[::-1]
+        cases = this.ask(cases=backend)
+        other.ask(cases=backend)
+        for case in filter(re.compile(given.match).search, cases):
+            if time.perf_counter() < given.until:
+                found.setdefault(case, []).append(compared(this, other, case, given.rounds))
+        for tree in trees:
+            tree.close()
+    return [summed_up(case, pairs) for case, pairs in found.items()]
+
+
+def summed_up(case: str, pairs: list[tuple[float, float] | str]) -> dict[str, Any]:
+    """One case of all pairs of processes."""
+    times = [pair for pair in pairs if not isinstance(pair, str)]
+    if len(times) < len(pairs):
+        return {"case": case, "problem": next(pair for pair in pairs if isinstance(pair, str))}
+    ratios = [before / now for now, before in times]
+    now, before = (statistics.median(each) * 1e6 for each in zip(*times, strict=True))
+    return {"case": case, "us": now, "other_us": before, "ratio": statistics.median(ratios), "ratios": sorted(ratios)}
 
 
 def report(found: list[dict[str, Any]]) -> str:
@@ -104,25 +132,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Time two trees of xferlib side by side.")
     parser.add_argument("other", type=Path, help="a checkout of another commit, its C compiled")
     parser.add_argument("--backends", default="torch,cupy,pycuda")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--match", default="", help="only cases whose name has this text")
+    parser.add_argument("--rounds", type=int, default=3, help="turns in each pair of processes")
+    parser.add_argument("--processes", type=int, default=3, help="pairs of processes")
+    parser.add_argument("--match", default="", help="only cases whose name a regular expression finds")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case later than this")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    begun = time.perf_counter()
-    roots = HERE, given.other.resolve()
+    given.until = time.perf_counter() + given.seconds
+    roots = [HERE, given.other.resolve()]
     imports = [[import_ms(root) for root in roots] for _ in range(3)]
     this, other = map(min, zip(*imports, strict=True))
     print(f"importing, beyond NumPy: {this:.1f} ms; the other tree {other:.1f} ms", flush=True)
     found: list[dict[str, Any]] = []
     for backend in given.backends.split(","):
-        trees = [Tree(root) for root in roots]
-        cases = trees[0].ask(cases=backend)
-        trees[1].ask(cases=backend)
-        wanted = (case for case in cases if given.match in case and time.perf_counter() - begun < given.seconds)
-        found.extend(compared(trees[0], trees[1], case, given.rounds) for case in wanted)
-        for tree in trees:
-            tree.close()
+        found.extend(compared_often(roots, backend, given))
         if given.json:
             given.json.write_text(json.dumps({"import_ms": [this, other], "cases": found}, indent=1) + "\n")
     print(report(found))
