@@ -48,8 +48,10 @@ def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> 
 
 OWNS = """
 import builtins, ctypes, sys, threading, time
-from xferlib._runtime import shutdown as _exit
+import xferlib as xl
 from xferlib._native import driver_calls as calling
+
+xl.to_device
 
 libc = ctypes.CDLL(None)
 key = ctypes.c_uint()

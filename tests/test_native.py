@@ -221,7 +221,7 @@ def test_a_library_of_another_source_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("native", ["on", "off"])
 def test_the_setting_is_read_from_the_environment(native: str) -> None:
-    code = "import xferlib as xl; print(xl._runtime.config.get().native)"
+    code = "from xferlib._runtime import config; print(config.get().native)"
     environ = {**os.environ, "XFERLIB_NATIVE": native}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.strip() == native

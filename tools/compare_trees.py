@@ -64,7 +64,8 @@ def import_ms(root: Path) -> float:
     """Milliseconds of ``import xferlib`` beyond ``import numpy``."""
     paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-P", str(HERE / "tools" / "import_cost.py"), "inf"]
-    done = subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    environ = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, check=True, cwd=root, env=environ, capture_output=True, text=True)
     return float(done.stdout.split()[2])
 
 

@@ -70,6 +70,13 @@ def is_memoryless(tensor: torch.Tensor) -> bool:
     return type(tensor).__torch_dispatch__ not in _PLAIN
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has memory of its own and nothing records what is done: each small copy asks, in one call."""
+    if type(tensor) is not torch.Tensor and is_memoryless(tensor):
+        return False
+    return not _is_wrapped(tensor) and _tracing_state() is None
+
+
 def is_followed(tensor: torch.Tensor) -> bool:
     """Whether torch wants to know what is computed with the tensor."""
     return (tensor.requires_grad and torch.is_grad_enabled()) or _is_wrapped(tensor) or has_tangent(tensor)

@@ -85,9 +85,7 @@ def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | 
     dtype = _FROM_TORCH.get(tensor.dtype)
     if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
         return None
-    if tensor.is_conj() or tensor.is_neg() or autograd.is_memoryless(tensor) or autograd.is_wrapped(tensor):
-        return None
-    if autograd.is_recording():
+    if tensor.is_conj() or tensor.is_neg() or not autograd.is_plain(tensor):
         return None
     try:
         return tensor.data_ptr(), tuple(tensor.shape), dtype
