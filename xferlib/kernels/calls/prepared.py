@@ -254,16 +254,18 @@ class CudaCall(Prepared):
 
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
         """Launch for arrays of the same dtypes, shapes, strides and device as before."""
-        handle = self.backend.stream_handle(self.device)
+        backend = self.backend
+        stream = backend.stream_current(self.device) if self._new or backend.has_made_streams else None
+        handle = stream.handle if stream is not None else backend.stream_handle(self.device)
         scalars: Sequence[np.generic] = ()
         if self._scalars:
             scalars = [self._scalar(number, given[number]) for number in self._scalars]
         results = given
         if self._new:  # new outputs follow the given arguments
-            stream = self.backend.stream_current(self.device)
-            new = [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in self._new]
+            assert stream is not None
+            new = [backend.empty(self.shape, each, device=self.device, stream=stream) for each in self._new]
             results = [*given, *new]
-            pointers = [*pointers, *self.backend.operands(new)]
+            pointers = [*pointers, *backend.operands(new)]
         self._acquire()  # the driver copies the arguments during the launch
         try:
             if scalars or pointers != self._bound:
@@ -271,11 +273,11 @@ class CudaCall(Prepared):
             if (recorder := observe.active) is None:
                 self._launch(handle)
             else:
-                self._launch_for(recorder, self.backend.stream_current(self.device))
+                self._launch_for(recorder, backend.stream_current(self.device))
         finally:
             self._release()
-        if handle or self.backend.has_made_streams:
-            self._keep_alive(given, self.backend.stream_current(self.device))
+        if handle or backend.has_made_streams:
+            self._keep_alive(given, stream or backend.stream_current(self.device))
         return self._returned(results) if self._only is None else results[self._only]
 
     def _launch_for(self, recorder: observe.Recorder, stream: RawStream) -> None:
