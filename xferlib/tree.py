@@ -14,7 +14,7 @@ from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
 from xferlib._core.thresholds import PACKED_DOWN_FROM, PACKED_LEAF_MOST, PACKED_UP_FROM, TOGETHER_FROM
 from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import ends, many, packing
+from xferlib._transfer import ends, many, one_step, packing
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
@@ -48,7 +48,9 @@ def to_device(
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
     packed, alone = packing.chosen(leaves, dtype, place, least=least)
     wanted = None if dtype is None else check_dtype(dtype, what="dtype")
-    if packed or len(alone) > 1:
+    if place.kind == "cpu" and dtype is None and stream is None:
+        alone = one_step.to_cpu(leaves, alone, target, results)
+    elif packed or len(alone) > 1:
         target.attach(place)
         current = order if order is not None else target.stream_current(place)
 
@@ -89,6 +91,9 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
     for number, leaf in enumerate(leaves):
         owner = registry.backend_of(leaf)
         if owner is None:
+            continue
+        if owner.fast is None and not owner.capabilities.streams:  # a CPU's: nothing travels together
+            results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
             continue
         info = owner.view(leaf)
         nbytes, device = info.nbytes, info.device

@@ -43,6 +43,8 @@ def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
     if out is None:
         if src.dtype not in SUPPORTED:
             return None
+        if src.nbytes < PARALLEL_HOST_FROM:
+            return src.copy()
         out = host.host_cache.empty(src.shape, src.dtype)
     elif type(out) is not np.ndarray or not is_twin(out, src):
         return None

@@ -32,6 +32,8 @@ class NumpyBackend(HostBackend):
     ) -> np.ndarray[Any, Any]:
         return np.empty(shape, dtype)
 
+    copied_on_host = staticmethod(np.ndarray.copy)  # type: ignore[assignment]
+
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
     ) -> np.ndarray[Any, Any]:
