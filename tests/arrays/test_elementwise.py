@@ -219,3 +219,26 @@ def test_a_class_has_the_methods_of_the_namespace_that_was_made_last_and_its_own
     made = [make_namespace(backend, Own) for _ in range(2)]
     assert Own.__matmul__ is made[1].matmul is not made[0].matmul
     assert Own.copy(Own(np.zeros(1))) == "its own"
+
+
+_ENDS = [
+    # NumPy's values where a part is infinite or zero: base, exponent, power
+    (0j, 0j, 1), (0j, 1 + 1j, 0), (0j, 2 + 0j, 0), (2 + 0j, 0j, 1), (np.inf, 0j, 1), (2 + 0j, -np.inf, 0),
+    (1 + 1j, -np.inf, 0), (-0.5 + 0j, np.inf, 0), (complex(np.inf), 1 + 0j, np.inf), (complex(np.inf), -2 + 0j, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_powers_where_a_part_is_zero_or_infinite(space: Space, dtype: str) -> None:
+    base, exponent, expected = (np.array(values, dtype) for values in zip(*_ENDS, strict=True))
+    found = space.get(space.xp.pow(space.put(base), space.put(exponent)))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_complex_zero_to_the_power_zero_is_one_on_torch() -> None:
+    torch = pytest.importorskip("torch")
+    xp = xl.get_array_module(torch.zeros(1))
+    zeros = torch.zeros(2, dtype=torch.complex64)
+    assert xp.pow(zeros, zeros).tolist() == [1, 1]
+    assert xp.pow(zeros, 0).tolist() == [1, 1]
+    assert xp.pow(zeros, zeros + 2).tolist() == [0, 0]

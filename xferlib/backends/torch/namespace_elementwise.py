@@ -66,10 +66,18 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     return torch.floor_divide(a, b)
 
 
+def _pow(a: Any, b: Any, **options: Any) -> Tensor:
+    """The power; of a complex 0 to the exponent 0 it is 1, where torch has NaN."""
+    found: Tensor = torch.pow(a, b, **options)
+    if not found.is_complex() or not isinstance(b, Tensor) or options:
+        return found
+    return torch.where(b == 0, 1, found)
+
+
 _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
     "add": (torch.add, _ALL), "subtract": (torch.subtract, _NUMBERS), "multiply": (torch.multiply, _ALL),
     "divide": (torch.divide, _FLOATS | _COMPLEX), "floor_divide": (_floor_divide, _REAL),
-    "remainder": (_remainder, _REAL), "pow": (torch.pow, _NUMBERS),
+    "remainder": (_remainder, _REAL), "pow": (_pow, _NUMBERS),
     "maximum": (torch.maximum, _REAL | _BOOL), "minimum": (torch.minimum, _REAL | _BOOL),
     "bitwise_and": (torch.bitwise_and, _INTEGERS | _BOOL), "bitwise_or": (torch.bitwise_or, _INTEGERS | _BOOL),
     "bitwise_xor": (torch.bitwise_xor, _INTEGERS | _BOOL),

@@ -237,12 +237,14 @@ def lowering(name: str) -> Lowering:
 
 
 def power(b: Builder, z: Node, w: Node) -> Node:
-    """``exp(w log z)``; 1 for an exponent of 0, and 0 for a zero base whose exponent has a positive real part."""
+    """``exp(w log z)``; 1 for an exponent of 0, 0 for a zero base whose exponent has a positive real part."""
     part = part_dtype(z.dtype)
     f = Functions(b, is_single=part == FLOAT32)
     x, y, u, v = (Real(b, each) for each in (b.real(z), b.imag(z), b.real(w), b.imag(w)))
     size, angle = _log(f, x, y)
-    real, imag = u * size - v * angle, u * angle + v * size
+    is_real = v.compared("eq", 0.0)  # or a zero times an infinite logarithm would spoil the other part
+    real = (u * size).where(is_real, u * size - v * angle)
+    imag = (u * angle).where(is_real, u * angle + v * size)
     real = real.maximum(-2000.0).minimum(2000.0)  # beyond, the exponential is 0 or infinite twice over
     is_big = abs(real).compared("gt", f.big)
     grow = f.at("exp", (real * 0.5).where(is_big, real), lambda value: f.of_part("exp", value))
@@ -253,6 +255,8 @@ def power(b: Builder, z: Node, w: Node) -> Node:
     parts = ((grow * rest).where(is_flat, (grow * cos) * rest), imag.where(is_flat, (grow * sin) * rest))
     is_one = f.both(u.compared("eq", 0.0), v.compared("eq", 0.0))
     is_zero = f.both(f.both(x.compared("eq", 0.0), y.compared("eq", 0.0)), u.compared("gt", 0.0))
+    is_gone = f.both(real.compared("le", -2000.0), f.unlike(imag.is_finite()))  # whatever its direction
+    is_zero = b.op("or", is_zero, is_gone)
     real = parts[0].of(1.0).where(is_one, parts[0].of(0.0).where(is_zero, parts[0]))
     imag = parts[1].of(0.0).where(b.op("or", is_one, is_zero), parts[1])
     return b.complex(b.cast(real.node, part), b.cast(imag.node, part))
