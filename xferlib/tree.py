@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.array import check_dtype
@@ -42,6 +44,9 @@ def to_device(
         As `xferlib.to_device`, before anything is copied.
     """
     leaves, rebuild = flatten(tree)
+    if len(leaves) == 1 and type(leaves[0]) is np.ndarray:  # nothing to travel with
+        sent = transfers.to_device(leaves[0], backend=backend, device=device, dtype=dtype, stream=stream)
+        return rebuild([sent])
     target, place, order, *_ = ends.target_of(backend, device, stream, None)
     results = list(leaves)
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
@@ -85,6 +90,8 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
     """
     refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
+    if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
+        return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     results = list(leaves)
     small: dict[tuple[Backend, Any], list[_Leaf]] = {}
     large: dict[tuple[Backend, Any], list[_Leaf]] = {}
