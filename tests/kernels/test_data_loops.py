@@ -31,7 +31,7 @@ def _as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> None:
     infos = {number: _info(each) for number, each in enumerate(arrays)}
     emulator: Any = Emulator()
     plan = CudaPlan(emulator, None, program, arrays[-1].shape, infos, is_aliased=False)
-    plan.bind([each.ctypes.data for each in arrays])
+    plan.bind([arrays[number].ctypes.data for number in plan.array_order])
     plan.launch(0)
 
 
