@@ -47,6 +47,8 @@ def _sum(v: int) -> int:
 
 
 KERNELS = {
+    "next element": ("y = 1; if (x < 4) continue; y = x;", lambda v: 1 if v < 4 else v),
+    "nan": ('y = isnan(nan("0x7ff")) ? 2 : x;', lambda v: 2),
     "while": ("T v = x; T c = 0; while (v > 1) { v = v % 2 ? 3 * v + 1 : v / 2; c++; } y = c;", _collatz),
     "break": ("T s = 0; for (int j = 0; j < x; ++j) { if (j == 3) continue; if (j > 10) break; s += j; } y = s;", _sum),
     "return": ("y = 0; for (;;) { y += 3; if (y > x) return; }", lambda v: max(3, v // 3 * 3 + 3)),

@@ -22,7 +22,7 @@ from xferlib.kernels.frontends.control.contents import Before
 from xferlib.kernels.frontends.control.data_loops import Loop
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import Builder, Node, is_integer
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_integer
 
 MOST_TURNS = 4096
 """Limit of turns, for all loops of a snippet or of one function call together."""
@@ -75,6 +75,9 @@ class Loops:
         self._jump(node, "continue")
 
     def _jump(self, node: Any, kind: str) -> None:
+        if not self._inside and kind == "continue" and self.returns is None:
+            self.scope.set_result(self.b.const(True, BOOL))  # in CuPy it goes on with the next element
+            return
         if not self._inside:
             self.fail(node, f"{kind} stands outside of a loop; return ends the snippet for an element")
         self.scope.jump((kind, self._inside[-1]))

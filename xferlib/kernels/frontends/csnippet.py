@@ -277,6 +277,8 @@ class Translator(Statements):
             return self._method(node)
         if type(node.name).__name__ != "ID":
             self.fail(node, "only named functions can be called")
+        if node.name.name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
+            return self.b.const(float("nan"), FLOAT64 if node.name.name == "nan" else FLOAT32)
         args = [self.expression(each) for each in (node.args.exprs if node.args else [])]
         if (function := self._functions.get(node.name.name)) is not None:
             return self._inlined(node, function, args)

@@ -230,7 +230,7 @@ class Recipe:
         picks = {each.attr: each for each in self.program.nodes if each.op == "pick" and each.args[0] is node}
         results = []
         for number in range(node.attr.carried):
-            value = picks.get(number) or node.args[1 + number]  # one that nobody reads still takes memory
+            value = picks.get(number) or node.args[1 + number]  # an unread one takes memory too
             slot = self._allocate(value) if number in picks else self._new_buffer(value)
             if number in picks:
                 self._slots[id(value)] = slot

@@ -1,4 +1,4 @@
-"""What a statement of C may assign, and where it may jump, by its syntax alone."""
+"""The variables that a statement of C may assign, and its jumps, by its syntax alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a variable of a snippet holds while it is translated."""
+"""The contents of a snippet's variables while it is translated."""
 
 from __future__ import annotations
 
