@@ -360,7 +360,7 @@ def test_a_preamble_in_pycudas_notation_and_in_a_reduction():
         ("float f(float v) { if (v > 0) return 1; }", "ends without return"),
         ("float f(float *v) { return 1; }", "pointers and arrays"),
         ("float f(float v, float w) { return v; }", r"f\(\) takes 2 argument"),
-        ("float f(float v) { for (int k = 0; k < 2; ++k) return v; }", "return inside a loop"),
+        ("float f(float v) { for (int k = 0; k < 2; ++k) return v; }", "ends without return"),
         ("float f(float v) { return x; }", "'x' is not declared"),
         ("int global;", "write functions alone"),
         ("template <typename U> U f(U v) { return v; }", "C cannot be read"),

@@ -76,8 +76,15 @@ def _text(node: ast.expr, known: dict[str, str]) -> str | None:
     return None
 
 
+def _named(node: ast.Call, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The parameters of a call in their order; PyCUDA's element-wise kernels have one list of arguments."""
+    first = _text(node.args[0], {}) if node.args else None
+    is_pycuda = names is _ELEMENTWISE and first is not None and "*" in first
+    return ("in_params", "operation", "name", "preamble") if is_pycuda else names
+
+
 def _texts(node: ast.Call, names: tuple[str, ...], known: dict[str, str]) -> dict[str, str] | None:
-    given = dict(zip(names, node.args, strict=False))
+    given = dict(zip(_named(node, names), node.args, strict=False))
     given |= {each.arg: each.value for each in node.keywords if each.arg in _TEXTS}
     given.pop("options", None)
     texts: dict[str, str] = {}

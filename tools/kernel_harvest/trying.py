@@ -27,11 +27,12 @@ def refusal(found: Found) -> str | None:
         return str(error)
     letters = sorted({each.generic for each in params if each.generic})
     first = None
-    for names in itertools.islice(itertools.product(_DTYPES, repeat=len(letters)), _MOST_TRIES):
+    alike = ((name,) * len(letters) for name in _DTYPES)
+    for names in itertools.islice(itertools.chain(alike, itertools.product(_DTYPES, repeat=len(letters))), _MOST_TRIES):
         types = {letter: np.dtype(name) for letter, name in zip(letters, names, strict=True)}
         kinds = tuple(each.dtype or types[str(each.generic)] for each in params)
         try:
-            definition.specialize(kinds[: len(inputs)] if found.is_reduction else kinds, frozenset())
+            definition.specialize(kinds, frozenset())
         except XferError as error:
             first = first or str(error)
         else:
@@ -45,10 +46,9 @@ def _kernel(found: Found) -> Any:
     if "after_loop" in texts:
         raise XferError("after_loop= does not exist in xferlib; put its statements into the operation")
     if not found.is_reduction:
-        loop_prep = texts.get("loop_prep", "")
-        return elementwise(
-            texts["in_params"], texts["out_params"], texts["operation"], preamble=preamble, loop_prep=loop_prep
-        )
+        lists: list[Any] = [texts[each] for each in ("in_params", "out_params") if each in texts]
+        make: Any = elementwise  # of two texts or three
+        return make(*lists, texts["operation"], preamble=preamble, loop_prep=texts.get("loop_prep", ""))
     return reduction(
         texts["in_params"], texts.get("out_params"), map_expr=texts["map_expr"], reduce_expr=texts["reduce_expr"],
         post_map_expr=texts.get("post_map_expr"), identity=texts.get("identity"), dtype=texts.get("reduce_type"),

@@ -91,6 +91,10 @@ class Config:
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
         "stage, or all of them into memory that was never touched.",
     )  # fmt: skip
+    loop_turns: int = _variable(
+        "XFERLIB_LOOP_TURNS", _counted(1 << 40, "turns"), 1 << 20,
+        "Most turns of a loop that ends with the data, in a kernel on a CPU; more are an error. A GPU counts none.",
+    )  # fmt: skip
     native: str = _variable(
         "XFERLIB_NATIVE", _one_of("on", "off"), "on",
         "Stage and call the driver through the parts in C where they have been compiled, or all in Python.",

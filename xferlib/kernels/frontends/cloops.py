@@ -1,14 +1,13 @@
-"""Loops of C snippets, unrolled when the kernel is translated.
+"""Loops of C snippets: written out where their turns are known, and run where they end with the data.
 
-The representation has no loop: a program is straight-line code, which the NumPy engine runs for a block of elements
-at a time and which needs no bound on the device. So a loop must be unrolled completely, and its condition must be
-known at translation: a local variable that counts between constants. An element's value cannot end a loop, because
-all elements run the same code.
+A loop whose condition is known at translation, because a local variable counts between constants, is unrolled: its
+turns become straight-line code, whose indices and branches are known. Any other becomes a loop of the program, which
+`control.data_loops` translates; so does the rest of a loop from the turn on whose condition is not known.
 
 Unrolling naively has two costs. A counter becomes a sum of ones that grows by a node each turn, and the condition
 is evaluated anew over that sum: quadratic work. So after every turn each integer that depends on constants alone is
 folded into one constant. And nested loops or calls multiply: a snippet of three lines may unroll to millions of
-nodes. `MOST_TURNS` and `MOST_STEPS` bound that, and the error points at the loop.
+nodes. `MOST_TURNS` and `MOST_STEPS` bound that: with more turns a loop is run, and more steps are an error.
 """
 
 from __future__ import annotations
@@ -18,9 +17,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from xferlib.kernels.frontends.control import assigned, data_loops
+from xferlib.kernels.frontends.control.contents import Before
+from xferlib.kernels.frontends.control.data_loops import Loop
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import Builder, Node, is_integer
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_integer
 
 MOST_TURNS = 4096
 """Limit of turns, for all loops of a snippet or of one function call together."""
@@ -33,6 +35,7 @@ class TranslationState:
 
     def __init__(self) -> None:
         self.steps = 0
+        self.loops = 0
         self.known: dict[int, np.generic | None] = {}
         """By node identity, the value of a node that depends on constants alone."""
         self.results: dict[tuple[int, ...], Node] = {}
@@ -48,42 +51,89 @@ class Loops:
     fail: Callable[..., NoReturn]
     _statement: Callable[[Any], None]
     expression: Callable[[Any], Node]
+    returns: Any
     _turns = 0
-    _open_loops = 0
+    _inside: tuple[int, ...] = ()
+    """The numbers of the loops around the current statement."""
 
     def _do_for(self, node: Any) -> None:
         with self.scope.nested():
             if node.init is not None:
-                self._part(node.init)
-            if node.cond is None:
-                self.fail(node, "a loop without a condition has no end; count a local variable to a constant")
-            while self._goes_on(node.cond):
-                self._turn(node.stmt)
-                if node.next is not None:
-                    self._part(node.next)
-                    self._fold()
+                self.part(node.init)
+            self._loop(node, node.cond, node.next)
 
     def _do_while(self, node: Any) -> None:
-        while self._goes_on(node.cond):
-            self._turn(node.stmt)
+        self._loop(node, node.cond)
 
     def _do_dowhile(self, node: Any) -> None:
-        self._turn(node.stmt)
-        while self._goes_on(node.cond):
-            self._turn(node.stmt)
+        self._loop(node, node.cond, is_late=True)
 
-    def _part(self, node: Any) -> None:
+    def _do_break(self, node: Any) -> None:
+        self._jump(node, "break")
+
+    def _do_continue(self, node: Any) -> None:
+        self._jump(node, "continue")
+
+    def _jump(self, node: Any, kind: str) -> None:
+        if not self._inside and kind == "continue" and self.returns is None:
+            self.scope.set_result(self.b.const(True, BOOL))  # in CuPy it goes on with the next element
+            return
+        if not self._inside:
+            self.fail(node, f"{kind} stands outside of a loop; return ends the snippet for an element")
+        self.scope.jump((kind, self._inside[-1]))
+
+    def part(self, node: Any) -> None:
+        """Translate the first or the last part of the head of a loop."""
         for each in node.exprs if type(node).__name__ == "ExprList" else [node]:
             self._statement(each)
 
-    def _turn(self, node: Any) -> None:
+    def _loop(self, node: Any, condition: Any, after: Any = None, *, is_late: bool = False) -> None:
+        is_endless = condition is None or type(condition).__name__ == "Constant"
+        if condition is None and not assigned.has(("Break", "Return"), node.stmt):
+            self.fail(node, "a loop without a condition, break or return has no end; add one")
+        self.work.loops += 1
+        loop = Loop(node, condition, node.stmt, after, self.work.loops, is_late)
+        self._inside = (*self._inside, loop.number)
+        start = self.scope.snapshot()
+        jumps = assigned.has(("Break", "Return"), node.stmt)
+        if is_endless and jumps:
+            data_loops.translate(self, loop)
+        elif not self._unrolled(loop):
+            self.scope.restore(start)
+            data_loops.translate(self, loop)
+        self.scope.end_jump(("break", loop.number))
+        self._inside = self._inside[:-1]
+
+    def _unrolled(self, loop: Loop) -> bool:
+        """Write the turns of a loop out; False if there are too many, and the scope is to be restored."""
+        opened: list[tuple[Node, Before]] = []
+        is_first = True
+        while (is_first and loop.is_late) or (goes := self._goes_on(loop.condition)):
+            is_first = False
+            if self._turns >= MOST_TURNS:
+                return False
+            before = self.scope.jumped()
+            self._turn(loop)
+            jumped = self.scope.jumped()
+            goes = True
+            if jumped is not None and jumped.op == "const":
+                break
+            if jumped is not None and jumped is not before:
+                opened.append((jumped, self.scope.enter(self.b.op("not", jumped))))
+            if loop.after is not None:
+                self.part(loop.after)
+                self._fold()
+        if goes is None:
+            data_loops.translate(self, loop._replace(is_late=False))
+        for jumped, outside in reversed(opened):
+            self.scope.resume(jumped, outside)
+        return True
+
+    def _turn(self, loop: Loop) -> None:
         self._turns += 1
-        if self._turns > MOST_TURNS:
-            self.fail(node, f"the loops take more than {MOST_TURNS} turns, which are written out; use raw_module")
-        self._open_loops += 1
         with self.scope.nested():
-            self._statement(node)
-        self._open_loops -= 1
+            self._statement(loop.body)
+        self.scope.end_jump(("continue", loop.number))
         self._fold()
 
     def _step(self, node: Any) -> None:
@@ -93,11 +143,13 @@ class Loops:
             problem = f"the loops and functions written out have more than {MOST_STEPS} expressions"
             self.fail(node, f"{problem}; take fewer turns, or use raw_module")
 
-    def _goes_on(self, condition: Any) -> bool:
+    def _goes_on(self, condition: Any) -> bool | None:
+        """The value of a condition; None if it is not known, with the scope as before."""
+        before = self.scope.snapshot()
         value = constant_value(self.b.truth(self.expression(condition)), self.work.known)
         if value is None:
-            problem = "a loop is written out, so its condition must not depend on an element or an argument"
-            self.fail(condition, f"{problem}; count a local variable to a constant, and use if inside, or raw_module")
+            self.scope.restore(before)
+            return None
         return bool(value)
 
     def _fold(self) -> None:

@@ -6,71 +6,35 @@ state, each under its condition, and selecting between the two states afterwards
 
 An output element that one side alone writes must keep its initial content otherwise, without being read: it may be
 uninitialised. So the contents of a variable are a pair, the value and the condition under which it has been written;
-the condition becomes the mask of the final store. The same pair serves ``return`` in a function: the rest of the
-body runs under the condition that nothing has been returned yet.
+the condition becomes the mask of the final store. The same pair serves ``return``, ``break`` and ``continue``: the
+rest of a block runs under the condition that none of them has been reached yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, NoReturn
+from dataclasses import replace
+from typing import NoReturn
 
+from xferlib.kernels.frontends.control.contents import RESULT, Before, Branch, Contents, Variable
+from xferlib.kernels.frontends.control.loop_scope import LoopScope
 from xferlib.kernels.ir.indices import is_distinct
 from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node, Store
 
 Fail = Callable[[str], NoReturn]
 
-_RESULT = ("result",)
 
-
-class Contents(NamedTuple):
-    """The contents of a variable: ``value`` where ``written`` is true, else the initial content."""
-
-    value: Node
-    written: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A declared name. ``param`` is the parameter behind it, None for a local variable."""
-
-    key: Hashable
-    dtype: DType
-    param: int | None = None
-    kind: str = "local"
-    """One of ``local``, ``prepared`` (local in ``loop_prep``), ``value`` (a read-only parameter), ``element`` (of an
-    array) and ``raw`` (an array)."""
-    is_writable: bool = True
-    needs_index: bool = False
-    """An array declared with ``*``, whose element is written ``x[i]``."""
-
-
-@dataclass(slots=True)
-class Branch:
-    """The state at the end of one side of a branch."""
-
-    state: dict[Hashable, Contents] = field(default_factory=dict)
-
-
-class Before(NamedTuple):
-    """The scope before a branch: its condition, and the contents of its variables."""
-
-    path: Node | None
-    state: dict[Hashable, Contents]
-
-
-class Scope:
+class Scope(LoopScope):
     """Names, values and the condition under which the current statement runs."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, path: Node | None = None) -> None:
         self.b = builder
         self._names: dict[str, Variable] = {}
         self._here: set[str] = set()
         self._state: dict[Hashable, Contents] = {}
         self._true = builder.const(True, BOOL)
-        self._path: Node | None = None
+        self._path = path
         self._raw_reads: dict[int, set[int]] = {}
         self._raw_writes: dict[int, set[int]] = {}
         self._indices: dict[Hashable, Node] = {}
@@ -147,6 +111,18 @@ class Scope:
         self._path, self._state = before.path, before.state
         return branch
 
+    @property
+    def path(self) -> Node | None:
+        """The condition under which the current statement runs; None if there is none."""
+        return self._path
+
+    def snapshot(self) -> Before:
+        """The present state, for `restore`."""
+        return Before(self._path, dict(self._state))
+
+    def restore(self, before: Before) -> None:
+        self._path, self._state = before.path, dict(before.state)
+
     def has_changed(self, branch: Branch) -> bool:
         return branch.state != self._state
 
@@ -178,12 +154,12 @@ class Scope:
     # --- the result of a function
     def set_result(self, value: Node) -> None:
         """Set the value that the function returns on the current path."""
-        self._state[_RESULT] = Contents(value, self._true)
+        self._state[RESULT] = Contents(value, self._true)
 
     @property
     def result(self) -> Contents | None:
         """The value returned so far and the condition for it; None if no path has returned."""
-        return self._state.get(_RESULT)
+        return self._state.get(RESULT)
 
     def resume(self, returned: Node, before: Before) -> None:
         """End a branch that ran where the function had not ``returned``, and merge its state."""

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends import cfunctions, cnumbers
 from xferlib.kernels.frontends.cloops import TranslationState
+from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
@@ -77,6 +78,7 @@ class Translator(Statements):
         self.b = builder
         self.work = work or TranslationState()
         self._functions = functions
+        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
         self._depth = depth
         self.scope = scope
         self.text = text
@@ -275,6 +277,8 @@ class Translator(Statements):
             return self._method(node)
         if type(node.name).__name__ != "ID":
             self.fail(node, "only named functions can be called")
+        if node.name.name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
+            return self.b.const(float("nan"), FLOAT64 if node.name.name == "nan" else FLOAT32)
         args = [self.expression(each) for each in (node.args.exprs if node.args else [])]
         if (function := self._functions.get(node.name.name)) is not None:
             return self._inlined(node, function, args)
@@ -288,9 +292,10 @@ class Translator(Statements):
         def make(scope: Scope, text: SnippetText) -> Translator:
             return Translator(self.b, scope, text, self.types, self._functions, self._depth + 1, self.work)
 
-        key = (id(function.tree), *map(id, args))
+        path = self.scope.path if self._has_loops else None  # a loop must not run where it is not reached
+        key = (id(function.tree), id(path), *map(id, args))
         if key not in self.work.results:  # a function has no effect but its result
-            self.work.results[key] = Inliner(self.b, make).call(function, args)
+            self.work.results[key] = Inliner(self.b, make).call(function, args, path)
         return self.work.results[key]
 
     def _method(self, node: Any) -> Node:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from xferlib.kernels.frontends.cloops import Loops
-from xferlib.kernels.frontends.cscope import Before
-from xferlib.kernels.ir.nodes import DType, Node
+from xferlib.kernels.frontends.control.contents import Before
+from xferlib.kernels.ir.nodes import BOOL, DType, Node
 
 
 class Statements(Loops):
@@ -25,7 +25,7 @@ class Statements(Loops):
             handler(node)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
             self.expression(node)
-        elif name in ("Goto", "Switch", "Break", "Continue", "Label"):
+        elif name in ("Goto", "Switch", "Label"):
             self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
         else:
             self.fail(node, f"a statement without effect ({name}); assign its value")
@@ -38,26 +38,25 @@ class Statements(Loops):
             self._block(node.block_items or [])
 
     def _block(self, statements: list[Any]) -> None:
-        """Translate statements in order; after one that may have returned, the rest runs where it has not."""
+        """Translate statements in order; after one that may have jumped, the rest runs where it has not."""
         opened: list[tuple[Node, Before]] = []
         for statement in statements:
-            before = self.scope.result
-            if before is not None and before.written.op == "const":
-                break  # every path has returned
+            before = self.scope.jumped()
+            if before is not None and before.op == "const":
+                break  # every path has jumped
             self._statement(statement)
-            result = self.scope.result
-            is_new = result is not None and (before is None or result.written is not before.written)
-            if is_new and result is not None and result.written.op != "const":
-                returned = result.written
-                opened.append((returned, self.scope.enter(self.b.op("not", returned))))
-        for returned, outside in reversed(opened):
-            self.scope.resume(returned, outside)
+            jumped = self.scope.jumped()
+            if jumped is not None and jumped is not before and jumped.op != "const":
+                opened.append((jumped, self.scope.enter(self.b.op("not", jumped))))
+        for jumped, outside in reversed(opened):
+            self.scope.resume(jumped, outside)
 
     def _do_return(self, node: Any) -> None:
         if self.returns is None:
-            self.fail(node, "return is not supported in a snippet; use raw_module for such a kernel")
-        if self._open_loops:
-            self.fail(node, "return inside a loop is not supported; end the loop, then return")
+            if node.expr is not None:
+                self.fail(node, "the snippet returns no value; assign it to an output")
+            self.scope.set_result(self.b.const(True, BOOL))
+            return
         if node.expr is None:
             self.fail(node, "return needs a value")
         self.scope.set_result(self.b.cast(self.expression(node.expr), self.returns))

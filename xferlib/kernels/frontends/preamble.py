@@ -67,11 +67,11 @@ class Inliner:
         self.b = builder
         self._make = make
 
-    def call(self, function: PreambleFunction, args: list[Node]) -> Node:
-        """The value that the function returns."""
+    def call(self, function: PreambleFunction, args: list[Node], path: Node | None) -> Node:
+        """The value that the function returns, called under the condition ``path``."""
         declaration = function.tree.decl.type
         given = declaration.args.params if declaration.args else []
-        scope = Scope(self.b)
+        scope = Scope(self.b, path)
         translator = self._make(scope, function.text)
         params = [each for each in given if not _is_void(each)]
         if len(params) != len(args):

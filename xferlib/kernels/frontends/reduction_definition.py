@@ -10,13 +10,14 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.frontends import csnippet, signature
-from xferlib.kernels.frontends.cscope import Scope, Variable
+from xferlib.kernels.frontends.control.contents import Variable
+from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.preamble import functions_of
 from xferlib.kernels.ir.constants import stored_value
-from xferlib.kernels.ir.nodes import Builder, DType, Node, Param
+from xferlib.kernels.ir.nodes import Builder, DType, Node, Param, Program
 from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
 from xferlib.kernels.ir.types import C_TYPES
 
@@ -109,6 +110,8 @@ class SnippetReduction:
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
+        for program in (spec.map_program, spec.combine, spec.post):
+            self._refuse_loops(program)
         return replace(spec, premap=premap)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
@@ -179,4 +182,12 @@ class SnippetReduction:
             return None
         b = Builder(math=self.math)
         program = storing(b, "out", [self._value(b, self._identity, types, accumulator, {})])
+        self._refuse_loops(program)
         return (stored_value(program),)
+
+    def _refuse_loops(self, program: Program) -> None:
+        if any(node.op == "loop" for node in program.nodes):
+            raise KernelSyntaxError(
+                f"{self.name}: a function of its preamble has a loop that ends with the data, which a reduction's "
+                "expressions cannot run; compute an array with an element-wise kernel and reduce that"
+            )

@@ -10,6 +10,9 @@ from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import INT64, Node, Program
 from xferlib.kernels.ir.numpy_ops import operation
 
+_UNKNOWN = frozenset({"const", "gather", "loop"})
+"""The operations whose operands say nothing about their value."""
+
 
 def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generic | None:
     """The value of a node that depends on constants alone; None for any other.
@@ -24,11 +27,11 @@ def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generi
         if id(each) in known:
             stack.pop()
             continue
-        waiting = [] if each.op in ("const", "gather") else [arg for arg in each.args if id(arg) not in known]
+        waiting = [] if each.op in _UNKNOWN else [arg for arg in each.args if id(arg) not in known]
         if waiting:
             stack += waiting
         else:
-            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op != "gather"])
+            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op not in _UNKNOWN])
             stack.pop()
     return known[id(node)]
 

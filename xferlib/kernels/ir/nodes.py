@@ -26,6 +26,8 @@ shl shr                       by the width or more, or by a negative count: 0, o
 select                        ``args[0]`` (bool) ? ``args[1]`` : ``args[2]``
 call                          the mathematical function ``attr``
 complex, real, imag           a complex value from its parts, and its parts
+loop, pick                    a loop whose turns depend on the element, and the last value of one
+                              of its variables: see `xferlib.kernels.ir.loops`
 ============================  =====================================================================
 """
 
@@ -143,6 +145,10 @@ class Builder:
             node = self._nodes[key] = Node(op, dtype, args, attr)
         return node
 
+    def known(self) -> set[int]:
+        """The identities of the nodes made so far."""
+        return set(map(id, self._nodes.values()))
+
     # --- leaves
     def const(self, value: Any, dtype: DType) -> Node:
         """``value`` converted as the dtype's constructor does; integers must be in range."""
@@ -254,6 +260,7 @@ class Builder:
         stores = tuple(stores)
         nodes = ordered(operand for store in stores for operand in store.operands())
         reads = frozenset(node.attr for node in nodes if node.op in ("load", "gather"))
+        reads |= {array for node in nodes if node.op == "loop" for array in node.attr.arrays}
         writes = frozenset(store.param for store in stores)
         return Program(
             params=tuple(self.params),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from xferlib.kernels.engines.cuda.ops import CALL_NAMES
 from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.hard_cases import MARGIN_ULP, tables
+from xferlib.kernels.ir.loops import bodies
 from xferlib.kernels.ir.nodes import FLOAT32, Node, Program
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
@@ -122,7 +123,7 @@ __device__ __noinline__ float xf_lookup(const unsigned int* table, int count, fl
 
 def prelude(programs: Iterable[Program]) -> str:
     """The functions that the programs need, in an order that compiles."""
-    programs = list(map(expanded, programs))
+    programs = [expanded(each) for program in programs for each in bodies(program)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
     parts = [_TYPES] if names & {"complex64", "complex128"} else []

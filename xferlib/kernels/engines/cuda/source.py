@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xferlib.kernels.engines.cuda import loops
 from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
 from xferlib.kernels.ir.formulas.own_functions import expanded
@@ -226,11 +227,7 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
 
     # --- nodes
     def _nodes(self) -> list[str]:
-        lines = []
-        for count, node in enumerate(self.program.nodes):
-            name = self.names[id(node)] = f"v{count}"
-            lines.append(f"    const {c_type(node.dtype)} {name} = {self._value(node)};")
-        return lines
+        return loops.statements(self.program.nodes, self.names, "v", self._value, self._gather, self.program.math)
 
     def _value(self, node: Node) -> str:
         op = node.op
@@ -246,16 +243,14 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         if op == "length":
             return f"g.length{node.attr}"
         if op == "gather":
-            return self._gather(node)
+            return self._gather(node, node.attr, [self.names[id(each)] for each in node.args])
         return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
 
-    def _gather(self, node: Node) -> str:
+    def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
-        index = self.names[id(node.args[0])]
-        inside = f"(unsigned long long){index} < (unsigned long long)g.length{node.attr}"
-        if len(node.args) == 2:
-            inside = f"{self.names[id(node.args[1])]} && {inside}"
-        value = loaded(self._fetched(node.attr, self._raw_address(node.attr, index)), node.dtype)
+        index, *mask = args
+        inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)g.length{array}"])
+        value = loaded(self._fetched(array, self._raw_address(array, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
 

@@ -14,7 +14,16 @@ THREAD_NS = 100_000
 """The least work for which a thread is woken; waking one and waiting for it takes 30 to 40 us."""
 
 _PER_BYTE_NS = 0.05
-_SLOW_NS = {"call": 4.0, "fma": 25.0, "fmod": 8.0, "gather": 4.0, "select": 0.6, "cast": 0.5, "index": 0.5}
+_SLOW_NS = {
+    "call": 4.0,
+    "fma": 25.0,
+    "fmod": 8.0,
+    "gather": 4.0,
+    "select": 0.6,
+    "cast": 0.5,
+    "index": 0.5,
+    "loop": 200.0,
+}
 _DIVISIONS_NS = 3.0
 _HALF_NS = 3.0
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})

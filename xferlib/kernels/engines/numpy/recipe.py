@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.engines.numpy.indexing import gather_step, scatter_step
+from xferlib.kernels.engines.numpy.loops import loop_step
 from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.indices import is_distinct
 from xferlib.kernels.ir.nodes import INT64, Node, Program, Store
@@ -28,9 +29,11 @@ from xferlib.kernels.ir.numpy_ops import operation
 
 A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]
-"""Function, up to three operand slots (-1: absent), output slot."""
+"""Function, up to three operand slots (-1: absent), output slot; one without any slot gets the environment."""
 
 _LEAVES = frozenset({"const", "load", "index", "size", "length"})
+_PER_ELEMENT = frozenset({"gather", "index", "loop", "pick"})
+"""The operations whose values are never computed once for all elements, or in an output's memory."""
 
 _local = threading.local()
 
@@ -108,6 +111,13 @@ class Recipe:
         for param, slot in self._lengths.items():
             env[slot] = np.array(operands[param].size, INT64)
 
+    def run(self, operands: Sequence[A]) -> None:
+        """Run on arrays of one shape, with memory of this call alone: for a program within another one's block."""
+        env = self.environment(None)
+        env[: len(operands)] = operands
+        self.bind_scratch(env, operands[-1].shape, [])
+        execute(self.all_steps, env)
+
     # --- compilation
     def _compile(self) -> None:
         self._find_uniform()
@@ -141,7 +151,7 @@ class Recipe:
             return direct
         for store in self.program.stores:
             node = store.value
-            is_computed = store.index is None and id(node) not in direct and node.op not in ("load", "gather", "index")
+            is_computed = store.index is None and id(node) not in direct and node.op not in ("load", *_PER_ELEMENT)
             if is_computed and self._operands[store.param].size == self._size and not self._is_uniform(node):
                 direct[id(node)] = store
         return direct
@@ -171,7 +181,7 @@ class Recipe:
         for node in self.program.nodes:
             if node.op == "load":
                 is_uniform = self.program.params[node.attr].is_scalar
-            elif node.op in ("gather", "index"):
+            elif node.op in _PER_ELEMENT:
                 is_uniform = False
             else:
                 is_uniform = all(map(self._is_uniform, node.args))  # constants have no operands
@@ -209,9 +219,26 @@ class Recipe:
         elif node.op == "index":
             self._slots[id(node)] = slot = self._allocate(node)
             self.steps.append((_index, self.first_slot, -1, -1, slot))
+        elif node.op == "loop":
+            self._loop(node)
         else:
-            return False
+            return node.op == "pick"
         return True
+
+    def _loop(self, node: Node) -> None:
+        """Add the step of a loop, which fills the slots of its picks."""
+        picks = {each.attr: each for each in self.program.nodes if each.op == "pick" and each.args[0] is node}
+        results = []
+        for number in range(node.attr.carried):
+            value = picks.get(number) or node.args[1 + number]  # an unread one takes memory too
+            slot = self._allocate(value) if number in picks else self._new_buffer(value)
+            if number in picks:
+                self._slots[id(value)] = slot
+            results.append(slot)
+        operands = [self._slots[id(each)] for each in node.args]
+        program = node.attr.program
+        turn = Recipe(program, [self.nothing] * len(program.params), 1, is_aliased=False, keeps_strides=True)
+        self.steps.append((loop_step(node.attr, turn.run, operands, node.attr.arrays, results), -1, -1, -1, -1))
 
     def _load(self, node: Node) -> None:
         slot = node.attr
@@ -269,6 +296,12 @@ class Recipe:
             self._buffer_slots[key] = self._new_slot(None)
         return self._buffer_slots[key]
 
+    def _new_buffer(self, like: Node) -> int:
+        """A buffer slot of the width of ``like``, for this use alone."""
+        self._widths.append(like.dtype.itemsize)
+        slot = self._buffer_slots[len(self._widths) - 1, like.dtype] = self._new_slot(None)
+        return slot
+
     def _release(self, node: Node) -> None:
         number = self._held.pop(id(node), None)
         if number is not None:
@@ -285,7 +318,10 @@ def execute(steps: Sequence[Step], env: Sequence[A]) -> None:
     """Run steps over the slots of ``env``."""
     for function, a, b, c, out in steps:
         if b < 0:
-            function(env[a], env[out])
+            if a < 0:
+                function(env)
+            else:
+                function(env[a], env[out])
         elif c < 0:
             function(env[a], env[b], env[out])
         else:

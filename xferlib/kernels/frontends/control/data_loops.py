@@ -1,0 +1,93 @@
+"""Loops that end with an element's data: their body becomes a program of its own, see `xferlib.kernels.ir.loops`.
+
+A turn is translated once, as if each variable that the loop assigns had a value of unknown origin, its leaf. The
+values at the end of the turn, and whether another one follows, are then functions of the leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from xferlib.kernels.frontends.control import assigned
+from xferlib.kernels.frontends.control.contents import Carried
+from xferlib.kernels.ir import loops
+from xferlib.kernels.ir.nodes import BOOL, Node
+
+
+class Loop(NamedTuple):
+    """A loop of the source: the parts of it that repeat."""
+
+    node: Any
+    condition: Any
+    body: Any
+    after: Any
+    number: int
+    """Its own among the loops of a translation."""
+    is_late: bool
+    """``do``: the condition stands behind the body."""
+
+
+def translate(translator: Any, loop: Loop) -> None:
+    """Translate a loop, from the scope's present state on."""
+    b, scope = translator.b, translator.scope
+    parts = (loop.condition, loop.body, loop.after)
+    before = b.known()
+    results = (translator.returns or BOOL) if assigned.has(("Return",), *parts) else None
+    carried = scope.carried(assigned.names(*parts), results)
+    outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
+    again = _late_turn(translator, loop) if loop.is_late else _turn(translator, loop)
+    scope.end_jump(("break", loop.number))
+    if (array := scope.written_array(outside)) is not None:
+        name = b.params[array].name
+        translator.fail(
+            loop.node,
+            f"{name!r} is written at a computed index in a loop that ends with the data; write behind the loop",
+        )
+    variables: list[tuple[Node, Node, Node]] = []
+    for number, each in enumerate(carried):
+        value, written = scope.contents(each)
+        leaf, flag = _leaves(translator, loop, number, each)
+        variables.append((each.value, leaf, value))
+        if flag is not None and each.written is not None:
+            variables.append((each.written, flag, written))
+    last = iter(loops.make(b, scope.start(outside), variables, again, before))
+    scope.leave_loop(outside, [(each, next(last), next(last) if each.written else None) for each in carried])
+
+
+def _leaves(translator: Any, loop: Loop, number: int, each: Carried) -> tuple[Node, Node | None]:
+    b = translator.b
+    value = loops.leaf(b, (loop.number, number, "value"), each.value)
+    return value, loops.leaf(b, (loop.number, number, "written"), each.written) if each.written else None
+
+
+def _turn(translator: Any, loop: Loop) -> Node:
+    b, scope = translator.b, translator.scope
+    goes = b.const(True, BOOL) if loop.condition is None else b.truth(translator.expression(loop.condition))
+    with scope.branch(goes) as yes:
+        again = _rest(translator, loop, None)
+    with scope.branch(b.op("not", goes)) as no:
+        pass
+    scope.merge(goes, yes, no)
+    return b.op("and", goes, again)  # type: ignore[no-any-return]
+
+
+def _late_turn(translator: Any, loop: Loop) -> Node:
+    return _rest(translator, loop, loop.condition)
+
+
+def _rest(translator: Any, loop: Loop, condition: Any) -> Node:
+    """The body and what follows it; returns whether another turn follows."""
+    b, scope = translator.b, translator.scope
+    with scope.nested():
+        translator._statement(loop.body)
+    scope.end_jump(("continue", loop.number))
+    stopped = scope.jumped()
+    stays = b.const(True, BOOL) if stopped is None else b.op("not", stopped)
+    with scope.branch(stays) as rest:
+        if loop.after is not None:
+            translator.part(loop.after)
+        again = b.const(True, BOOL) if condition is None else b.truth(translator.expression(condition))
+    with scope.branch(b.op("not", stays)) as skipped:
+        pass
+    scope.merge(stays, rest, skipped)
+    return b.op("and", stays, again)  # type: ignore[no-any-return]

@@ -1,0 +1,92 @@
+"""Jumps and loops in a snippet's scope: where the rest of a block does not run, and what a turn may change."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from xferlib.kernels.frontends.control.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
+from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node
+
+
+class LoopScope:
+    """The part of a scope that knows of ``break``, ``continue`` and ``return``, and of loops that end with the data."""
+
+    b: Builder
+    _names: dict[str, Variable]
+    _state: dict[Hashable, Contents]
+    _true: Node
+    _path: Node | None
+
+    def jump(self, key: Hashable) -> None:
+        """Note that the current path leaves its block: ``("break", loop)`` or ``("continue", loop)``."""
+        self._state[key] = Contents(self._true, self._true)
+
+    def end_jump(self, key: Hashable) -> None:
+        """Forget a jump, where its loop goes on or has ended."""
+        self._state.pop(key, None)
+
+    def jumped(self) -> Node | None:
+        """The condition for a ``return``, ``break`` or ``continue`` so far; None if no path has met one."""
+        found: Node | None = None
+        for key in self._jumps():
+            written = self._state[key].written
+            if written is self._true:
+                return written
+            found = written if found is None else self.b.op("or", found, written)
+        return found
+
+    def _jumps(self) -> list[Hashable]:
+        return [key for key in self._state if isinstance(key, tuple) and key[0] in JUMPS]
+
+    # --- loops that end with the data
+    def carried(self, names: Iterable[str], returned: DType | None) -> list[Carried]:
+        """The variables of ``names``, and the result of the dtype ``returned``, as they are before a loop."""
+        known = [self._names[name] for name in names if name in self._names]
+        found = [self._carried(each) for each in known if each.is_writable and each.kind != "raw"]
+        if returned is not None:
+            no = self.b.const(False, BOOL)
+            found.append(Carried(RESULT, self.b.const(0, returned), no))
+        return found
+
+    def _carried(self, variable: Variable) -> Carried:
+        slot = self._state.get(variable.key)
+        value = self.b.const(0, variable.dtype) if slot is None else slot.value
+        if variable.param is None or (slot is not None and slot.written is self._true):
+            return Carried(variable.key, value, None)
+        return Carried(variable.key, value, self.b.const(False, BOOL) if slot is None else slot.written)
+
+    def enter_loop(self, leaves: Iterable[tuple[Carried, tuple[Node, Node | None]]]) -> Before:
+        """Begin a turn with these contents, under no condition; returns the argument of `leave_loop`."""
+        before = Before(self._path, dict(self._state))
+        self._path = None
+        for key in self._jumps():
+            del self._state[key]
+        for each, (value, written) in leaves:
+            self._state[each.key] = Contents(value, written or self._true)
+        return before
+
+    def contents(self, each: Carried) -> Contents:
+        """The contents of a variable at the end of a turn."""
+        return self._state[each.key]
+
+    def start(self, before: Before) -> Node:
+        """Whether an element comes to the loop."""
+        return self._true if before.path is None else before.path
+
+    def written_array(self, before: Before) -> int | None:
+        """The array of which a turn writes an element; None if there is none."""
+        for key, slot in self._state.items():
+            if isinstance(key, tuple) and key[0] == "element" and before.state.get(key) != slot:
+                return int(key[1])
+        return None
+
+    def leave_loop(self, before: Before, last: Iterable[tuple[Carried, Node, Node | None]]) -> None:
+        """Go on behind a loop with the last contents of its variables."""
+        self._path, self._state = before.path, before.state
+        for each, value, written in last:
+            found = Contents(value, written or self._true)
+            earlier = self._state.pop(each.key, None)
+            if each.key == RESULT and earlier is not None and written is not None:
+                value = self.b.select(written, value, earlier.value)
+                found = Contents(value, self.b.op("or", written, earlier.written))
+            self._state[each.key] = found

@@ -1,0 +1,118 @@
+"""Loops whose number of turns depends on the element: a node that runs a program of its own until it says stop.
+
+A node ``loop`` has the operands ``start`` (bool), the initial values of the variables that the loop changes, and the
+values that its turns use and do not change. Its attribute is a `LoopBody`. An element for which ``start`` is false
+makes no turn; any other repeats the body with the variables' newest values until a turn stores false. A node ``pick``
+is the last value of one variable.
+
+What a turn does not change is computed once, before the loop: it is no part of the body. Reads of arrays are, even at
+an index that stays the same, because a loop without a turn must not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Param, Program, Store, ordered
+
+LEAF = "carried"
+"""The operation of a variable's value at the beginning of a turn, while the body is being built."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBody:
+    """One turn of a loop.
+
+    The program's parameters are the ``carried`` variables, ``captured`` values, the arrays that it reads, then the
+    variables' new values and, as the last one, whether another turn follows.
+    """
+
+    program: Program
+    carried: int
+    captured: int
+    arrays: tuple[int, ...]
+    """The parameters of the program around the loop that are the body's arrays."""
+
+    def __str__(self) -> str:
+        return f"arrays {self.arrays} {{\n{self.program.text}\n}}"
+
+    def array(self, param: int) -> int:
+        """The parameter around the loop that is parameter ``param`` of the body."""
+        return self.arrays[param - self.carried - self.captured]
+
+
+def leaf(b: Builder, key: object, initial: Node) -> Node:
+    """The value of a variable at the beginning of a turn; ``key`` is unique among the loops of a program."""
+    return b.emit(LEAF, initial.dtype, (), key)
+
+
+def make(
+    b: Builder, start: Node, variables: Sequence[tuple[Node, Node, Node]], again: Node, before: Container[int]
+) -> list[Node]:
+    """Add a loop to a program; returns the last values of its variables.
+
+    Args:
+        b: The program's builder.
+        start: Whether an element makes a turn at all, bool.
+        variables: For each variable its initial value, its leaf, and its value at the end of a turn.
+        again: Whether another turn follows one, bool.
+        before: The identities of the nodes that were computed before the loop.
+    """
+    roots = [*(value for _, _, value in variables), again]
+    own = {id(node) for _, node, _ in variables}
+    nodes = ordered(roots)
+    inside: set[int] = set()
+    for node in nodes:
+        is_read = node.op in ("gather", "loop") and id(node) not in before
+        if id(node) in own or is_read or any(id(each) in inside for each in node.args):
+            inside.add(id(node))
+    captured: dict[int, Node] = {}
+    arrays: dict[int, None] = {}
+    for node in nodes:
+        if id(node) in inside:
+            captured |= {id(each): each for each in node.args if id(each) not in inside and each.op != "const"}
+            arrays |= dict.fromkeys(_arrays_of(node))
+    captured |= {id(each): each for each in roots if id(each) not in inside and each.op != "const"}
+    body = _body(b, nodes, inside, [node for _, node, _ in variables], list(captured.values()), list(arrays), roots)
+    loop = b.emit("loop", BOOL, (start, *(initial for initial, _, _ in variables), *captured.values()), body)
+    return [b.emit("pick", node.dtype, (loop,), number) for number, (_, node, _) in enumerate(variables)]
+
+
+def _arrays_of(node: Node) -> tuple[int, ...]:
+    if node.op == "loop":
+        return tuple(node.attr.arrays)
+    return (node.attr,) if node.op == "gather" else ()
+
+
+def _body(
+    b: Builder, nodes: Sequence[Node], inside: set[int], leaves: list[Node], captured: list[Node],
+    arrays: list[int], roots: list[Node],
+) -> LoopBody:  # fmt: skip
+    given = [*leaves, *captured]
+    params = [Param(name=f"in{number}", dtype=node.dtype) for number, node in enumerate(given)]
+    params += [b.params[number] for number in arrays]
+    first_result = len(params)
+    params += [Param(name=f"out{number}", dtype=node.dtype) for number, node in enumerate(roots)]
+    inner = Builder(params, math=b.math)
+    place = {number: len(given) + position for position, number in enumerate(arrays)}
+    copies = {id(node): inner.load(number) for number, node in enumerate(given)}
+    for node in nodes:
+        if id(node) in copies or (id(node) not in inside and node.op != "const"):
+            continue
+        attr = node.attr
+        if node.op == "gather":
+            attr = place[attr]
+        elif node.op == "loop":
+            attr = replace(attr, arrays=tuple(place[each] for each in attr.arrays))
+        copies[id(node)] = inner.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), attr)
+    stores = [Store(param=first_result + number, value=copies[id(node)]) for number, node in enumerate(roots)]
+    return LoopBody(program=inner.program(stores), carried=len(leaves), captured=len(captured), arrays=tuple(arrays))
+
+
+def bodies(program: Program) -> list[Program]:
+    """The program, and those of its loops."""
+    found = [program]
+    for each in found:  # grows while it is read
+        found += [node.attr.program for node in each.nodes if node.op == "loop"]
+    return found
