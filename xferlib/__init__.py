@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
+    from xferlib._api.device_array import DeviceArray
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
     from xferlib._pipeline.prefetch import prefetch
@@ -59,6 +60,7 @@ __all__ = [
     "BackendStatus",
     "Calibration",
     "Device",
+    "DeviceArray",
     "ElementwiseKernel",
     "Event",
     "Explanation",
@@ -131,6 +133,7 @@ _LAZY = {
     for module, names in {
         "xferlib._api.calibration": ("Calibration", "calibrate"),
         "xferlib._api.constructors": ("arange", "asarray", "concat", "eye", "linspace"),
+        "xferlib._api.device_array": ("DeviceArray",),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
         "xferlib._pipeline.prefetch": ("prefetch",),
@@ -150,6 +153,7 @@ _LAZY = {
 }  # fmt: skip
 
 
+# Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
@@ -162,4 +166,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
