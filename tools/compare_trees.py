@@ -54,9 +54,12 @@ class Tree:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answers is not None
+        asked.close()
         self._process.wait()
+        answers.close()
 
 
 def import_ms(root: Path) -> float:
