@@ -28,6 +28,7 @@ def main() -> None:
     expected, seconds = timed(xl.get_device("numpy:cpu"), a, b)
     print(f"NumPy on the CPU: {seconds:.3f} s")
     da, db = xl.to_device(a), xl.to_device(b)
+    product = None
     for _ in range(3):  # the first call also initialises the library
         product, seconds = timed(device, da, db)
         print(f"{device} ({device.properties.name}): {seconds:.3f} s")

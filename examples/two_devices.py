@@ -30,9 +30,9 @@ def main() -> None:
     # Data-parallel: half the batch on each; slopes are summed on the first, and the new weights sent to all.
     replicas = {0: (one, x[:4]), 1: (two, x[4:])}
     slopes = []
-    for device, part in replicas.values():
+    for device, half in replicas.values():
         with device:
-            part = xl.to_device(part)
+            part = xl.to_device(half)
             slopes.append(part.T @ layer(part, xl.to_device(w1)))
     total = slopes[0] + xl.to_device(slopes[1], device=one)
     updated = xl.to_device(w1, device=one) - 0.01 * total

@@ -442,16 +442,16 @@ def test_eye_is_numpys(backend: str, args: Any) -> None:
     "call",
     [
         lambda: xl.arange(0, 3, 0),
-        lambda: xl.arange(1j),  # type: ignore[arg-type]
-        lambda: xl.arange([1]),  # type: ignore[arg-type]
+        lambda: xl.arange(1j),  # type: ignore[call-overload]
+        lambda: xl.arange([1]),  # type: ignore[call-overload]
         lambda: xl.arange(0, float("nan")),
         lambda: xl.arange(3, dtype=bool),
-        lambda: xl.linspace(0, "1"),  # type: ignore[arg-type]
+        lambda: xl.linspace(0, "1"),  # type: ignore[call-overload]
         lambda: xl.linspace(0, 1, -1),
-        lambda: xl.linspace(0, 1, 2.5),  # type: ignore[arg-type]
+        lambda: xl.linspace(0, 1, 2.5),  # type: ignore[call-overload]
         lambda: xl.eye(-1),
-        lambda: xl.eye(2.5),  # type: ignore[arg-type]
-        lambda: xl.eye(2, 2, "k"),  # type: ignore[arg-type]
+        lambda: xl.eye(2.5),  # type: ignore[call-overload]
+        lambda: xl.eye(2, 2, "k"),  # type: ignore[call-overload]
         lambda: xl.concat([]),
         lambda: xl.concat(X),  # type: ignore[arg-type]
         lambda: xl.concat([1, 2]),

@@ -43,7 +43,7 @@ def test_operators_broadcast_and_promote(function: Any) -> None:
 
 
 def test_bits_and_signs() -> None:
-    d = xl.to_device(x)
+    d: Any = xl.to_device(x)
     for function in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift):
         check(function(d, 3), function(x, 3))
         check(function(3, d), function(3, x))
@@ -69,7 +69,7 @@ def test_in_place() -> None:
 
 
 def test_methods_and_attributes() -> None:
-    d = xl.to_device(x)
+    d: Any = xl.to_device(x)
     xp = xl.get_array_module(d)
     assert xp is d.__array_namespace__()
     for name in ("sum", "max", "min", "any", "all", "argmax", "prod"):

@@ -495,7 +495,7 @@ def test_an_interrupt_behind_an_enqueued_copy_waits_for_it(
 def test_an_interrupted_wait_for_a_small_copy_leaves_none_behind(
     machine: Any, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = xl.to_device(bits_of(5000, np.uint8, seed=10), device=HERE)
+    there: Any = xl.to_device(bits_of(5000, np.uint8, seed=10), device=HERE)
     own, calls = fake.stream_synchronize, []
 
     def interrupted(stream: Any) -> None:

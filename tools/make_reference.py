@@ -46,8 +46,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Overlap": ("prefetch", "Prefetcher", "stream_map"),
     "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),
     "Arrays": (
-        "asarray", "arange", "linspace", "eye", "concat", "empty", "zeros", "ones", "full", "empty_like", "zeros_like",
-        "ones_like", "full_like", "array_over",
+        "DeviceArray", "asarray", "arange", "linspace", "eye", "concat", "empty", "zeros", "ones", "full", "empty_like",
+        "zeros_like", "ones_like", "full_like", "array_over",
     ),
     "Pinned memory": (
         "pinned_empty", "pinned_zeros", "pinned_empty_like", "pinned_array", "pin", "pinned_pool", "PinnedPool",
@@ -106,8 +106,8 @@ def entry(name: str, thing: Any) -> str:
     parts = [f"### `{name}`\n"]
     if not callable(thing) and not isinstance(thing, ModuleType):
         return f"{parts[0]}\n`{thing!r}`\n"
-    is_data = inspect.isclass(thing) and (is_dataclass(thing) or issubclass(thing, Enum))
-    if callable(thing) and not is_data:
+    has_no_call = is_protocol(thing) or (inspect.isclass(thing) and (is_dataclass(thing) or issubclass(thing, Enum)))
+    if callable(thing) and not has_no_call:
         parts.append(f"```python\n{signature(name, thing)}\n```\n")
     parts.append(markdown(inspect.getdoc(thing) or "") + "\n")
     if inspect.isclass(thing):
@@ -118,6 +118,10 @@ def entry(name: str, thing: Any) -> str:
         if members:
             parts.append("**Members**\n\n" + "\n".join(members) + "\n")
     return "\n".join(parts)
+
+
+def is_protocol(thing: Any) -> bool:
+    return bool(getattr(thing, "_is_protocol", False))
 
 
 def signature(name: str, thing: Any) -> str:
@@ -134,6 +138,7 @@ def signature(name: str, thing: Any) -> str:
     text = f"{name}{found}".replace("'", '"') if '"' not in str(found) else f"{name}{found}"
     text = re.sub(r": \"([^\"]*)\"", r": \1", text)
     text = re.sub(r"-> \"([^\"]*)\"", r"-> \1", text)
+    text = text.replace("Result_co", "Result")  # the suffix is for type checkers
     if len(text) <= 100:
         return text
     head, _, tail = text.rpartition(") -> ") if ") -> " in text else (text[:-1], "", "")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
+    from xferlib._api.device_array import DeviceArray
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
     from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
@@ -59,6 +60,7 @@ __all__ = [
     "BackendStatus",
     "Calibration",
     "Device",
+    "DeviceArray",
     "ElementwiseKernel",
     "Event",
     "Explanation",
@@ -136,6 +138,7 @@ _LAZY = {
             "pinned_empty", "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "trim", "zeros",
             "zeros_like",
         ),
+        "xferlib._api.device_array": ("DeviceArray",),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
         "xferlib._api.transfers": ("to_device", "to_device_async", "to_host", "to_host_async"),
@@ -163,6 +166,7 @@ _LAZY = {
 }  # fmt: skip
 
 
+# Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
@@ -175,4 +179,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

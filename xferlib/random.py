@@ -32,7 +32,7 @@ from xferlib.kernels.random.drawing import Draw
 from xferlib.kernels.random.normal import normal
 
 if TYPE_CHECKING:
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, DeviceSpec
 
 __all__ = ["Generator", "default_rng"]
 
@@ -67,7 +67,7 @@ class Generator:
         seed: int | Sequence[int] | None = None,
         *,
         backend: str | None = None,
-        device: str | int | Device | None = None,
+        device: DeviceSpec = None,
     ) -> None:
         numbers = secrets.randbits(128) if seed is None else checks.seed(seed)
         owner = None if backend is None else registry.get(backend)
@@ -310,7 +310,7 @@ def default_rng(
     seed: int | Sequence[int] | Generator | None = None,
     *,
     backend: str | None = None,
-    device: str | int | Device | None = None,
+    device: DeviceSpec = None,
 ) -> Generator:
     """A generator, named as in NumPy; one that is given is returned itself.
 

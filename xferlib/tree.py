@@ -21,13 +21,13 @@ from xferlib._transfer import ends, many, one_step, packing
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, DeviceSpec
 
 __all__ = ["register", "to_device", "to_host"]
 
 
 def to_device(
-    tree: Any, *, backend: str | None = None, device: Any = None, dtype: Any = None, stream: Any = None
+    tree: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None
 ) -> Any:
     """Copy every array of a tree to a device; other leaves stay as they are.
 

@@ -143,7 +143,7 @@ def emulated():
 
 def _on_device(backend, layout):
     """A device array of that layout, and its memory as NumPy sees it."""
-    slab = xl.zeros(layout.nbytes, "uint8", device="emulated:sim:0")
+    slab: Any = xl.zeros(layout.nbytes, "uint8", device="emulated:sim:0")
     backend.machine.finish()
     memory = (ctypes.c_char * layout.nbytes).from_address(slab.pointer)
     array = EmulatedArray(

@@ -73,7 +73,7 @@ def test_something_that_is_no_number_is_refused() -> None:
 
 
 def test_dlpack_stays_among_simulated_devices() -> None:
-    d = xl.to_device(X)
+    d: Any = xl.to_device(X)
     assert d.__dlpack_device__() == (12, 0)
     with pytest.raises(BufferError, match="move it: xferlib"):
         np.from_dlpack(d)
@@ -85,7 +85,7 @@ def test_dlpack_stays_among_simulated_devices() -> None:
 
 
 def test_attributes() -> None:
-    d = xl.to_device(X)
+    d: Any = xl.to_device(X)
     assert (d.shape, d.ndim, d.size, d.nbytes, len(d), d.dtype) == ((3, 4), 2, 12, 96, 3, np.dtype("f8"))
     assert d.device is xl.Device("sim:0")
     assert "xferlib.to_host(x)" in repr(d)
@@ -217,7 +217,7 @@ def test_methods_are_the_functions_of_the_namespace(use: Callable[[Any], Any], e
 
 
 def test_a_copy_has_memory_of_its_own_and_ravel_has_not_where_strides_allow() -> None:
-    d = xl.to_device(X)
+    d: Any = xl.to_device(X)
     same, flat = d.copy(), d.ravel()
     d += 1.0
     np.testing.assert_array_equal(xl.to_host(same), X)
@@ -329,7 +329,7 @@ def test_division_by_zero_gives_infinity_and_no_warning() -> None:
 def test_the_bytes_of_a_view_are_the_bytes_that_its_elements_are_in(data: st.DataObject) -> None:
 
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
-    d = xl.empty(shape, "int16")
+    d: Any = xl.empty(shape, "int16")
     slices = [data.draw(st.slices(extent)) for extent in shape]
     view = d[tuple(slices)]
     if data.draw(st.booleans()):

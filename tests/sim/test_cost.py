@@ -25,7 +25,7 @@ def _step(streams: list[xl.Stream], source: np.ndarray, state: object) -> object
     work.wait(copies)
     with work:
         state += batch
-        part = state[2:8] * 2.0  # type: ignore[index]
+        part = state[2:8] * 2.0
         part -= 1.0
     copies.wait(work)
     with xl.Stream() as short:
@@ -47,7 +47,7 @@ def count_objects(schedule: str) -> list[int]:
     with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
         streams = [xl.Stream(), xl.Stream()]
         with streams[1]:
-            state = xl.zeros(16)
+            state: object = xl.zeros(16)
         streams[1].synchronize()
         source = xl.pinned_zeros(16)
         for steps in (STEPS, STEPS, 4 * STEPS):

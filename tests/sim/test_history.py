@@ -145,7 +145,9 @@ def test_an_array_written_as_a_whole_is_simple_again(make_machine: Make) -> None
 # --- through the front door
 
 
-def _beside(one: Callable[[xl.Array], object], two: Callable[[xl.Array], object], shape: tuple[int, ...]) -> int:
+def _beside(
+    one: Callable[[xl.DeviceArray], object], two: Callable[[xl.DeviceArray], object], shape: tuple[int, ...]
+) -> int:
     """How many races there are between two things done to an array on two streams."""
     with xl.use_backend("sim"), sim.check("log") as checked:
         x = xl.zeros(shape)
@@ -158,8 +160,8 @@ def _beside(one: Callable[[xl.Array], object], two: Callable[[xl.Array], object]
         return len(checked.races)
 
 
-def _add(key: object) -> Callable[[xl.Array], object]:
-    def add(x: xl.Array) -> None:
+def _add(key: object) -> Callable[[xl.DeviceArray], object]:
+    def add(x: xl.DeviceArray) -> None:
         part = x[key]
         part += 1.0
 
@@ -184,22 +186,22 @@ def test_disjoint_views_of_many_runs_do_not_collide(shape: tuple[int, ...], one:
     assert _beside(_add(one), _add(...), shape) == 1
 
 
-def _chosen(*indices: int) -> xl.Array:
+def _chosen(*indices: int) -> xl.DeviceArray:
     return xl.to_device(np.array(indices))
 
 
-def _mask(*indices: int) -> xl.Array:
+def _mask(*indices: int) -> xl.DeviceArray:
     mask = np.zeros(12, bool)
     mask[list(indices)] = True
     return xl.to_device(mask)
 
 
-def _gather(key: Callable[[], object]) -> Callable[[xl.Array], object]:
+def _gather(key: Callable[[], object]) -> Callable[[xl.DeviceArray], object]:
     return lambda x: x[key()] + 0.0
 
 
-def _scatter(key: Callable[[], object]) -> Callable[[xl.Array], object]:
-    def scatter(x: xl.Array) -> None:
+def _scatter(key: Callable[[], object]) -> Callable[[xl.DeviceArray], object]:
+    def scatter(x: xl.DeviceArray) -> None:
         x[key()] = 1.0
 
     return scatter
@@ -208,7 +210,7 @@ def _scatter(key: Callable[[], object]) -> Callable[[xl.Array], object]:
 @pytest.mark.parametrize("kind", [_chosen, _mask])
 @pytest.mark.parametrize("other", [_gather, _scatter])
 def test_index_arrays_touch_the_elements_that_they_select(
-    kind: Callable[..., xl.Array], other: Callable[..., Callable[[xl.Array], object]]
+    kind: Callable[..., xl.DeviceArray], other: Callable[..., Callable[[xl.DeviceArray], object]]
 ) -> None:
     odd, even = (lambda: kind(1, 3, 7)), (lambda: kind(0, 4, 6, 8))
     assert _beside(_scatter(odd), other(even), (12,)) == 0
@@ -239,17 +241,17 @@ def test_index_arrays_beside_other_indices(
     assert _beside(_gather(three), _scatter(one), shape) == 1
 
 
-def _take(*indices: int) -> Callable[[xl.Array], object]:
+def _take(*indices: int) -> Callable[[xl.DeviceArray], object]:
     return lambda x: xl.get_array_module(x).take(x, _chosen(*indices), axis=0)
 
 
-def _take_along(index: int) -> Callable[[xl.Array], object]:
+def _take_along(index: int) -> Callable[[xl.DeviceArray], object]:
     chosen = np.full((1, 3), index)
     return lambda x: xl.get_array_module(x).take_along_axis(x, xl.to_device(chosen), axis=0)
 
 
 @pytest.mark.parametrize("take", [_take, _take_along])
-def test_taking_touches_the_elements_that_are_taken(take: Callable[[int], Callable[[xl.Array], object]]) -> None:
+def test_taking_touches_the_elements_that_are_taken(take: Callable[[int], Callable[[xl.DeviceArray], object]]) -> None:
     assert _beside(_add(2), take(1), (5, 3)) == 0
     assert _beside(_add(2), take(2), (5, 3)) == 1
 

@@ -202,7 +202,7 @@ def a_column_that_was_written() -> None:
 
 
 def a_copy_on_the_device_of_what_columns_have_filled() -> None:
-    x = xl.empty((4, 6))
+    x: Any = xl.empty((4, 6))
     for column in range(6):
         x[:, column] = column
     xl.to_host(x.copy())

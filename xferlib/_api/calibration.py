@@ -17,7 +17,7 @@ import numpy as np
 
 from xferlib._api import creation, transfers
 from xferlib._core import devices, registry
-from xferlib._core.device import Device
+from xferlib._core.device import Device, DeviceSpec
 from xferlib._runtime import config, thread_budget
 
 _NBYTES = 64 << 20
@@ -54,7 +54,7 @@ class Calibration:
         return latency * 1e-6 + nbytes / (speed * 1e9)
 
 
-def calibrate(device: Any = None) -> Calibration:
+def calibrate(device: DeviceSpec = None) -> Calibration:
     """Measure a device's link and memory, in about a second, and keep the result for `explain`.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 from xferlib._api import joining, transfers
 from xferlib._core import convert, mixing, registry
 from xferlib._core.array import Array, check_dtype
-from xferlib._core.device import Device
+from xferlib._core.device import DeviceSpec
 from xferlib._transfer import ends
 from xferlib.errors import ArgumentError, shown
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
 
 
-def asarray(
-    x: Any, dtype: Any = None, *, backend: str | None = None, device: str | int | Device | None = None
-) -> Array:
+def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> Array:
     """Anything array-like as an array of the current backend; ``x`` itself where it is one already.
 
     An array on an accelerator stays there unless ``backend`` or ``device`` says otherwise. Everything else goes to the
@@ -59,7 +57,7 @@ def arange(
     dtype: Any = None,
     *,
     backend: str | None = None,
-    device: str | int | Device | None = None,
+    device: DeviceSpec = None,
 ) -> Array:
     """Numbers from ``start`` up to and without ``stop``; those up to ``start``, from 0, if there is no ``stop``.
 
@@ -89,7 +87,7 @@ def linspace(
     endpoint: bool = True,
     dtype: Any = None,
     backend: str | None = None,
-    device: str | int | Device | None = None,
+    device: DeviceSpec = None,
 ) -> Array:
     """``num`` numbers at equal distances from ``start`` to ``stop``.
 
@@ -122,7 +120,7 @@ def eye(
     dtype: Any = "float64",
     *,
     backend: str | None = None,
-    device: str | int | Device | None = None,
+    device: DeviceSpec = None,
 ) -> Array:
     """A matrix with ones on one diagonal and zeros elsewhere.
 
@@ -210,5 +208,5 @@ def _computed(call: str, function: Any, *args: Any, **options: Any) -> HostArray
     return values
 
 
-def _sent(values: HostArray, backend: str | None, device: str | int | Device | None) -> Array:
+def _sent(values: HostArray, backend: str | None, device: DeviceSpec) -> Array:
     return transfers.to_device(values, backend=backend, device=device, copy=None)

@@ -18,6 +18,7 @@ from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, sh
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
+    from xferlib._core.device import DeviceSpec
     from xferlib._core.layout import HostArray
 
 Shape = int | Sequence[int]
@@ -42,7 +43,7 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
 
 
 def empty(
-    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None, order: str = "C"
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An uninitialised contiguous array on a device, from the library's memory pool.
 
@@ -69,7 +70,7 @@ def empty(
 
 
 def full(
-    shape: Shape, fill_value: complex, dtype: Any = None, *, backend: str | None = None, device: Any = None,
+    shape: Shape, fill_value: complex, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None,
     order: str = "C",
 ) -> Array:  # fmt: skip
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`."""
@@ -92,20 +93,20 @@ def full(
 
 
 def zeros(
-    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None, order: str = "C"
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of zeros. Arguments as for `empty`."""
     return full(shape, 0, dtype, backend=backend, device=device, order=order)
 
 
 def ones(
-    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: Any = None, order: str = "C"
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of ones. Arguments as for `empty`."""
     return full(shape, 1, dtype, backend=backend, device=device, order=order)
 
 
-def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]:
+def _like(x: Array, dtype: Any, device: DeviceSpec) -> tuple[tuple[int, ...], Any, Any]:
     backend = registry.backend_of(x)
     if backend is None:
         raise UnsupportedArrayError(f"{type(x).__name__} is not an array of any backend; pass an array")
@@ -113,25 +114,25 @@ def _like(x: Array, dtype: Any, device: Any) -> tuple[tuple[int, ...], Any, Any]
     return info.shape, info.dtype if dtype is None else dtype, info.device if device is None else device
 
 
-def empty_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+def empty_like(x: Array, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
     """An uninitialised array with the shape, dtype and device of another."""
     shape, dtype, device = _like(x, dtype, device)
     return empty(shape, dtype, device=device)
 
 
-def zeros_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+def zeros_like(x: Array, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
     """Zeros with the shape, dtype and device of another array."""
     shape, dtype, device = _like(x, dtype, device)
     return zeros(shape, dtype, device=device)
 
 
-def ones_like(x: Array, dtype: Any = None, *, device: Any = None) -> Array:
+def ones_like(x: Array, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
     """Ones with the shape, dtype and device of another array."""
     shape, dtype, device = _like(x, dtype, device)
     return ones(shape, dtype, device=device)
 
 
-def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Any = None) -> Array:
+def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
     """One value with the shape, dtype and device of another array."""
     shape, dtype, device = _like(x, dtype, device)
     return full(shape, fill_value, dtype, device=device)
@@ -144,7 +145,7 @@ def array_over(
     *,
     owner: Any,
     backend: str | None = None,
-    device: Any = None,
+    device: DeviceSpec = None,
 ) -> Array:
     """An array over memory that another library allocated: nothing is copied, checked or freed.
 
@@ -250,6 +251,6 @@ def trim() -> int:
     return pooled + staging_ring.trim() + slab.trim() + host.host_cache.trim()
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceSpec = None) -> None:
     """Block until all work on a device is done; the current device if omitted."""
     devices.get_device(device).synchronize()

@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib._api import calibration as _calibration
 from xferlib._core import array, registry
-from xferlib._core.device import Device
+from xferlib._core.device import Device, DeviceSpec
 from xferlib._core.thresholds import SMALL_NBYTES
 from xferlib._transfer import ends, plan
 from xferlib._transfer.host_end import HostEnd
@@ -55,7 +55,7 @@ class Explanation:
         return "\n".join([*lines, f"advice: {self.advice}"] if self.advice else lines)
 
 
-def explain(x: Any, *, backend: str | None = None, device: Any = None, dtype: Any = None) -> Explanation:
+def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None) -> Explanation:
     """Explain which path a transfer takes, whether and why it is asynchronous, and how long it should take.
 
     Nothing is copied. A host array is explained as `to_device` would send it, a device array as

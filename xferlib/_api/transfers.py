@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
 from xferlib._core.array import Array
-from xferlib._core.device import Device
+from xferlib._core.device import DeviceSpec
 from xferlib._runtime.checks import refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
@@ -24,7 +24,7 @@ def to_device(
     x: Any,
     *misplaced: Never,
     backend: str | None = None,
-    device: str | int | Device | None = None,
+    device: DeviceSpec = None,
     dtype: Any = None,
     stream: Any = None,
     out: Array | None = None,
@@ -79,7 +79,7 @@ def to_device_async(
     x: Any,
     *misplaced: Never,
     backend: str | None = None,
-    device: str | int | Device | None = None,
+    device: DeviceSpec = None,
     dtype: Any = None,
     stream: Any = None,
     out: Array | None = None,
@@ -137,7 +137,9 @@ def to_host(
     return copies.to_host(d, dtype, stream, out)
 
 
-def to_host_async(d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None) -> Transfer:
+def to_host_async(
+    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None
+) -> Transfer[HostArray]:
     """Start copying an array to host memory and return at once.
 
     The data is handed out by ``Transfer.result()`` only, when it is complete. Until then ``d`` must

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 _interned: dict[tuple[str, str, int], Device] = {}
 
@@ -27,10 +27,27 @@ class DeviceIdentity:
     pci_bus_id: str = ""
 
 
+class TorchDevice(Protocol):
+    """An object like ``torch.device``, which is not imported."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def index(self) -> Any: ...
+
+
+class CupyDevice(Protocol):
+    """An object like ``cupy.cuda.Device``, which is not imported."""
+
+    @property
+    def id(self) -> int: ...
+
+
 class Directory(Protocol):
     """Knows which devices exist, and their backends."""
 
-    def resolve(self, spec: str | int | Device | None) -> Device:
+    def resolve(self, spec: DeviceSpec) -> Device:
         """Return the device of a specification; raises DeviceNotFoundError."""
 
     def properties(self, device: Device) -> DeviceProperties: ...
@@ -52,6 +69,10 @@ class Directory(Protocol):
         """End what the innermost `enter` of this thread began."""
 
 
+DeviceName: TypeAlias = "str | int | Device | TorchDevice | CupyDevice"
+DeviceSpec: TypeAlias = "DeviceName | None"
+"""Specifications that `Device` and every ``device=`` take; None is the current device."""
+
 directory = cast("Directory", None)
 """`_core.devices` sets it when it is imported, which importing xferlib does."""
 
@@ -66,7 +87,7 @@ class Device:
     Args:
         spec: ``"cupy:cuda:0"``; ``"cuda:1"``, ``"cpu"`` or an ``int`` for the current backend;
             None for the current device; or the device object of PyTorch or CuPy. NumPy integers are
-            refused: ``a[0]`` is not a device.
+            refused: ``a[0]`` is not a device. Every ``device=`` takes the same, which annotations call DeviceSpec.
 
     Raises:
         DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.
@@ -78,7 +99,7 @@ class Device:
     kind: str
     index: int
 
-    def __new__(cls, spec: str | int | Device | None = None) -> Device:
+    def __new__(cls, spec: DeviceSpec = None) -> Device:
         return directory.resolve(spec)
 
     @classmethod

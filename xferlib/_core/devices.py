@@ -11,7 +11,7 @@ import numpy as np
 
 from xferlib._core import defaults, registry
 from xferlib._core import device as _device
-from xferlib._core.device import Device
+from xferlib._core.device import Device, DeviceSpec
 from xferlib._runtime import config
 from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
 
@@ -35,7 +35,7 @@ _local = threading.local()
 class _Directory:
     """The registry, as devices see it."""
 
-    def resolve(self, spec: str | int | Device | None) -> Device:
+    def resolve(self, spec: DeviceSpec) -> Device:
         return resolve(spec)
 
     def properties(self, device: Device) -> DeviceProperties:
@@ -89,7 +89,7 @@ def attribute_name(name: str) -> str:
     return name.lower().removeprefix("cu_device_attribute_")
 
 
-def resolve(spec: str | int | Device | None, *, backend: Backend | None = None, source: str = "device") -> Device:
+def resolve(spec: DeviceSpec, *, backend: Backend | None = None, source: str = "device") -> Device:
     """A device that exists, from any specification.
 
     Args:

@@ -22,6 +22,16 @@ _ORDERINGS = ("lt", "le", "gt", "ge")
 _OTHERS = ("neg", "pos", "abs", "invert", "matmul", "rmatmul", "getitem", "setitem", "iter", "float", "int", "complex")
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Result_co = TypeVar("Result_co", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    Result_co = TypeVar("Result_co", covariant=True)  # typing has no defaults before Python 3.13
+
+
 class ArrayUse:
     """Refuses an array's operators, conversions and attributes; comparing with ``==`` stays by identity."""
 

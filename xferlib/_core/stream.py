@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import devices, observe, registry
-from xferlib._core.device import Device
+from xferlib._core.device import Device, DeviceSpec
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of
 from xferlib._runtime.checks import refuse_no_flag
@@ -50,7 +50,7 @@ class Event:
         self._device: Device | None = None
 
     @classmethod
-    def from_ipc_handle(cls, handle: bytes, device: Any = None) -> Event:
+    def from_ipc_handle(cls, handle: bytes, device: DeviceSpec = None) -> Event:
         """The event of another process, by its `ipc_handle`; ``device`` is where it was recorded.
 
         Raises:
@@ -146,7 +146,7 @@ class Stream:
 
     __slots__ = ("__weakref__", "_backend", "_raw", "device")
 
-    def __init__(self, device: Any = None, *, non_blocking: bool = True, priority: int = 0) -> None:
+    def __init__(self, device: DeviceSpec = None, *, non_blocking: bool = True, priority: int = 0) -> None:
         self.device: Device = devices.get_device(device)
         self._backend = registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
@@ -160,7 +160,7 @@ class Stream:
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
 
     @classmethod
-    def from_any(cls, native: Any, device: Any = None) -> Stream:
+    def from_any(cls, native: Any, device: DeviceSpec = None) -> Stream:
         """Adopt a stream made elsewhere.
 
         Args:
@@ -343,7 +343,7 @@ def _check_event(event: object, what: str) -> None:
         raise StreamTypeError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: DeviceSpec = None) -> Stream:
     """The native library's current stream on a device, for this thread."""
     target = devices.get_device(device)
     backend = registry.get(target.backend).at(target)

@@ -24,7 +24,7 @@ from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, DeviceSpec
     from xferlib._core.raw import RawStream
     from xferlib._pipeline.feed import Feed
 
@@ -37,7 +37,7 @@ def prefetch(
     batches: Iterable[Any],
     *,
     depth: int = 2,
-    device: Any = None,
+    device: DeviceSpec = None,
     transform: Callable[[Any], Any] | None = None,
     stream: Any = None,
 ) -> Prefetcher:

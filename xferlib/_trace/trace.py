@@ -21,6 +21,7 @@ from xferlib.errors import ArgumentError, ForkError, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._core.device import DeviceSpec
     from xferlib._trace.notes import Record, RecordBuffer
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -101,7 +102,9 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     # --- the program's own work
 
     @staticmethod
-    def range(name: str, *, kind: str = "range", nbytes: int = 0, stream: Any = None, device: Any = None) -> range_:
+    def range(
+        name: str, *, kind: str = "range", nbytes: int = 0, stream: Any = None, device: DeviceSpec = None
+    ) -> range_:
         """Show the program's own work on a stream: ``with xl.trace.range("forward"):``.
 
         Events are recorded on the stream at both ends, so that the range lasts from when its first operation could
@@ -259,7 +262,7 @@ class range_:  # noqa: N801 - what `trace.range` makes
 
     __slots__ = ("_arguments", "_ended")
 
-    def __init__(self, name: str, kind: str, nbytes: int, stream: Any, device: Any) -> None:
+    def __init__(self, name: str, kind: str, nbytes: int, stream: Any, device: DeviceSpec) -> None:
         self._arguments = (name, kind, nbytes, stream, device)
         self._ended: Callable[[], None] | None = None
 

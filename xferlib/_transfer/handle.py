@@ -24,10 +24,10 @@ import numbers
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from xferlib._core import observe, pending, staging_hooks
-from xferlib._core.pending import PendingTransfer
+from xferlib._core.pending import PendingTransfer, Result_co
 from xferlib._memory import in_flight
 from xferlib._runtime.interrupts import deferred
 from xferlib._runtime.jobs import Job
@@ -64,7 +64,7 @@ class TransferStats:
         return self.nbytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
-class Transfer(PendingTransfer):
+class Transfer(PendingTransfer, Generic[Result_co]):
     """A copy in progress. Owns source, destination and event: dropping any handle is safe.
 
     Attributes:
@@ -79,7 +79,7 @@ class Transfer(PendingTransfer):
     def __init__(
         self, result: Any, backend: Backend, stream: RawStream | None, *, nbytes: int, path: str, is_upload: bool
     ) -> None:
-        self._result = result
+        self._result: Any = result
         self._backend = backend
         self._stream = stream
         self._device: Device | None = stream.device if stream is not None else None
@@ -266,7 +266,7 @@ class Transfer(PendingTransfer):
         return self._path == Path.SMALL or self.done()
 
     @observe.user_call(lambda self, timeout=None: (self._backend, 0))
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> Result_co:
         """The destination: a device array ordered on the current stream, or complete host data.
 
         Args:
@@ -290,7 +290,7 @@ class Transfer(PendingTransfer):
                 self._order(self._backend.stream_current(self._event_device()))
             else:
                 self._await_host(timeout)
-        return self._result
+        return self._result  # type: ignore[no-any-return]
 
     def _event_device(self) -> Device:
         assert self._device is not None

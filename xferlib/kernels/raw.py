@@ -27,7 +27,7 @@ from xferlib.kernels.pickling import check_function
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, DeviceSpec
     from xferlib._core.raw import RawStream
     from xferlib.kernels.frontends.raw.signature import RawParameter
 
@@ -100,7 +100,7 @@ class RawKernel:
     def __repr__(self) -> str:
         return f"<RawKernel {self.name}({', '.join(each.name for each in self.parameters)})>"
 
-    def attributes(self, *, backend: str | None = None, device: Any = None) -> KernelAttributes:
+    def attributes(self, *, backend: str | None = None, device: DeviceSpec = None) -> KernelAttributes:
         """Registers, shared and local memory, and the most threads of a block; the kernel is compiled for it.
 
         Args:
@@ -113,7 +113,7 @@ class RawKernel:
         return KernelAttributes(**owner.kernel_attributes(kernel, place))
 
     def occupancy(
-        self, block: Extents, *, shared_nbytes: int = 0, backend: str | None = None, device: Any = None
+        self, block: Extents, *, shared_nbytes: int = 0, backend: str | None = None, device: DeviceSpec = None
     ) -> int:
         """Blocks of such a size that run at a time on one multiprocessor.
 
@@ -132,7 +132,7 @@ class RawKernel:
         found: int = owner.occupancy(kernel, math.prod(extents), shared_nbytes, place)
         return found
 
-    def _loaded(self, backend: str | None, device: Any) -> tuple[Any, Device, Any]:
+    def _loaded(self, backend: str | None, device: DeviceSpec) -> tuple[Any, Device, Any]:
         place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
             raise UnsupportedError(

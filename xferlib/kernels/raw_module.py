@@ -22,7 +22,7 @@ from xferlib.kernels.raw import RawKernel
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, DeviceSpec
     from xferlib.kernels.ir.nodes import DType
 
 _SOURCES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h"})
@@ -87,7 +87,9 @@ class RawModule:
             raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
         return RawKernel(self, name, found, parse_signature(found, name, types), cpu)
 
-    def get_global(self, name: str, dtype: Any = None, *, backend: str | None = None, device: Any = None) -> Array:
+    def get_global(
+        self, name: str, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None
+    ) -> Array:
         """A ``__device__`` or ``__constant__`` variable as an array over its memory.
 
             xl.to_device(table, out=module.get_global("table"))    # before a launch on the same stream
@@ -114,7 +116,7 @@ class RawModule:
         array: Array = owner.over(pointer, shape, kind, device=place, owner=library)
         return array
 
-    def compile(self, *, backend: str | None = None, device: Any = None, log_stream: Any = None) -> None:
+    def compile(self, *, backend: str | None = None, device: DeviceSpec = None, log_stream: Any = None) -> None:
         """Compile and load the module now, which the first launch would do.
 
         Args:
@@ -163,7 +165,7 @@ class RawModule:
 
     # --- loading
 
-    def _at(self, backend: str | None, device: Any, what: str) -> tuple[Any, Device]:
+    def _at(self, backend: str | None, device: DeviceSpec, what: str) -> tuple[Any, Device]:
         """The backend's part and the device, which runs CUDA source."""
         place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":

@@ -37,3 +37,7 @@ __all__ = [
     "timeline",
     "writes",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

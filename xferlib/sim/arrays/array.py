@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from xferlib._core.array import ArrayInfo, check_dtype, viewed
+from xferlib.sim.arrays.declared import Declared
 from xferlib.sim.detect.reports import SimError
 from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Spans
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 
 HostArray = np.ndarray[Any, Any]
 
+_INTERNAL = frozenset({"allocation", "info", "memory", "spans"})
+"""Attributes for the simulator's own files, which completion leaves out."""
+
 
 class ImplicitCopyError(SimError, TypeError):
     """A call would have copied device data to the host implicitly."""
 
 
-class SimArray:
+class SimArray(Declared):
     """An array on a simulated device, with the Array API's attributes and operators.
 
     Made by `xferlib.to_device`, `xferlib.empty` and the functions of its namespace.
@@ -97,6 +101,9 @@ class SimArray:
         if not self.info.shape:
             raise TypeError("an array without axes has no length")
         return self.info.shape[0]
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _INTERNAL]
 
     def __repr__(self) -> str:
         return f"<SimArray {self.shape} {self.dtype} on {self.device}; xferlib.to_host(x) shows its values>"

@@ -1,0 +1,82 @@
+"""The public names as type checkers see them: misspelt ones are errors, arrays have the class of their backend."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xferlib as xl
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "tests" / "typed_program.py"
+
+CONFIG = """
+[mypy]
+strict = True
+[mypy-torch.*,cupy.*,pycuda.*]
+ignore_missing_imports = True
+follow_imports = skip
+"""
+"""A user's, but that it does not read all of torch, which takes long."""
+
+checkout = pytest.mark.skipif(not (ROOT / "tools").is_dir(), reason="the tools are not beside the tests")
+has_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+has_ruff = pytest.mark.skipif(not Path(sys.executable).with_name("ruff").exists(), reason="ruff is not installed")
+
+
+@checkout
+@has_ruff
+def test_the_stub_has_the_names_and_signatures_of_the_code() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "make_stub.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@has_mypy
+def test_types_and_errors_of_a_program_are_those_that_its_comments_name(tmp_path: Path) -> None:
+    """``# is T`` after a `reveal_type`, ``# error: code`` where mypy must complain, and nothing else."""
+    config = tmp_path / "mypy.ini"
+    config.write_text(CONFIG)
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(tmp_path), str(PROGRAM)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    found = {}
+    for line, what in re.findall(r"typed_program\.py:(\d+): (error.*|note: Revealed.*)", done.stdout):
+        revealed, code = re.search(r'type is "(.*)"', what), re.search(r"error: .*\[([\w-]+)\]$", what)
+        found[int(line)] = f"is {revealed[1]}" if revealed else f"error: {code[1]}" if code else what
+    marked = enumerate(PROGRAM.read_text(encoding="utf-8").splitlines(), 1)
+    expected = {line: text.partition("  # ")[2] for line, text in marked if re.search("  # (is|error:) ", text)}
+    assert found == expected, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module", [xl, xl.sim], ids=["xl", "xl.sim"])
+def test_only_public_names_complete(module: object) -> None:
+    names = [name for name in dir(module) if not name.startswith("__")]
+    assert names == sorted(module.__all__)  # type: ignore[attr-defined]
+
+
+def test_simulated_arrays_complete_nothing_of_the_simulator() -> None:
+    d = xl.zeros(3, backend="sim")
+    names = set(dir(d))
+    assert {"shape", "sum", "reshape", "to_device"} <= names
+    assert not {"allocation", "info", "memory", "spans"} & names
+
+
+def test_transfers_name_their_result_in_annotations() -> None:
+    transfer: xl.Transfer[object] = xl.to_device_async([1, 2], backend="numpy")
+    assert str(xl.Transfer[int]).endswith("Transfer[int]")
+    transfer.result()
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "sim"])
+def test_arrays_of_every_backend_have_the_members_of_the_protocol(name: str) -> None:
+    if not xl.available_backends()[name].is_available:
+        pytest.skip(f"{name} cannot run here")
+    array = xl.ones((2, 2), backend=name)
+    members = [each for each in vars(xl.DeviceArray) if not each.startswith("_") or each in ("__len__", "__matmul__")]
+    assert len(members) > 20
+    assert [each for each in members if not hasattr(array, each)] == []

@@ -1,0 +1,36 @@
+"""A program for type checkers: what they must find in it stands after each line. It is read, never run."""
+
+from typing import reveal_type
+
+import numpy as np
+
+import xferlib as xl
+
+x = np.zeros((3, 4), "float32")
+stream = xl.Stream()
+
+reveal_type(xl.to_device(x))  # is xferlib._api.device_array.DeviceArray
+reveal_type(xl.to_device(x, backend="sim", device=0))  # is xferlib.sim.arrays.array.SimArray
+reveal_type(xl.zeros(3, backend="numpy"))  # is numpy.ndarray[Any, Any]
+reveal_type(xl.to_device(x, out=x))  # is numpy.ndarray[tuple[int, int], numpy.dtype[Any]]
+reveal_type(xl.to_host(xl.to_device(x)))  # is numpy.ndarray[Any, Any]
+reveal_type(xl.to_host_async(x).result())  # is numpy.ndarray[Any, Any]
+reveal_type(xl.to_device_async(x, backend="sim").result())  # is xferlib.sim.arrays.array.SimArray
+reveal_type(xl.zeros_like(xl.zeros(3, backend="sim")))  # is xferlib.sim.arrays.array.SimArray
+reveal_type(xl.zeros(3, backend="sim") * 2 + x)  # is xferlib.sim.arrays.array.SimArray
+
+
+def scaled(a: xl.DeviceArray) -> xl.DeviceArray:
+    return (a - 1) / 2
+
+
+scaled(x)
+scaled(xl.zeros(3, backend="sim"))
+scaled(xl.asarray([1, 2, 3], device=xl.device_of(x)))
+
+xl.to_devcie(x)  # error: attr-defined
+xl.sim.checked()  # error: attr-defined
+xl.zeros(3, device=1.5)  # error: call-overload
+xl.to_device(x, "sim")  # error: call-overload
+xl.to_device(x).smu()  # error: attr-defined
+stream.synchronise()  # error: attr-defined

@@ -1,0 +1,657 @@
+# Written by tools/make_stub.py from the names and signatures of the code; change those instead.
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+import cupy
+import numpy as np
+import torch
+from pycuda.gpuarray import GPUArray
+
+from xferlib import errors as errors
+from xferlib import random as random
+from xferlib import sim as sim
+from xferlib import tree as tree
+from xferlib._api.calibration import Calibration as Calibration
+from xferlib._api.calibration import calibrate as calibrate
+from xferlib._api.creation import Shape
+from xferlib._api.creation import pin as pin
+from xferlib._api.creation import pinned_array as pinned_array
+from xferlib._api.creation import pinned_empty as pinned_empty
+from xferlib._api.creation import pinned_empty_like as pinned_empty_like
+from xferlib._api.creation import pinned_pool as pinned_pool
+from xferlib._api.creation import pinned_zeros as pinned_zeros
+from xferlib._api.creation import synchronize as synchronize
+from xferlib._api.creation import trim as trim
+from xferlib._api.device_array import DeviceArray as DeviceArray
+from xferlib._api.dispatch import common as common
+from xferlib._api.dispatch import get_array_module as get_array_module
+from xferlib._api.dispatch import get_backend as get_backend
+from xferlib._api.explain import Explanation as Explanation
+from xferlib._api.explain import explain as explain
+from xferlib._api.transfers import to_host as to_host
+from xferlib._api.transfers import to_host_async as to_host_async
+from xferlib._core.defaults import use_backend as use_backend
+from xferlib._core.device import Device as Device
+from xferlib._core.device import DeviceName, DeviceSpec
+from xferlib._core.devices import device_of as device_of
+from xferlib._core.devices import get_device as get_device
+from xferlib._core.registry import BackendStatus as BackendStatus
+from xferlib._core.registry import available_backends as available_backends
+from xferlib._core.stream import Event as Event
+from xferlib._core.stream import Stream as Stream
+from xferlib._core.stream import current_stream as current_stream
+from xferlib._memory.pinned import PinnedPool as PinnedPool
+from xferlib._memory.pinned import PinnedStats as PinnedStats
+from xferlib._pipeline.prefetch import prefetch as prefetch
+from xferlib._pipeline.prefetcher import Prefetcher as Prefetcher
+from xferlib._pipeline.stream_map import stream_map as stream_map
+from xferlib._runtime.config import configure as configure
+from xferlib._trace.timeline import TraceOperation as TraceOperation
+from xferlib._trace.trace import trace as trace
+from xferlib._transfer.handle import Transfer as Transfer
+from xferlib._transfer.handle import TransferStats as TransferStats
+from xferlib.kernels.elementwise import ElementwiseKernel as ElementwiseKernel
+from xferlib.kernels.elementwise import elementwise as elementwise
+from xferlib.kernels.raw import KernelAttributes as KernelAttributes
+from xferlib.kernels.raw import RawKernel as RawKernel
+from xferlib.kernels.raw_module import RawModule as RawModule
+from xferlib.kernels.raw_module import raw_module as raw_module
+from xferlib.kernels.reduction import ReductionKernel as ReductionKernel
+from xferlib.kernels.reduction import reduction as reduction
+from xferlib.kernels.scan import ScanKernel as ScanKernel
+from xferlib.kernels.scan import scan as scan
+
+_HostArray: TypeAlias = np.ndarray[Any, Any]
+_A = TypeVar("_A")
+
+__version__: str
+
+__all__ = [
+    "BackendStatus",
+    "Calibration",
+    "Device",
+    "DeviceArray",
+    "ElementwiseKernel",
+    "Event",
+    "Explanation",
+    "KernelAttributes",
+    "PinnedPool",
+    "PinnedStats",
+    "Prefetcher",
+    "RawKernel",
+    "RawModule",
+    "ReductionKernel",
+    "ScanKernel",
+    "Stream",
+    "TraceOperation",
+    "Transfer",
+    "TransferStats",
+    "arange",
+    "array_over",
+    "asarray",
+    "available_backends",
+    "calibrate",
+    "common",
+    "concat",
+    "configure",
+    "current_stream",
+    "device_of",
+    "elementwise",
+    "empty",
+    "empty_like",
+    "errors",
+    "explain",
+    "eye",
+    "full",
+    "full_like",
+    "get_array_module",
+    "get_backend",
+    "get_device",
+    "linspace",
+    "ones",
+    "ones_like",
+    "pin",
+    "pinned_array",
+    "pinned_empty",
+    "pinned_empty_like",
+    "pinned_pool",
+    "pinned_zeros",
+    "prefetch",
+    "random",
+    "raw_module",
+    "reduction",
+    "scan",
+    "sim",
+    "stream_map",
+    "synchronize",
+    "to_device",
+    "to_device_async",
+    "to_host",
+    "to_host_async",
+    "trace",
+    "tree",
+    "trim",
+    "use_backend",
+    "zeros",
+    "zeros_like",
+]
+
+@overload
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    backend: Literal["numpy"],
+    device: DeviceSpec = None,
+) -> _HostArray: ...
+@overload
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    backend: Literal["torch"],
+    device: DeviceSpec = None,
+) -> torch.Tensor: ...
+@overload
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    backend: Literal["cupy"],
+    device: DeviceSpec = None,
+) -> cupy.ndarray: ...
+@overload
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    backend: Literal["pycuda"],
+    device: DeviceSpec = None,
+) -> GPUArray: ...
+@overload
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    backend: Literal["sim"],
+    device: DeviceSpec = None,
+) -> sim.SimArray: ...
+@overload
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+) -> DeviceArray: ...
+@overload
+def array_over(
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["numpy"], device: DeviceSpec = None
+) -> _HostArray: ...
+@overload
+def array_over(
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["torch"], device: DeviceSpec = None
+) -> torch.Tensor: ...
+@overload
+def array_over(
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["cupy"], device: DeviceSpec = None
+) -> cupy.ndarray: ...
+@overload
+def array_over(
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["pycuda"], device: DeviceSpec = None
+) -> GPUArray: ...
+@overload
+def array_over(
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["sim"], device: DeviceSpec = None
+) -> sim.SimArray: ...
+@overload
+def array_over(
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: str | None = None, device: DeviceSpec = None
+) -> DeviceArray: ...
+@overload
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["numpy"], device: DeviceSpec = None) -> _HostArray: ...
+@overload
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["torch"], device: DeviceSpec = None) -> torch.Tensor: ...
+@overload
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["cupy"], device: DeviceSpec = None) -> cupy.ndarray: ...
+@overload
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["pycuda"], device: DeviceSpec = None) -> GPUArray: ...
+@overload
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: DeviceSpec = None) -> sim.SimArray: ...
+@overload
+def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> DeviceArray: ...
+def concat(arrays: Sequence[_A], axis: int | None = 0, *, dtype: Any = None) -> _A: ...
+@overload
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"
+) -> _HostArray: ...
+@overload
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["torch"], device: DeviceSpec = None, order: str = "C"
+) -> torch.Tensor: ...
+@overload
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["cupy"], device: DeviceSpec = None, order: str = "C"
+) -> cupy.ndarray: ...
+@overload
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["pycuda"], device: DeviceSpec = None, order: str = "C"
+) -> GPUArray: ...
+@overload
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["sim"], device: DeviceSpec = None, order: str = "C"
+) -> sim.SimArray: ...
+@overload
+def empty(
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
+) -> DeviceArray: ...
+@overload
+def empty_like(x: _A, dtype: Any = None, *, device: None = None) -> _A: ...
+@overload
+def empty_like(x: Any, dtype: Any = None, *, device: DeviceName) -> DeviceArray: ...
+@overload
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    backend: Literal["numpy"],
+    device: DeviceSpec = None,
+) -> _HostArray: ...
+@overload
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    backend: Literal["torch"],
+    device: DeviceSpec = None,
+) -> torch.Tensor: ...
+@overload
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    backend: Literal["cupy"],
+    device: DeviceSpec = None,
+) -> cupy.ndarray: ...
+@overload
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    backend: Literal["pycuda"],
+    device: DeviceSpec = None,
+) -> GPUArray: ...
+@overload
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    backend: Literal["sim"],
+    device: DeviceSpec = None,
+) -> sim.SimArray: ...
+@overload
+def eye(
+    rows: int,
+    columns: int | None = None,
+    k: int = 0,
+    dtype: Any = "float64",
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+) -> DeviceArray: ...
+@overload
+def full(
+    shape: Shape,
+    fill_value: complex,
+    dtype: Any = None,
+    *,
+    backend: Literal["numpy"],
+    device: DeviceSpec = None,
+    order: str = "C",
+) -> _HostArray: ...
+@overload
+def full(
+    shape: Shape,
+    fill_value: complex,
+    dtype: Any = None,
+    *,
+    backend: Literal["torch"],
+    device: DeviceSpec = None,
+    order: str = "C",
+) -> torch.Tensor: ...
+@overload
+def full(
+    shape: Shape,
+    fill_value: complex,
+    dtype: Any = None,
+    *,
+    backend: Literal["cupy"],
+    device: DeviceSpec = None,
+    order: str = "C",
+) -> cupy.ndarray: ...
+@overload
+def full(
+    shape: Shape,
+    fill_value: complex,
+    dtype: Any = None,
+    *,
+    backend: Literal["pycuda"],
+    device: DeviceSpec = None,
+    order: str = "C",
+) -> GPUArray: ...
+@overload
+def full(
+    shape: Shape,
+    fill_value: complex,
+    dtype: Any = None,
+    *,
+    backend: Literal["sim"],
+    device: DeviceSpec = None,
+    order: str = "C",
+) -> sim.SimArray: ...
+@overload
+def full(
+    shape: Shape,
+    fill_value: complex,
+    dtype: Any = None,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    order: str = "C",
+) -> DeviceArray: ...
+@overload
+def full_like(x: _A, fill_value: complex, dtype: Any = None, *, device: None = None) -> _A: ...
+@overload
+def full_like(x: Any, fill_value: complex, dtype: Any = None, *, device: DeviceName) -> DeviceArray: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    backend: Literal["numpy"],
+    device: DeviceSpec = None,
+) -> _HostArray: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    backend: Literal["torch"],
+    device: DeviceSpec = None,
+) -> torch.Tensor: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    backend: Literal["cupy"],
+    device: DeviceSpec = None,
+) -> cupy.ndarray: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    backend: Literal["pycuda"],
+    device: DeviceSpec = None,
+) -> GPUArray: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    backend: Literal["sim"],
+    device: DeviceSpec = None,
+) -> sim.SimArray: ...
+@overload
+def linspace(
+    start: complex,
+    stop: complex,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+) -> DeviceArray: ...
+@overload
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"
+) -> _HostArray: ...
+@overload
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["torch"], device: DeviceSpec = None, order: str = "C"
+) -> torch.Tensor: ...
+@overload
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["cupy"], device: DeviceSpec = None, order: str = "C"
+) -> cupy.ndarray: ...
+@overload
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["pycuda"], device: DeviceSpec = None, order: str = "C"
+) -> GPUArray: ...
+@overload
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["sim"], device: DeviceSpec = None, order: str = "C"
+) -> sim.SimArray: ...
+@overload
+def ones(
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
+) -> DeviceArray: ...
+@overload
+def ones_like(x: _A, dtype: Any = None, *, device: None = None) -> _A: ...
+@overload
+def ones_like(x: Any, dtype: Any = None, *, device: DeviceName) -> DeviceArray: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: _A,
+    copy: bool | None = True,
+    order: str = ...,
+) -> _A: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: Literal["numpy"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+    copy: bool | None = True,
+    order: str = ...,
+) -> _HostArray: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: Literal["torch"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+    copy: bool | None = True,
+    order: str = ...,
+) -> torch.Tensor: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: Literal["cupy"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+    copy: bool | None = True,
+    order: str = ...,
+) -> cupy.ndarray: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: Literal["pycuda"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+    copy: bool | None = True,
+    order: str = ...,
+) -> GPUArray: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: Literal["sim"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+    copy: bool | None = True,
+    order: str = ...,
+) -> sim.SimArray: ...
+@overload
+def to_device(
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+    copy: bool | None = True,
+    order: str = ...,
+) -> DeviceArray: ...
+@overload
+def to_device_async(
+    x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None, out: _A
+) -> Transfer[_A]: ...
+@overload
+def to_device_async(
+    x: Any,
+    *,
+    backend: Literal["numpy"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+) -> Transfer[_HostArray]: ...
+@overload
+def to_device_async(
+    x: Any,
+    *,
+    backend: Literal["torch"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+) -> Transfer[torch.Tensor]: ...
+@overload
+def to_device_async(
+    x: Any,
+    *,
+    backend: Literal["cupy"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+) -> Transfer[cupy.ndarray]: ...
+@overload
+def to_device_async(
+    x: Any,
+    *,
+    backend: Literal["pycuda"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+) -> Transfer[GPUArray]: ...
+@overload
+def to_device_async(
+    x: Any,
+    *,
+    backend: Literal["sim"],
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+) -> Transfer[sim.SimArray]: ...
+@overload
+def to_device_async(
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: None = None,
+) -> Transfer[DeviceArray]: ...
+@overload
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"
+) -> _HostArray: ...
+@overload
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["torch"], device: DeviceSpec = None, order: str = "C"
+) -> torch.Tensor: ...
+@overload
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["cupy"], device: DeviceSpec = None, order: str = "C"
+) -> cupy.ndarray: ...
+@overload
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["pycuda"], device: DeviceSpec = None, order: str = "C"
+) -> GPUArray: ...
+@overload
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: Literal["sim"], device: DeviceSpec = None, order: str = "C"
+) -> sim.SimArray: ...
+@overload
+def zeros(
+    shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
+) -> DeviceArray: ...
+@overload
+def zeros_like(x: _A, dtype: Any = None, *, device: None = None) -> _A: ...
+@overload
+def zeros_like(x: Any, dtype: Any = None, *, device: DeviceName) -> DeviceArray: ...
