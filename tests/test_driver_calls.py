@@ -126,17 +126,23 @@ class Driver:
     def __init__(self) -> None:
         self.context = CONTEXT
         self.busy = 0
+        self.answers: list[int] = []
+        """Of the stream before `busy` holds."""
         self.result = 0
-        self.copies = 0
+        self.copies = self.queries = 0
         self._copy = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self.copy)
         self._current = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self.current)
-        self._query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: self.busy)
+        self._query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.query)
 
     def copy(self, dst: int, src: int, nbytes: int) -> int:
         self.copies += 1
         if not self.result:
             ctypes.memmove(dst, src, nbytes)
         return self.result
+
+    def query(self, stream: int | None) -> int:
+        self.queries += 1
+        return self.answers.pop(0) if self.answers else self.busy
 
     def current(self, context: Any) -> int:
         context[0] = self.context
@@ -192,6 +198,31 @@ def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
         copy(object(), device.ctypes.data, CONTEXT, 8)
     with pytest.raises(TypeError, match="4 arguments, not 3"):
         copy(host, device.ctypes.data, CONTEXT)
+
+
+@compiled
+def test_a_copy_waits_a_moment_for_the_stream() -> None:
+    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
+    driver.answers = [600, 0]
+    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
+    assert driver.queries == 2
+    assert device.all()
+
+
+@compiled
+def test_a_copy_that_waited_in_vain_waits_seldom() -> None:
+    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
+    copy = driver.bound(is_upward=True)
+
+    def queries(busy: int) -> int:
+        before, driver.busy = driver.queries, busy
+        assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if busy else 0)
+        return driver.queries - before
+
+    asked = [queries(600) for _ in range(18)]
+    assert [number > 1 for number in asked] == [True, *[False] * 15, True, False]
+    assert queries(0) == 1
+    assert queries(600) > 1  # the stream was idle meanwhile
 
 
 INT16, FLOAT32 = 2, 10  # their places among the dtypes

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST_ARGUMENTS 4
@@ -91,18 +92,62 @@ typedef struct {
     int (*current)(void **);         /* the thread's context */
     int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
     int is_upward;
+    unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
 } copier;
 
-enum { NOT_ASKED = -1 };
+enum { NOT_ASKED = -1, PATIENCE_NS = 10000, IMPATIENT_CALLS = 16 };
+
+/* How long the next call may wait for the default stream. The driver returns from a small upload a few microseconds
+   before its last bytes arrive. A call in that time would find the stream busy and take the way by the staging buffer,
+   which costs twenty and leaves the stream busy for the next call too: in a loop all of them would. So a call waits about
+   half as long as that way takes. Where kernels keep the stream busy, one call in IMPATIENT_CALLS does. */
+static int64_t patience(copier *c)
+{
+    if (!c->in_vain)
+        return PATIENCE_NS;
+    c->in_vain = (c->in_vain + 1) % IMPATIENT_CALLS;
+    return 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int becomes_idle(const copier *c, int64_t patience_ns)
+{
+    int64_t begun_ns;
+    if (!c->query || c->query(NULL) == 0)
+        return 1;
+    if (!patience_ns)
+        return 0;
+    begun_ns = now_ns();
+    do
+        if (c->query(NULL) == 0)
+            return 1;
+    while (now_ns() - begun_ns < patience_ns);
+    return 0;
+}
+
+/* Note, with the GIL held, how a call that waited for the stream came out. */
+static void learn(copier *c, int64_t patience_ns, int is_idle)
+{
+    if (is_idle)
+        c->in_vain = 0;
+    else if (patience_ns)
+        c->in_vain = 1;
+}
 
 /* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
    is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
 static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    const copier *c = PyCapsule_GetPointer(self, NULL);
+    copier *c = PyCapsule_GetPointer(self, NULL);
     word device, context, most;
     void *current = NULL;
-    int result = NOT_ASKED;
+    int result = NOT_ASKED, is_idle;
     Py_buffer host;
     if (!c)
         return NULL;
@@ -118,10 +163,13 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
     }
     if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context) {
         word memory = (word)(uintptr_t)host.buf;
+        int64_t patience_ns = patience(c);
         Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
-        if (!c->query || c->query(NULL) == 0)
+        is_idle = becomes_idle(c, patience_ns);
+        if (is_idle)
             result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
         Py_END_ALLOW_THREADS
+        learn(c, patience_ns, is_idle);
     }
     PyBuffer_Release(&host);
     return PyLong_FromLong(result);
@@ -144,10 +192,10 @@ enum { SPREAD = 7 };
    array is read-only and to be filled. */
 static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    const spreader *s = PyCapsule_GetPointer(self, NULL);
+    spreader *s = PyCapsule_GetPointer(self, NULL);
     word a[SPREAD];
     void *current = NULL;
-    int result = NOT_ASKED;
+    int result = NOT_ASKED, is_idle = 1;
     Py_buffer host;
     if (!s)
         return NULL;
@@ -165,16 +213,18 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
     if (s->copier.current(&current) == 0 && (word)(uintptr_t)current == a[5]) {
         const void *layout = (const void *)(uintptr_t)a[1];
         char *memory = (char *)(uintptr_t)a[6];
+        int64_t patience_ns = patience(&s->copier);
         Py_BEGIN_ALLOW_THREADS
         if (!s->copier.is_upward) {
             result = s->copier.copy(a[6], a[3], (size_t)a[4]);
             if (!result)
                 s->c.scatter(layout, host.buf, 0, (int64_t)a[2], memory);
-        } else if (s->copier.query(NULL) == 0) {
+        } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
             s->c.gather(layout, host.buf, 0, (int64_t)a[2], memory, 0);
             result = s->copier.copy(a[3], a[6], (size_t)a[4]);
         }
         Py_END_ALLOW_THREADS
+        learn(&s->copier, patience_ns, is_idle);
     }
     PyBuffer_Release(&host);
     return PyLong_FromLong(result);
