@@ -101,13 +101,15 @@ class CudaCopies(CudaStreams, FastCopies):
         context = self._context_at_once(dst)
         if context is None or calls.send_whole is None:
             return False
-        return self._is_done(calls.send_whole(src, pointer, context, most), src)
+        result = calls.send_whole(src, pointer, context, most)
+        return result == calls.SUCCESS or self._is_done(result, src)
 
     def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
         context = self._context_at_once(src)
         if context is None or calls.fetch_whole is None:
             return False
-        return self._is_done(calls.fetch_whole(dst, pointer, context, most), dst)
+        result = calls.fetch_whole(dst, pointer, context, most)
+        return result == calls.SUCCESS or self._is_done(result, dst)
 
     def send_gathered(
         self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int

@@ -82,7 +82,7 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
 
 def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
     """As `FastCopies.whole`."""
-    dtype = _FROM_TORCH.get(tensor.dtype)
+    dtype = _FROM_TORCH.get(tensor.dtype) if tensor.is_cuda else None
     if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
         return None
     if tensor.is_conj() or tensor.is_neg() or not autograd.is_plain(tensor):
