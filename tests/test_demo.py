@@ -178,3 +178,15 @@ def test_the_name_of_a_timeline_is_checked(tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit):
         run(tmp_path, "--trace", str(tmp_path / "run.txt"))
     assert "is no timeline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_narrow_terminal_has_no_broken_lines(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["demo", "--epochs", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(line.split()[:1] == ["accuracy"] for line in lines)
+    assert "numpy" in lines

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
+import shutil
 import sys
+import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 _HEADERS = ("backend", "device", "accuracy", "images/s", "moved", "weights differ\nby at most")
 _CAPTION = "Weights: of the trained model, from those that NumPy arrives at."
+_WIDE = 118
+_LEAST_FOR_TABLE = 104
+"""Columns that the table needs."""
 _COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 
 
@@ -70,7 +75,10 @@ def _has(module: str) -> bool:
 def show(rows: list[Row], *, epochs: int) -> None:
     """Print the table; a backend that did not run has its reason in place of figures."""
     title = f"Handwritten digits: 1,500 to learn from, 297 held out, {epochs} epochs of 15 mini-batches"
-    if _has("rich"):
+    width = shutil.get_terminal_size((_WIDE, 24)).columns
+    if width < _LEAST_FOR_TABLE:
+        _show_narrow(rows, title, width)
+    elif _has("rich"):
         _show_rich(rows, title)
     else:
         _show_plain(rows, title)
@@ -89,7 +97,7 @@ def _show_rich(rows: list[Row], title: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 118)
+    console = Console(width=None if sys.stdout.isatty() else _WIDE)
     table = Table(title=title, box=box.SIMPLE_HEAVY, title_justify="left", caption=_CAPTION, caption_justify="left")
     for index, header in enumerate(_HEADERS):
         table.add_column(header, justify="left" if index < 2 else "right", no_wrap=index != 1, overflow="fold")
@@ -97,6 +105,19 @@ def _show_rich(rows: list[Row], title: str) -> None:
         style = "red" if row.has_failed else "dim" if row.reason else ""
         table.add_row(*(Text(cell) for cell in _cells(row)), style=style)
     console.print(table)
+
+
+def _show_narrow(rows: list[Row], title: str, width: int) -> None:
+    """A paragraph for each backend, in place of a table whose lines the terminal would break."""
+    print(textwrap.fill(title, width))
+    for row in rows:
+        backend, device, *figures = _cells(row)
+        print(f"\n{backend}")
+        print(textwrap.fill(device, width, initial_indent="  ", subsequent_indent="  "))
+        for header, figure in zip(_HEADERS[2:], figures, strict=True):
+            if figure:
+                print(f"  {header.replace(chr(10), ' '):<24}{figure:>12}")
+    print("\n" + textwrap.fill(_CAPTION, width))
 
 
 def _show_plain(rows: list[Row], title: str) -> None:
