@@ -104,6 +104,7 @@ def test_the_table_is_readable_without_rich(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setenv("COLUMNS", "118")
     xl.configure(backend="numpy")
     assert run(tmp_path, "--epochs", "2")[0] == 0
     title, header, row = capsys.readouterr().out.splitlines()
