@@ -315,3 +315,18 @@ def test_statements_before_the_loop_are_for_snippets():
         elementwise(lambda x: x, loop_prep="int k = 0;")
     with pytest.raises(KernelSyntaxError, match="loop_prep, line 1"):
         elementwise("T x", "T y", "y = x", loop_prep="int k = ;")
+
+
+@pytest.mark.parametrize("name", ["expf", "logf", "log2f", "log10f", "sinf", "cosf", "tanf", "powf"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_intrinsics_of_float_are_the_accurate_functions(name, dtype, target):
+    args = "x, 3" if name == "powf" else "x"
+    x = target.put(np.concatenate([specials(dtype), np.linspace(-90, 90, 1001, dtype=dtype)]))
+    fast, accurate = (elementwise("T x", "float z", f"z = {each}({args})") for each in (f"__{name}", name))
+    assert fast.ir(dtype, "float32") == accurate.ir(dtype, "float32")
+    assert same_bits(target.get(fast(x)), target.get(accurate(x)))
+
+
+def test_an_intrinsic_names_itself_in_its_errors():
+    with pytest.raises(KernelTypeError, match=r"__powf\(\) takes 2"):
+        elementwise("T x", "T z", "z = __powf(x)")(np.ones(1))

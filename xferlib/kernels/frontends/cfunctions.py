@@ -24,6 +24,9 @@ FLOAT_FUNCTIONS: dict[str, str] = {
 }  # fmt: skip
 """C name to table name; a name with a final ``f`` converts its operands to float."""
 
+_INTRINSICS = {f"__{name}f": f"{name}f" for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan", "pow")}
+"""CUDA's approximate functions of float, each by its accurate name: the same bits everywhere leave no room for them."""
+
 _SPECIAL = frozenset(
     f"{name}{suffix}" for name in ("erf", "erfc", "erfinv", "erfcinv", "tgamma", "lgamma") for suffix in ("", "f")
 )
@@ -46,8 +49,9 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if name in _PREDICATES:
         _check_arity(name, args, 1, fail)
         return _apply(b, name, name, _floats(b, args, False), fail)
-    is_single = name.endswith("f") and name[:-1] in FLOAT_FUNCTIONS and name not in FLOAT_FUNCTIONS
-    base = name[:-1] if is_single else name
+    c_name = _INTRINSICS.get(name, name)
+    is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
+    base = c_name[:-1] if is_single else c_name
     if base in _SPECIAL:
         problem = "erf, erfc, tgamma and lgamma are left to raw_module: NumPy has none, and identical bits need one"
         fail(f"{name}() is not among the kernel functions; {problem}", None)
