@@ -210,7 +210,34 @@ def test_races_fail_the_test_on_sim_and_no_other(tmp_path: Path) -> None:
     output = run(tmp_path, RACE, "--xferlib-backend=numpy,sim", "-k", "fixture")
     assert "PASSED test_program.py::test_fixture[numpy]" in output
     assert "FAILED test_program.py::test_fixture[sim]" in output
-    assert "read of what is still being written" in output
+    assert "RaceError: read of what is still being written, at " in output
+    assert "work.wait(copies) before " in output
+
+
+def test_a_report_shows_the_lines_of_the_program_and_none_of_the_librarys(tmp_path: Path) -> None:
+    output = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture")
+    assert re.search(r"^> +x = x \+ 1\.0$", output, re.MULTILINE)
+    assert not re.search(r"^\S*xferlib/\S+\.py:\d+", output, re.MULTILINE)
+    full = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture", "--full-trace")
+    assert re.search(r"^\S*xferlib/sim/detect/detector\.py:\d+", full, re.MULTILINE)
+
+
+AT_THE_END = """
+def test_at_the_end(xl_backend):
+    x = xl.to_device(xl.pinned_zeros(1 << 15), stream=(s := xl.Stream()))
+    t = xl.Stream()
+    t.wait(s)
+    with t:
+        y = x * 2.0
+    del x
+"""
+
+
+def test_a_fault_found_behind_the_test_is_a_report_without_a_traceback(tmp_path: Path) -> None:
+    output = run(tmp_path, AT_THE_END, "--xferlib-backend=sim", XFERLIB_SIM_SCHEDULE="random")
+    report = output.partition("ERROR at teardown")[2].partition("backends of xferlib")[0].splitlines()
+    assert report[1].startswith("RaceError: use after free, at ")
+    assert "XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED=" in output
 
 
 @pytest.mark.skipif(sys.platform != "linux" or sys.maxsize < 1 << 32, reason="the page guard needs 64-bit Linux")

@@ -68,6 +68,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         choice.skip_without_gpu(item)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> None:
+    """Let the traceback of a fault that the simulator found end at the program's own line."""
+    found = call.excinfo
+    if found is not None and type(found.value).__module__.startswith("xferlib.sim.") and call.when == "call":
+        from xferlib._cli.pytest_plugin import checks
+
+        if not item.config.getoption("fulltrace"):
+            checks.end_at_program(found.value.__traceback__)
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     import sys
 
@@ -119,7 +130,7 @@ def xferlib_sim() -> Iterator[check]:
     ``XFERLIB_SIM_SCHEDULE=random`` makes every run take another order; the seed is in the failure.
     """
     import xferlib
-    from xferlib import sim
+    from xferlib._cli.pytest_plugin import checks
 
-    with xferlib.use_backend("sim"), sim.check() as checked:
+    with xferlib.use_backend("sim"), checks.checked() as checked:
         yield checked

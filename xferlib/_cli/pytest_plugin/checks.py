@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from types import TracebackType
 
 import pytest
 
 from xferlib import sim
 from xferlib._cli import cuda_driver
-from xferlib._cli.pytest_plugin.choice import BROKEN_BY
+from xferlib._cli.pytest_plugin.markers import BROKEN_BY
 from xferlib._core import registry
+from xferlib._runtime.callsite import is_own
 from xferlib.errors import DeviceLostError, XferError
+
+
+def end_at_program(traceback: TracebackType | None) -> None:
+    """Cut off the lines of xferlib at the end of a traceback, so that it shows and debuggers begin at the program's."""
+    last = None
+    while traceback is not None:
+        if not is_own(traceback.tb_frame.f_code.co_filename):
+            last = traceback
+        traceback = traceback.tb_next
+    if last is not None:
+        last.tb_next = None
+
+
+@contextmanager
+def checked(*, guard: bool = False) -> Iterator[sim.check]:
+    """Check the test in the block; a fault found behind the last line of the test fails it without a traceback."""
+    try:
+        with sim.check(guard=guard) as block:
+            yield block
+    except sim.SimError as error:  # at the end of the block: pytest raises nothing into a fixture
+        said = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        raise pytest.fail.Exception(said, pytrace=False) from None
 
 
 class SimStrict:
@@ -19,7 +44,7 @@ class SimStrict:
 
     @pytest.fixture(autouse=True)
     def _xferlib_sim_strict(self) -> Iterator[None]:
-        with sim.check(guard=sys.platform == "linux" and sys.maxsize > 1 << 32):
+        with checked(guard=sys.platform == "linux" and sys.maxsize > 1 << 32):
             yield
 
 

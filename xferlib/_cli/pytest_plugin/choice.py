@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import xferlib as xl
-from xferlib._cli.pytest_plugin.markers import MARKERS
+from xferlib._cli.pytest_plugin.markers import BROKEN_BY, MARKERS
 from xferlib._core import registry
 from xferlib.errors import did_you_mean
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 ABSENT = pytest.StashKey[dict[str, str]]()
 """The backends that tests could not run on, and why."""
-BROKEN_BY = pytest.StashKey[str]()
-"""The test after which CUDA can no longer be used in this process."""
 _WITHOUT_GPU = "xferlib: needs "
 _PROPERTY = "xferlib_backend"
 
@@ -94,7 +92,9 @@ def running(request: pytest.FixtureRequest) -> Iterator[Backend]:
         if name != "sim":
             yield backend
             return
-        with xl.sim.check():
+        from xferlib._cli.pytest_plugin import checks
+
+        with checks.checked():
             yield backend
 
 
