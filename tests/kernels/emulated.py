@@ -14,7 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+
+from xferlib.backends.base import ArrayInfo
 
 _HEADER = """
 #include <ucontext.h>
@@ -170,3 +173,19 @@ class Emulator:
     def _run(self, kernel: Kernel, grid: int, block: Any, params: int) -> None:
         kernel.run(ctypes.c_void_p(params), grid, block[0], block[1])
         self.misaligned += kernel.take_misaligned()
+
+
+def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> None:
+    """Run an element-wise kernel's CUDA source, compiled by g++, on all its arguments."""
+    from xferlib.kernels.engines.cuda.engine import CudaPlan
+
+    program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
+    infos = {
+        number: ArrayInfo(each.ctypes.data, each.shape, each.strides, each.dtype, None, True)
+        for number, each in enumerate(arrays)
+    }
+    elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
+    emulator: Any = Emulator()
+    plan = CudaPlan(emulator, None, program, (elements or arrays)[-1].shape, infos, is_aliased=False)
+    plan.bind([arrays[number].ctypes.data for number in plan.array_order])
+    plan.launch(0)

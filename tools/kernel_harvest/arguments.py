@@ -23,7 +23,7 @@ class Mood:
 
     name: str
     most: int
-    """Integers lie between 0 and this; 0: anywhere, with the extremes; or `INCREASING` or `DISTINCT`."""
+    """The largest integer, 0 for any with the extremes, or `INCREASING` or `DISTINCT`."""
     has_specials: bool
     scalars: bool
     """Whether inputs of a declared dtype are numbers, not arrays."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends.control.contents import Variable
+from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
@@ -120,10 +120,11 @@ class SnippetDefinition:
         self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
-        self._functions = functions_of(preamble, generics)
-        self._text = SnippetText(operation, generics, "operation")
+        self._preamble = preambles.read(preamble, generics)
+        macros, aliases = self._preamble.macros, self._preamble.aliases
+        self._text = SnippetText(operation, generics, "operation", macros, aliases)
         self._statements = csnippet.parse(self._text)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep")
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
         self._prepared = csnippet.parse(self._preparation)
         self._raw = indexed_otherwise([*self._prepared, *self._statements])
 
@@ -148,9 +149,8 @@ class SnippetDefinition:
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
-        csnippet.Translator(b, scope, self._preparation, bound, self._functions).run(self._prepared)
-        scope.end_preparation()
-        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
+        csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
         program = b.program(scope.stores(variables))
         self._check_outputs(program)
         outputs = tuple(range(self._inputs, len(self.params)))

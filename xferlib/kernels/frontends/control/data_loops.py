@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from xferlib.kernels.frontends.control import assigned
-from xferlib.kernels.frontends.control.contents import Carried
+from xferlib.kernels.frontends.memory.contents import Carried
 from xferlib.kernels.ir import loops
 from xferlib.kernels.ir.nodes import BOOL, Node
 
@@ -33,7 +33,7 @@ def translate(translator: Any, loop: Loop) -> None:
     parts = (loop.condition, loop.body, loop.after)
     before = b.known()
     results = (translator.returns or BOOL) if assigned.has(("Return",), *parts) else None
-    carried = scope.carried(assigned.names(*parts), results)
+    carried = scope.carried(assigned.names(translator.assigning, *parts), results)
     outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
     again = _late_turn(translator, loop) if loop.is_late else _turn(translator, loop)
     scope.end_jump(("break", loop.number))

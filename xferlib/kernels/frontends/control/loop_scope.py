@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from xferlib.kernels.frontends.control.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
-from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node
+from xferlib.kernels.frontends.memory.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
+from xferlib.kernels.frontends.memory.local_arrays import LocalArrays, element_keys
+from xferlib.kernels.ir.nodes import BOOL, DType, Node
 
 
-class LoopScope:
+class LoopScope(LocalArrays):
     """The part of a scope that knows of ``break``, ``continue`` and ``return``, and of loops that end with the data."""
 
-    b: Builder
-    _names: dict[str, Variable]
-    _state: dict[Hashable, Contents]
-    _true: Node
     _path: Node | None
 
     def jump(self, key: Hashable) -> None:
@@ -41,12 +38,23 @@ class LoopScope:
     # --- loops that end with the data
     def carried(self, names: Iterable[str], returned: DType | None) -> list[Carried]:
         """The variables of ``names``, and the result of the dtype ``returned``, as they are before a loop."""
-        known = [self._names[name] for name in names if name in self._names]
-        found = [self._carried(each) for each in known if each.is_writable and each.kind != "raw"]
+        known = dict.fromkeys(self._target(self._names[name]) for name in names if name in self._names)
+        found = [part for each in known if each.is_writable and each.kind != "raw" for part in self._parts(each)]
         if returned is not None:
             no = self.b.const(False, BOOL)
             found.append(Carried(RESULT, self.b.const(0, returned), no))
         return found
+
+    def _target(self, variable: Variable) -> Variable:
+        """The variable itself, or that to which it leads."""
+        return variable if variable.place is None else variable.place.variable
+
+    def _parts(self, variable: Variable) -> list[Carried]:
+        if variable.kind != "array":
+            return [self._carried(variable)]
+        slots = [(key, self._state.get(key)) for key in element_keys(variable)]
+        zero = self.b.const(0, variable.dtype)
+        return [Carried(key, zero if slot is None else slot.value, None) for key, slot in slots]
 
     def _carried(self, variable: Variable) -> Carried:
         slot = self._state.get(variable.key)
