@@ -56,6 +56,11 @@ inline unsigned int __brev(unsigned int x) {
   unsigned int y = 0; for (int k = 0; k < 32; ++k) y |= (x >> k & 1) << (31 - k); return y;
 }
 
+template <typename T> T atomicAdd(T* at, T value) { T old = *at; *at = old + value; return old; }
+template <typename T> T atomicCAS(T* at, T compared, T value) {
+  T old = *at; if (old == compared) *at = value; return old;
+}
+
 static int misaligned = 0;
 extern "C" void __ubsan_handle_type_mismatch_v1(void*, void*) { ++misaligned; }
 extern "C" int take_misaligned() { int found = misaligned; misaligned = 0; return found; }

@@ -18,24 +18,23 @@ from contextlib import contextmanager
 import numpy as np
 
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
-from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Place, Variable
-from xferlib.kernels.frontends.memory.elements import ArrayElements
+from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Variable
 from xferlib.kernels.frontends.memory.local_arrays import element_keys
-from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import BOOL, INT64, Builder, DType, Node, Store
+from xferlib.kernels.frontends.memory.place_scope import PlaceScope
+from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node, Store
 
 
-class Scope(ArrayElements, LoopScope):
+class Scope(PlaceScope, LoopScope):
     """Names, values and the condition under which the current statement runs."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, ordered: frozenset[int] = frozenset()) -> None:
         self.b = builder
         self._names: dict[str, Variable] = {}
         self._here: set[str] = set()
         self._state: dict[Hashable, Contents] = {}
         self._true = builder.const(True, BOOL)
         self._path: Node | None = None
-        self._begin_elements()
+        self._begin_elements(ordered)
         self._counter = 0
         self._known: dict[int, np.generic | None] = {}
         self.sizes = {"_ind": builder.size()}
@@ -63,19 +62,6 @@ class Scope(ArrayElements, LoopScope):
         self._here.add(name)
         if value is not None:
             self._state[key] = Contents(value, self._true)
-
-    def point(self, name: str, place: Place, *, is_reference: bool = False) -> None:
-        """Declare a pointer or a reference to a place."""
-        self._names[name] = self.leading(name, place, is_reference=is_reference)
-        self._here.add(name)
-
-    def leading(self, name: str, place: Place, *, is_reference: bool) -> Variable:
-        """A variable that leads to a place; a reference to a whole variable is that variable."""
-        target, index = place
-        if is_reference and index is None:
-            return target
-        kind = "reference" if is_reference else "pointer"
-        return Variable(("pointer", name), target.dtype, kind=kind, is_writable=target.is_writable, place=place)
 
     def is_declared_here(self, name: str) -> bool:
         return name in self._here
@@ -144,16 +130,21 @@ class Scope(ArrayElements, LoopScope):
         return branch
 
     @property
+    def true(self) -> Node:
+        """The constant."""
+        return self._true
+
+    @property
     def path(self) -> Node | None:
         """The condition under which the current statement runs; None if there is none."""
         return self._path
 
     def snapshot(self) -> Before:
         """The present state, for `restore`."""
-        return Before(self._path, dict(self._state))
+        return Before(self._path, dict(self._state), dict(self.touched))
 
     def restore(self, before: Before) -> None:
-        self._path, self._state = before.path, dict(before.state)
+        self._path, self._state, self.touched = before.path, dict(before.state), dict(before.touched)
 
     def has_changed(self, branch: Branch) -> bool:
         return branch.state != self._state
@@ -229,80 +220,12 @@ class Scope(ArrayElements, LoopScope):
         initial = self.b.load(variable.param)
         return initial if slot is None else self.b.select(slot.written, slot.value, initial)
 
-    def place(self, name: str, index: Node | None, fail: Fail) -> Place:
-        """The place of a variable (``index`` is None), or of an element of an array or behind a pointer."""
-        variable = self._find(name, fail)
-        if variable.kind == "reference" and variable.place is not None:
-            variable, offset = variable.place
-            if index is None:
-                return Place(variable, offset)
-        if index is None:
-            return variable.place or Place(variable, None)
-        if variable.place is not None:
-            return self.moved(variable.place, index, name, fail)
-        if variable.kind in ("raw", "array"):
-            return Place(variable, index)
-        if not variable.needs_index:
-            fail(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
-        self._check_own(index, name, fail)
-        return Place(variable, None)
-
-    def moved(self, place: Place, count: Node, name: str, fail: Fail) -> Place:
-        """The place ``count`` elements behind another one."""
-        if constant_value(count, self._known) == 0:
-            return place
-        if place.at is None:
-            fail(f"{name!r} points to a single number; only its element 0 exists")
-        return Place(place.variable, self.b.op("add", place.at, self.b.cast(count, INT64)))
-
-    def is_pointer(self, name: str) -> bool:
-        variable = self._names.get(name)
-        return variable is not None and variable.kind == "pointer"
-
-    def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The extents of a local array; None of anything else."""
-        variable = self._names.get(name)
-        return variable.shape if variable is not None and variable.kind == "array" else None
-
-    def read_place(self, place: Place, name: str, fail: Fail) -> Node:
-        """The value at a place; ``name`` is for messages."""
-        variable, index = place
-        if index is None:
-            if variable.kind in ("raw", "array"):
-                fail(f"{name!r} is an array; index it, for instance {name}[i]")
-            return self._current(variable, name, fail)
-        if variable.kind == "array":
-            return self._read_local(variable, index, fail)
-        return self._read_element(variable, index, name, fail)
-
     def length(self, name: str, fail: Fail) -> Node:
         """The number of elements of a parameter."""
         variable = self._find(name, fail)
         if variable.param is None:
             fail(f"{name!r} is a number, which has no size()")
         return self.b.length(variable.param) if variable.kind == "raw" else self.b.size()
-
-    def write_place(self, place: Place, value: Node, name: str, fail: Fail) -> Node:
-        """Assign to a place; returns the converted value."""
-        variable, index = place
-        if index is None:
-            if variable.kind in ("raw", "array", "pointer") or variable.key in (("kernel", "i"), ("kernel", "n")):
-                is_array = variable.kind in ("raw", "array")
-                fail(
-                    f"{name!r} is an array; assign to an element, for instance {name}[i] = ..."
-                    if is_array
-                    else f"{name!r} is read-only here; assign to an output or a local variable"
-                )
-            return self._write(variable, variable.key, value, name, fail)
-        if variable.kind == "array":
-            value = self.b.cast(value, variable.dtype)
-            self._write_local(variable, index, value, fail)
-            return value
-        return self._write_element(variable, index, value, name, fail)
-
-    def _check_own(self, index: Node, name: str, fail: Fail) -> None:
-        if index is not self.b.index():
-            fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
 
     def _write(self, variable: Variable, key: Hashable, value: Node, name: str, fail: Fail) -> Node:
         if not variable.is_writable:

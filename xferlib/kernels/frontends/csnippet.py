@@ -26,6 +26,7 @@ from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.frontends.memory import atomics
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
@@ -285,6 +286,8 @@ class Translator(Statements, Places):
             return self._inlined(node, function, given)
         if name in ("sincos", "sincosf"):
             return self._sine_and_cosine(node, given)
+        if name in atomics.KINDS:
+            return atomics.call(self, node, given, is_used=True)
         args = [self.expression(each) for each in given]
         return cfunctions.call(self.b, name, args, lambda message, kind: self.fail(node.name, message, kind))
 

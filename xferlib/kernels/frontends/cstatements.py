@@ -7,6 +7,7 @@ from typing import Any
 
 from xferlib.kernels.frontends.cloops import Loops
 from xferlib.kernels.frontends.ctext import AUTO
+from xferlib.kernels.frontends.memory import atomics
 from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 
@@ -27,6 +28,8 @@ class Statements(Loops):
         handler = getattr(self, f"_do_{name.lower()}", None)
         if handler is not None:
             handler(node)
+        elif name == "FuncCall" and getattr(node.name, "name", None) in atomics.KINDS:
+            atomics.call(self, node, node.args.exprs if node.args else [], is_used=False)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
             self.expression(node)
         elif name in ("Goto", "Switch", "Label"):

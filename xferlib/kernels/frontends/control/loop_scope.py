@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from xferlib.kernels.frontends.memory.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
+from xferlib.kernels.frontends.memory.elements import OrderNeededError, Touched
 from xferlib.kernels.frontends.memory.local_arrays import LocalArrays, element_keys
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 
@@ -13,6 +14,7 @@ class LoopScope(LocalArrays):
     """The part of a scope that knows of ``break``, ``continue`` and ``return``, and of loops that end with the data."""
 
     _path: Node | None
+    touched: dict[int, Touched]
 
     def jump(self, key: Hashable) -> None:
         """Note that the current path leaves its block: ``("break", loop)`` or ``("continue", loop)``."""
@@ -65,7 +67,7 @@ class LoopScope(LocalArrays):
 
     def enter_loop(self, leaves: Iterable[tuple[Carried, tuple[Node, Node | None]]]) -> Before:
         """Begin a turn with these contents, under no condition; returns the argument of `leave_loop`."""
-        before = Before(self._path, dict(self._state))
+        before = Before(self._path, dict(self._state), dict(self.touched))
         self._path = None
         for key in self._jumps():
             del self._state[key]
@@ -81,12 +83,11 @@ class LoopScope(LocalArrays):
         """Whether an element comes to the loop."""
         return self._true if before.path is None else before.path
 
-    def written_array(self, before: Before) -> int | None:
-        """The array of which a turn writes an element; None if there is none."""
+    def check_written(self, before: Before) -> None:
+        """Begin anew where a turn has written an element of an array without order."""
         for key, slot in self._state.items():
             if isinstance(key, tuple) and key[0] == "element" and before.state.get(key) != slot:
-                return int(key[1])
-        return None
+                raise OrderNeededError(int(key[1]))
 
     def leave_loop(self, before: Before, last: Iterable[tuple[Carried, Node, Node | None]]) -> None:
         """Go on behind a loop with the last contents of its variables."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 from xferlib.kernels.ir.nodes import DType, Node
 
@@ -71,3 +72,5 @@ class Before(NamedTuple):
 
     path: Node | None
     state: dict[Hashable, Contents]
+    touched: Mapping[int, Any] = MappingProxyType({})
+    """The nodes that touched ordered arrays last, where those are restored too."""
