@@ -215,7 +215,7 @@ def reduction(
         out_params: The outputs; omitted, the result is the accumulator.
         map_expr: The mapped element, an expression in the inputs (``x * x``, or ``x[i] * x[i]``).
         reduce_expr: The combination of two accumulators ``a`` and ``b``; associative and commutative up to rounding.
-        post_map_expr: Statements that assign the outputs from ``a``.
+        post_map_expr: Statements that assign the outputs from ``a``; a single output is ``a`` if omitted.
         identity: The accumulator of no elements; without it an empty reduction is an error.
         dtype: The accumulator's dtype, C type or generic letter; the first output's if omitted.
         name: For messages and profilers.
