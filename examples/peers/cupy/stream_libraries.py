@@ -11,7 +11,7 @@ import xferlib as xl
 
 
 def functions(xp: Any) -> dict[str, Any]:
-    """What each of the programs computes, as far as the library has it."""
+    """The computation of each of the programs, as far as the library has it."""
     found = {
         "matmul": lambda x: x @ x.T,
         "norm": xl.kernels.reductions.norm,

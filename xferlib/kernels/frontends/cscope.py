@@ -40,6 +40,8 @@ class Scope(LoopScope):
         self._indices: dict[Hashable, Node] = {}
         self._counter = 0
         self.sizes = {"_ind": builder.size()}
+        self.number = builder.index()
+        """The value of ``i``."""
 
     # --- declarations
     def bind(self, name: str, variable: Variable) -> None:
@@ -179,7 +181,7 @@ class Scope(LoopScope):
         """The value of a variable or of a parameter's element."""
         variable = self._find(name, fail)
         if variable.key == ("kernel", "i"):
-            return self.b.index()
+            return self.number
         if variable.key == ("kernel", "n"):  # a parameter may have the name too
             return self.b.size()
         if variable.kind == "raw" or variable.needs_index:
@@ -235,7 +237,7 @@ class Scope(LoopScope):
         return self._write(variable, self._element_key(variable.param, index), value, name, fail)
 
     def _check_own(self, index: Node, name: str, fail: Fail) -> None:
-        if index is not self.b.index():
+        if index is not self.number:
             fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
 
     def _array(self, name: str, fail: Fail) -> Variable:
