@@ -7,6 +7,7 @@ from xferlib._runtime import torch_compile
 from xferlib._runtime.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from xferlib import kernels as kernels
     from xferlib import random, sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
@@ -97,6 +98,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "ones",
     "ones_like",
@@ -156,7 +158,7 @@ _LAZY = {
         "xferlib._transfer.handle": ("Transfer", "TransferStats"),
         "xferlib.kernels": (
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
-            "raw_module", "reduction", "ScanKernel", "scan",
+            "kernels", "raw_module", "reduction", "ScanKernel", "scan",
         ),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
@@ -173,7 +175,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("random", "sim", "tree") else getattr(module, name)
+    value = module if name in ("kernels", "random", "sim", "tree") else getattr(module, name)
     globals()[name] = value
     return value
 

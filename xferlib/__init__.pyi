@@ -8,6 +8,7 @@ import torch
 from pycuda.gpuarray import GPUArray
 
 from xferlib import errors as errors
+from xferlib import kernels as kernels
 from xferlib import random as random
 from xferlib import sim as sim
 from xferlib import tree as tree
@@ -107,6 +108,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "ones",
     "ones_like",
