@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import math
 import sys
 import threading
@@ -28,6 +29,8 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
+from xferlib.backends.cuda.libraries import load_bindings
+from xferlib.backends.cuda.math import CudaMath
 from xferlib.backends.cuda.memory import Guard, PoolMemory
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
@@ -121,6 +124,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
+            "math": "nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: pip install 'xferlib[pycuda-math]'",
         },
     )  # fmt: skip
 
@@ -139,6 +143,12 @@ class PycudaBackend(CudaBackend):
             self.signature = self._signature_with_device
         PycudaArray._find_stream = self._stream_of
         self._namespace = make_namespace(self, PycudaArray)
+
+    @functools.cached_property
+    def math(self) -> CudaMath | None:
+        """The libraries, if their bindings are installed; found at the first use, since importing them takes long."""
+        bindings = load_bindings()
+        return None if bindings is None else CudaMath(self, bindings)
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
