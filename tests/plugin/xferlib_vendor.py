@@ -17,6 +17,7 @@ from xferlib_bare import BareBackend
 
 from xferlib.backends.base import WHY_HOST, Capabilities
 from xferlib.backends.cuda.math import CudaMath
+from xferlib.backends.cuda.sorting import CudaSorting
 
 DTYPES = {0: "float32", 1: "float64", 2: "float16", 4: "complex64", 5: "complex128"}
 
@@ -331,6 +332,53 @@ class Cufft(Library):
             y[...] = np.fft.fftn(x, axes=axes) if direction < 0 else np.fft.ifftn(x, axes=axes, norm="forward")
 
 
+class Compute:
+    """``cuda.compute``: what `CudaSorting` uses of it."""
+
+    SortOrder = SimpleNamespace(ASCENDING=0, DESCENDING=1)
+    TEMPORARY = 96
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, bool]] = []
+
+    def make_radix_sort(self, *, order: int, **arrays: Any) -> Any:
+        kinds = {name: None if each is None else each.dtype for name, each in arrays.items()}
+        assert kinds["d_in_keys"] == kinds["d_out_keys"]
+        assert kinds["d_in_values"] == kinds["d_out_values"]
+
+        def sort(
+            *, temp_storage: Any, num_items: int, begin_bit: int, end_bit: int | None, stream: Any, **given: Any
+        ) -> int:
+            assert {name: None if each is None else each.dtype for name, each in given.items()} == kinds
+            assert stream.__cuda_stream__()[0] == 0
+            if temp_storage is None:
+                return self.TEMPORARY
+            over(temp_storage)[...] = 0xFF
+            assert temp_storage.nbytes == self.TEMPORARY
+            keys = over(given["d_in_keys"])
+            counted = keys if end_bit is None else keys & ((1 << end_bit) - 1)
+            assert begin_bit == 0
+            self.calls.append((keys.dtype.name, num_items, kinds["d_in_values"] is not None))
+            if order:
+                places = num_items - 1 - np.argsort(counted[::-1], kind="stable")[::-1]
+            else:
+                places = np.argsort(counted, kind="stable")
+            over(given["d_out_keys"])[...] = keys[places]
+            if given["d_in_values"] is not None:
+                over(given["d_out_values"])[...] = over(given["d_in_values"])[places]
+            return self.TEMPORARY
+
+        return sort
+
+
+def over(described: Any) -> Any:
+    """The memory of an array that describes itself as CUDA's libraries want it."""
+    told = described.__cuda_array_interface__
+    assert told["strides"] is None
+    (extent,) = told["shape"]
+    return memory(told["data"][0], (extent,), (1,), told["typestr"])
+
+
 class VendorArray:
     """Owns a NumPy array, or a view of one."""
 
@@ -352,6 +400,8 @@ class VendorBackend(BareBackend):
         super().__init__()
         self.bindings: dict[str, Any] = {"cublas": Cublas(), "cusolverDn": Cusolver(), "cufft": Cufft()}
         self.math = CudaMath(self, self.bindings)
+        self.compute = Compute()
+        self.sorting = CudaSorting(self, self.compute)
 
     def compute_on_host(self, *args: Any) -> bool:
         return False

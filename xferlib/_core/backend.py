@@ -241,6 +241,8 @@ class Backend(Arrays, Streams, Copies):
     """Compiles and launches CUDA source; usually the backend itself, as above."""
     math: Any = None
     """A `backends.device_math.DeviceMath`, for namespaces that xferlib makes; ``why["math"]`` may say why not."""
+    sorting: Any = None
+    """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
 
     def at(self, device: Device) -> Backend:
         """The part of the backend that serves ``device``: a library on CPU and GPU has two."""

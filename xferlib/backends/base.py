@@ -23,7 +23,7 @@ from xferlib._core.raw import (
     staging_failure,
 )
 from xferlib._runtime.interrupts import deferred
-from xferlib.backends.device_math import DeviceMath, Matrices, Product
+from xferlib.backends.device_math import DeviceMath, DeviceSorting, Matrices, Product
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "DeviceKernels",
     "DeviceMath",
     "DeviceProperties",
+    "DeviceSorting",
     "FastCopies",
     "HostBackend",
     "LibraryHooks",

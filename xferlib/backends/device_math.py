@@ -121,3 +121,29 @@ class DeviceMath(ABC):
         Where one side is a float, the other has half of the last axis and the middle. ``is_inverse`` is for two complex
         ones. An ``x`` whose result is a float may be overwritten.
         """
+
+
+class DeviceSorting(ABC):
+    """Sorting by a vendor's library, enqueued on ``stream``."""
+
+    @abstractmethod
+    def sort(
+        self,
+        keys: ArrayInfo,
+        sorted_keys: ArrayInfo,
+        values: tuple[ArrayInfo, ArrayInfo] | None,
+        *,
+        is_descending: bool,
+        bits: int | None = None,
+        stream: RawStream,
+    ) -> None:
+        """Sort integers, float32 or float64 in C order; equal ones, 0 and -0 among them, keep their order.
+
+        Args:
+            keys: The numbers; of NaNs only the positive quiet one.
+            sorted_keys: Other memory, for the result.
+            values: An array that is permuted likewise, and memory for that; None if there is none.
+            is_descending: The order; NaN counts as the greatest.
+            bits: The lowest bits that count, of unsigned integers; all if omitted.
+            stream: As above.
+        """

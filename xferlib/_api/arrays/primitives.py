@@ -23,7 +23,7 @@ from xferlib.kernels import casting
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
-    from xferlib.backends.device_math import DeviceMath
+    from xferlib.backends.device_math import DeviceMath, DeviceSorting
 
 Shadow = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -145,6 +145,11 @@ class Primitives:
     def math(self, device: Device) -> DeviceMath | None:
         """The libraries of linear algebra and transforms for a device; None where there are none."""
         found: DeviceMath | None = self.backend.at(device).math
+        return found
+
+    def sorting(self, device: Device) -> DeviceSorting | None:
+        """The library that sorts on a device; None where there is none."""
+        found: DeviceSorting | None = self.backend.at(device).sorting
         return found
 
     def enqueue(self, name: str, arrays: Sequence[Array], run: Callable[..., None]) -> None:

@@ -80,7 +80,7 @@ class translated:  # noqa: N801 - read as a statement
 
 
 class Libraries(DeviceMath):
-    """What the calls of all the libraries need.
+    """The handles and workspaces for the calls of all the libraries.
 
     Args:
         backend: Allocates workspaces.

@@ -32,6 +32,7 @@ from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
 from xferlib.backends.cuda.memory import Guard, PoolMemory
+from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
@@ -149,6 +150,12 @@ class PycudaBackend(CudaBackend):
         """The libraries, if their bindings are installed; found at the first use, since importing them takes long."""
         bindings = load_bindings()
         return None if bindings is None else CudaMath(self, bindings)
+
+    @functools.cached_property
+    def sorting(self) -> CudaSorting | None:
+        """CUB's sort, if cuda-cccl is installed."""
+        compute = load_compute()
+        return None if compute is None else CudaSorting(self, compute)
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
 

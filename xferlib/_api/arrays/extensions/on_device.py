@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import elementwise, indexing, manipulation, reductions, shaping, sorting
+from xferlib._api.arrays import elementwise, indexing, manipulation, radix, reductions, shaping
 from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.joining import part
 from xferlib._api.arrays.primitives import Primitives
@@ -130,7 +130,7 @@ class _Factored(_Stack):
 
     def swaps(self) -> Array:
         """How many rows were exchanged."""
-        numbers = sorting.numbered(self.lib, (self.count, self.rows), self.device)
+        numbers = radix.numbered(self.lib, (self.count, self.rows), self.device)
         moved = elementwise.binary_kernel("not_equal")(elementwise.binary_kernel("subtract")(self.pivots, 1), numbers)
         return reductions.reduction(self.lib, "count_nonzero")(moved, axis=-1)
 
