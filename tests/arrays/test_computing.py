@@ -351,9 +351,10 @@ def test_creation(space: Space) -> None:
     else:
         with pytest.raises(XferError, match="cannot share"):
             xp.from_dlpack(X)
-    for wrong in (lambda: xp.from_dlpack([1]), lambda: xp.from_dlpack(X, copy=False)):
-        with pytest.raises((XferError, ValueError)):
-            wrong()
+    with pytest.raises(XferError, match="no array of any backend|not an array of any backend"):
+        xp.from_dlpack([1])
+    with pytest.raises((XferError, BufferError), match="share"):
+        xp.from_dlpack(X, copy=False)
 
 
 def test_inspection(space: Space) -> None:

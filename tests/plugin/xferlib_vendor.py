@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from xferlib_bare import BareBackend
 
-from xferlib.backends.base import WHY_HOST, Capabilities
+from xferlib.backends.base import WHY_HOST, Capabilities, Device, RawStream
 from xferlib.backends.cuda.math import CudaMath
 from xferlib.backends.cuda.sorting import CudaSorting
+from xferlib.backends.host import over as host_memory
 
 DTYPES = {0: "float32", 1: "float64", 2: "float16", 4: "complex64", 5: "complex128"}
 
@@ -401,7 +402,16 @@ class VendorBackend(BareBackend):
         self.bindings: dict[str, Any] = {"cublas": Cublas(), "cusolverDn": Cusolver(), "cufft": Cufft()}
         self.math = CudaMath(self, self.bindings)
         self.compute = Compute()
+        self.consumptions: list[tuple[Any, RawStream]] = []
         self.sorting = CudaSorting(self, self.compute)
+
+    def over(
+        self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
+    ) -> VendorArray:
+        return VendorArray(host_memory(pointer, shape, dtype, owner))
+
+    def consumed(self, array: VendorArray, stream: RawStream) -> None:
+        self.consumptions.append((array, stream))
 
     def compute_on_host(self, *args: Any) -> bool:
         return False

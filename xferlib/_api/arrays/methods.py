@@ -132,16 +132,9 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         return transfers.to_device(self, device=device, stream=stream, copy=None)
 
     def to_dlpack(
-        self: Array,
-        *,
-        stream: Any = None,
-        max_version: Any = None,  # noqa: ARG001 - consumers of version 1 take the older one
-        dl_device: Any = None,
-        copy: bool | None = None,
+        self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        if dl_device is not None and tuple(dl_device) != dlpack.device(lib, self):
-            raise BufferError(f"__dlpack__: dl_device={dl_device} is not the device of the array; move it first")
-        return dlpack.capsule(lib, lib.copy(self) if copy else self, stream)
+        return dlpack.capsule(lib, self, stream, max_version, dl_device, copy)
 
     def length(self: Array) -> int:
         shape = lib.info(self).shape

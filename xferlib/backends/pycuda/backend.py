@@ -18,7 +18,7 @@ import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
+from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.namespaces import make_namespace
@@ -260,9 +260,11 @@ class PycudaBackend(CudaBackend):
     strided_view = staticmethod(arrays.strided_view)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
-        allocation = arrays.owner_of(array).gpudata
-        if isinstance(allocation, _Allocation):
-            allocation.guard.used_on(stream)
+        owner = arrays.owner_of(array)
+        if isinstance(owner.gpudata, _Allocation):
+            owner.gpudata.guard.used_on(stream)
+        elif isinstance(owner.base, Lent):
+            owner.base.used_on(stream)
 
     def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
         if priority:  # PyCUDA's streams have none

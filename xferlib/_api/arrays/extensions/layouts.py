@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xferlib._api.arrays import indexing
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.layout import merged_axes
 from xferlib.backends.device_math import Matrices, Product
 
 if TYPE_CHECKING:
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
 
 DTYPES = frozenset(map(np.dtype, ("float16", "float32", "float64", "complex64", "complex128")))
 """Those that the libraries multiply; integers have no order of sums, and kernels do for them."""
-
-
-class _BatchAxis(NamedTuple):
-    """An axis of a stack: its extent, and the bytes from one matrix to the next of each operand."""
-
-    extent: int
-    steps: tuple[int, ...]
 
 
 def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
@@ -53,27 +47,27 @@ def products(left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Product]
     assert None not in matrices
     a, b, c = (each for each in matrices if each is not None)
     rows, inner, columns = *left.shape[-2:], right.shape[-1]
-    axes = _merged([
-        _BatchAxis(extent, tuple(steps))
-        for extent, *steps in zip(out.shape[:-2], *(_steps(each, out.shape[:-2]) for each in operands), strict=True)
-    ])  # fmt: skip
+    batch = out.shape[:-2]
+    axes = merged_axes(zip(batch, *(_steps(each, batch) for each in operands), strict=True))
     itemsize = out.dtype.itemsize
-    if axes and not a.is_transposed and not axes[-1].steps[1]:  # one right matrix for many rows
-        extent, step = axes[-1].extent, axes[-1].steps[0] // itemsize
+    if axes and not a.is_transposed and not axes[-1][2]:  # one right matrix for many rows
+        extent, step = axes[-1][0], axes[-1][1] // itemsize
         if rows == 1 and step >= inner:
             a = a._replace(leading=step)
         if step == rows * a.leading:
             rows, axes = rows * extent, axes[:-1]
-    many = max(axes, key=lambda axis: axis.extent, default=_BatchAxis(1, (0, 0, 0)))
-    rest = [axis for axis in axes if axis is not many]
+    many = max(axes, default=(1, 0, 0, 0))
+    rest = list(axes)
+    if axes:
+        rest.remove(many)
     found = []
-    for index in itertools.product(*(range(axis.extent) for axis in rest)):
-        offsets = [sum(at * axis.steps[number] for at, axis in zip(index, rest, strict=True)) for number in range(3)]
+    for index in itertools.product(*(range(extent) for extent, *_ in rest)):
+        offsets = [sum(at * axis[number] for at, axis in zip(index, rest, strict=True)) for number in (1, 2, 3)]
         placed = [
             each._replace(pointer=each.pointer + offset, step=step // itemsize)
-            for each, offset, step in zip((a, b, c), offsets, many.steps, strict=True)
+            for each, offset, step in zip((a, b, c), offsets, many[1:], strict=True)
         ]
-        found.append(Product(out.dtype, many.extent, rows, inner, columns, *placed))
+        found.append(Product(out.dtype, many[0], rows, inner, columns, *placed))
     return found
 
 
@@ -82,21 +76,6 @@ def _steps(info: ArrayInfo, batch: Shape) -> Shape:
     own = info.shape[:-2]
     steps = [0 if extent == 1 else stride for extent, stride in zip(own, info.strides, strict=False)]
     return (*(0,) * (len(batch) - len(own)), *steps)
-
-
-def _merged(axes: list[_BatchAxis]) -> list[_BatchAxis]:
-    found: list[_BatchAxis] = []
-    for axis in axes:
-        if axis.extent == 1:
-            continue
-        last = found[-1] if found else None
-        if last is not None and all(
-            outer == inner * axis.extent for outer, inner in zip(last.steps, axis.steps, strict=True)
-        ):
-            found[-1] = _BatchAxis(last.extent * axis.extent, axis.steps)
-        else:
-            found.append(axis)
-    return found
 
 
 def _matrices(info: ArrayInfo) -> Matrices | None:
