@@ -262,6 +262,18 @@ def device_of(x: Any) -> Device:
     return backend.device_of(x)
 
 
+def for_array(spec: Any, array: Any) -> Device:
+    """`get_device`, of the array's own backend where the specification names none; NumPy's is the default one."""
+    owner = registry.backend_of(array)
+    if owner is None or owner.name == "numpy":
+        return get_device(spec)
+    token = defaults.scoped_default(owner.name)
+    try:
+        return get_device(spec)
+    finally:
+        defaults.reset_default(token)
+
+
 def get_device(spec: Any = None) -> Device:
     """A device from a specification or an array; None is the current device.
 
