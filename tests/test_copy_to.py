@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,55 +11,13 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.pair import RightArray
 from xferlib.errors import DeviceNotFoundError, LayoutError, StreamError
-from xferlib.testing import assert_same_bits, backend_named, fresh_registry, no_peers
-from xferlib.testing.fake import FakeArray, FakeBackend
+from xferlib.testing import assert_same_bits, no_peers
 
 HOST = np.arange(24, dtype=np.float32).reshape(4, 6)
 LARGE = np.arange(3 * (5 << 20) // 4, dtype=np.uint32)  # 15 MiB: more than the staging buffers hold at once
 SIM = ("sim:sim:0", "sim:sim:1")
-
-
-class LeftArray(FakeArray):
-    pass
-
-
-class RightArray(FakeArray):
-    pass
-
-
-class Left(FakeBackend):
-    """A library, and `Right` another one, on the same two devices."""
-
-    name = "left"
-    array_class = LeftArray
-    array_types = (f"{__name__}.LeftArray",)
-    pinned_domain = "pair"
-
-
-class Right(FakeBackend):
-    name = "right"
-    array_class = RightArray
-    array_types = (f"{__name__}.RightArray",)
-    pinned_domain = "pair"
-
-    def __init__(self) -> None:
-        super().__init__()
-        left: Any = backend_named("left")
-        self.machine, self._events = left.machine, left._events
-        self._handles = 1000
-        self._default = {each: self.stream_create(each, non_blocking=False, priority=0) for each in self._devices}
-
-
-@pytest.fixture
-def libraries() -> Iterator[Any]:
-    """Two libraries that share the devices, as CuPy and torch do; gives their machine."""
-    with fresh_registry(left=Left, right=Right):
-        machine: Any = backend_named("left").machine  # type: ignore[attr-defined]
-        yield machine
-        machine.finish()
-        violations, machine.violations = machine.violations, []
-        assert not violations
 
 
 def peers(backend: str, is_direct: bool) -> AbstractContextManager[None]:
@@ -194,7 +152,7 @@ def test_with_a_stream_the_source_waits_for_nothing_and_must_not_be_changed() ->
     assert [race.hazard for race in check.races] == [xl.sim.Hazard.WRITE_AFTER_READ]
 
 
-def test_streams_that_differ_on_one_device_are_ordered_both_ways_too(libraries: Any) -> None:
+def test_streams_that_differ_on_one_device_are_ordered_both_ways_too(pair: Any) -> None:
     x = xl.to_device(HOST, device="left:sim:0")
     y = xl.copy_to(x, "right:sim:0")
     xl.to_device(HOST * 0, out=x)
@@ -206,7 +164,7 @@ def test_streams_that_differ_on_one_device_are_ordered_both_ways_too(libraries: 
 
 @pytest.mark.parametrize("is_direct", [True, False])
 @pytest.mark.parametrize("there", ["right:sim:0", "right:sim:1"])
-def test_an_array_of_another_library_arrives_on_any_device(libraries: Any, there: str, is_direct: bool) -> None:
+def test_an_array_of_another_library_arrives_on_any_device(pair: Any, there: str, is_direct: bool) -> None:
     for host in (HOST, LARGE):
         x = xl.to_device(host, device="left:sim:0")
         with peers("right", is_direct):
