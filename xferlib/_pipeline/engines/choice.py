@@ -1,4 +1,4 @@
-"""Which kind of engine an object is."""
+"""The kind of engine that an object is."""
 
 from __future__ import annotations
 
