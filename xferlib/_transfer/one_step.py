@@ -181,7 +181,8 @@ def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int
     if layout is None:
         return False
     nbytes = x.size * dtype.itemsize
-    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
+    helpers = compiled_copies.helpers_for(nbytes)
+    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend), helpers)
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
