@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import xferlib as xl
+from tests.pair import Left, Right
 from xferlib.errors import ConfigError, DeviceNotFoundError
-from xferlib.testing import configured
+from xferlib.testing import configured, fresh_registry
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -77,6 +78,22 @@ def test_a_block_holds_for_every_library_that_has_the_device() -> None:
             assert [str(each.device_current()) for each in (left, right)] == ["left:sim:0", "right:sim:0"]
         assert [str(each.device_current()) for each in (left, right)] == ["left:sim:1", "right:sim:1"]
     assert [str(each.device_current()) for each in (left, right)] == ["left:sim:0", "right:sim:0"]
+
+
+class Late(Right):
+    name = "late"
+
+
+def test_a_library_that_is_met_within_blocks_is_on_their_device(pair: None) -> None:
+    with fresh_registry(left=Left, late=Late):
+        with xl.Device("left:sim:1"):
+            with xl.Device("left:sim:0"), xl.Device("left:sim:1"):
+                late = xl.get_backend(xl.zeros(3, backend="late"))
+                assert str(late.device_current()) == "late:sim:1"
+            assert str(late.device_current()) == "late:sim:1"
+            with xl.Device("left:sim:0"):
+                assert str(late.device_current()) == "late:sim:0"
+        assert str(late.device_current()) == "late:sim:0"
 
 
 @pytest.mark.usefixtures("pair")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
 
-    _Entered = tuple[list[tuple[Backend, Device]], Token[str | None]]
+    _Entered = tuple[Device, list[tuple[Backend, Device]], Token[str | None]]
 
 _SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
 _INDEX = re.compile(r"\d{1,4}")
@@ -67,12 +67,12 @@ class _Directory:
             stack.append(None)
             return
         before = _switch(device)
-        stack.append((before, defaults.scoped_default(device.backend)))
+        stack.append((device, before, defaults.scoped_default(device.backend)))
 
     def leave(self) -> None:
         entered: _Entered | None = _local.stack.pop()
         if entered is not None:
-            before, token = entered
+            _, before, token = entered
             defaults.reset_default(token)
             _use_all(before)
 
@@ -86,10 +86,8 @@ def _switch(device: Device) -> list[tuple[Backend, Device]]:
     before = [(owner, current_device(owner))]  # so that a later first look does not undo this with XFERLIB_DEVICE
     after = [(owner, device)]
     for each in registry.loaded():  # some share their current device, so all are asked before any is told
-        if each is owner or each.pinned_domain != owner.pinned_domain:
-            continue
-        here, there = current_device(each), make_device(each.name, device.kind, device.index)
-        if here is not there and here.kind == device.kind and there in each.devices():
+        here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
+        if here is not None and (there := _same(device, each, here)) is not None:
             before.append((each, here))
             after.append((each, there))
     try:
@@ -98,6 +96,22 @@ def _switch(device: Device) -> list[tuple[Backend, Device]]:
         _use_all(before)
         raise
     return before
+
+
+def _same(device: Device, backend: Backend, here: Device) -> Device | None:
+    """The device as another library has it; None if that is current there, or the library is to stay elsewhere."""
+    there = make_device(backend.name, device.kind, device.index)
+    return there if here is not there and here.kind == device.kind and there in backend.devices() else None
+
+
+def _join(backend: Backend) -> None:
+    """Make a library that the thread meets within blocks of devices as if it had met it before them."""
+    for entered in _local.__dict__.get("stack", []):
+        if entered is not None and registry.get(entered[0].backend).pinned_domain == backend.pinned_domain:
+            here = backend.device_current()
+            if (there := _same(entered[0], backend, here)) is not None:
+                entered[1].append((backend, here))
+                backend.device_use(there)
 
 
 def _use_all(places: list[tuple[Backend, Device]]) -> None:
@@ -243,6 +257,7 @@ def current_device(backend: Backend) -> Device:
     if not is_seen:
         _apply_default(backend)
         _local.seen.add(backend.name)
+        _join(backend)
     return backend.device_current()
 
 
