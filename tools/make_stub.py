@@ -95,6 +95,8 @@ def signatures(function: ast.FunctionDef) -> Iterator[str]:
             literal = {"backend": f'Literal["{backend}"]', **rest}
             yield define(function, literal, around.format(cls), without_default="backend")
         yield define(function, rest, around.format("DeviceArray"))
+    elif function.name == "copy_to":
+        yield define(function, {}, "DeviceArray")
 
 
 def define(function: ast.FunctionDef, types: dict[str, str], result: str, *, without_default: str = "") -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from xferlib._api.device_array import DeviceArray
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
-    from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
+    from xferlib._api.transfers import copy_to, to_device, to_device_async, to_host, to_host_async
     from xferlib._core.defaults import use_backend
     from xferlib._core.device import Device
     from xferlib._core.devices import device_of, get_device
@@ -85,6 +85,7 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
     "elementwise",
@@ -143,7 +144,7 @@ _LAZY = {
         "xferlib._api.device_array": ("DeviceArray",),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
-        "xferlib._api.transfers": ("to_device", "to_device_async", "to_host", "to_host_async"),
+        "xferlib._api.transfers": ("copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
         "xferlib._core.defaults": ("use_backend",),
         "xferlib._core.devices": ("Device", "device_of", "get_device"),
         "xferlib._core.registry": ("BackendStatus", "available_backends"),

@@ -95,6 +95,7 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
     "elementwise",
@@ -235,6 +236,7 @@ def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: Devic
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> DeviceArray: ...
 def concat(arrays: Sequence[_A], axis: int | None = 0, *, dtype: Any = None) -> _A: ...
+def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> DeviceArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"

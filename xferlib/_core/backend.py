@@ -216,6 +216,10 @@ class Copies(_Named, ABC):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
 
+    def reaches(self, device: Device, other: Device) -> bool:
+        """Whether a copy on ``device`` reads memory of ``other``, of this domain, directly; else it is staged."""
+        return True
+
     @abstractmethod
     def pinned_alloc(self, nbytes: int) -> PinnedBlock: ...
 

@@ -94,6 +94,13 @@ def default_backend() -> Backend:
     return get(name)
 
 
+def chosen() -> str | None:
+    """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
+    choice = _process_choice
+    name = _scope.get()
+    return name if name is not None or choice is None else choice.name
+
+
 def described() -> str:
     """The default backend in words, without loading one to find out.
 

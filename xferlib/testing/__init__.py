@@ -20,6 +20,7 @@ from xferlib.testing.settings import (
     forced,
     fresh_registry,
     fresh_staging,
+    no_peers,
     results_begun,
     work_shared,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "lent_chunks",
     "native",
     "native_bits",
+    "no_peers",
     "pending_count",
     "promotion",
     "recorded",
