@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
-from xferlib.errors import ConfigError, nearest, shown
+from xferlib.errors import ConfigError, did_you_mean, nearest, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _PREFIX = "XFERLIB_"
@@ -56,7 +56,7 @@ def _parse_strict(text: str) -> frozenset[str]:
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
-            raise ValueError(f"expected one of {', '.join(words)}")
+            raise ValueError(f"expected one of {', '.join(words)}{did_you_mean(text, words)}")
         return text
 
     return parse
