@@ -54,7 +54,7 @@ def test_info_shows_values_as_one_would_write_them(capsys: pytest.CaptureFixture
     values = {"pinned_limit": 4096, "host_cache": 1 << 20, "strict": frozenset({"pageable"}), "device": None}
     with configured({}, **values):
         lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
-    for line in ("PINNED_LIMIT 4096", "HOST_CACHE 1 MiB", "STRICT pageable", "DEVICE unset", "THREADS 0"):
+    for line in ("PINNED_LIMIT 4096", "HOST_CACHE 1 MiB", "STRICT pageable", "DEVICE unset", "THREADS unset"):
         assert any(each.startswith(f"XFERLIB_{line} (") for each in lines), line
 
 

@@ -86,8 +86,8 @@ class Config:
         "XFERLIB_HOST_CACHE", parse_nbytes, 4 << 30,
         "Most bytes of released results of to_host kept for reuse in a loop; the kernel may reclaim them at any time.",
     )  # fmt: skip
-    threads: int = _variable(
-        "XFERLIB_THREADS", _counted(256, "threads"), 0,
+    threads: int | None = _variable(
+        "XFERLIB_THREADS", _counted(256, "threads"), None,
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
         "stage, or all of them into memory that was never touched.",
     )  # fmt: skip
