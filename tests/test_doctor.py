@@ -345,6 +345,7 @@ def put_distribution(folder: Path, name: str, version: str, extra: str = "") -> 
     [
         ({"cupy-cuda12x": "13.0", "cupy-cuda13x": "14.2"}, {}, "problem", "cupy-cuda12x, cupy-cuda13x are installed"),
         ({"cuda-bindings": "12.9.0"}, {}, "problem", "cuda-bindings 12.9.0 is installed, and xferlib needs >=13"),
+        ({"optree": "0.9.1"}, {}, "problem", "optree 0.9.1 is installed, and xferlib needs >=0.14"),
         ({"cuda-bindings": "13.0.1"}, {"version": 12080}, "problem", "cuda-bindings 13.0.1 is for CUDA 13, and the"),
         ({"cuda-bindings": "13.9.0"}, {}, "note", "is for CUDA 13.9, and the driver is for CUDA 13.1"),
         ({"cuda-bindings": "13.0.1"}, {}, "fine", "cuda-bindings 13.0.1"),
@@ -361,7 +362,6 @@ def test_versions_that_do_not_fit(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pytest.importorskip("packaging")
     monkeypatch.setenv("PATH", os.defpath)
     put_driver(tmp_path, monkeypatch, **driver)
     for name, version in installed.items():

@@ -303,7 +303,8 @@ def installs() -> str:
     for name, kinds in where.items():
         spec = registry._BUILTIN[name]
         places = " and ".join("NVIDIA GPUs" if kind == "CUDA" else kind for kind in kinds)
-        lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | `{spec.install}` |")
+        install = "comes with xferlib" if name in ("sim", "numpy") else f"`{spec.install}`"
+        lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | {install} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from importlib import metadata
@@ -48,31 +47,41 @@ def _too_old(installed: dict[str, str]) -> Iterator[Finding]:
     except metadata.PackageNotFoundError:
         yield Finding("versions", NOTE, "xferlib is used from a checkout: its requirements were not compared")
         return
-    if importlib.util.find_spec("packaging") is None:
+    seen: set[str] = set()
+    for requirement in wanted:
+        name, limits, extra = _parts(requirement)
+        version = installed.get(name)
+        if version is None or name in seen or (extra and extra not in _RUNTIME_EXTRAS) or _fits(version, limits):
+            continue
+        seen.add(name)
         yield Finding(
             "versions",
-            NOTE,
-            "versions were not compared with what xferlib needs: the package packaging is not installed",
-            remedy="pip install packaging",
+            PROBLEM,
+            f"{name} {version} is installed, and xferlib needs {limits}",
+            "What xferlib calls of it may be absent, or behave otherwise.",
+            f"pip install '{name}{limits}'",
         )
-        return
-    from packaging.requirements import Requirement
 
-    seen: set[str] = set()
-    for requirement in map(Requirement, wanted):
-        extras = set(re.findall(r"extra == ['\"]([\w-]+)['\"]", str(requirement.marker or "")))
-        version = installed.get(requirement.name.lower())
-        if version is None or requirement.name in seen or (extras and not extras & _RUNTIME_EXTRAS):
-            continue
-        seen.add(requirement.name)
-        if not requirement.specifier.contains(version, prereleases=True):
-            yield Finding(
-                "versions",
-                PROBLEM,
-                f"{requirement.name} {version} is installed, and xferlib needs {requirement.specifier}",
-                "What xferlib calls of it may be absent, or behave otherwise.",
-                f"pip install '{requirement.name}{requirement.specifier}'",
-            )
+
+def _parts(requirement: str) -> tuple[str, str, str]:
+    """Name, limits and extra of one of xferlib's own requirements: ``cuda-core>=1.0; extra == 'cuda'``."""
+    plain, _, marker = requirement.partition(";")
+    name, limits = re.fullmatch(r"([\w.-]+)(?:\[.*\])?\s*(.*?)\s*", plain).groups()  # type: ignore[union-attr]
+    extra = re.search(r"extra == ['\"]([\w-]+)", marker)
+    return name.lower(), limits, extra[1] if extra is not None else ""
+
+
+def _fits(version: str, limits: str) -> bool:
+    """Whether a version is within ``>=1.6,<2``; limits of any other kind are not looked at."""
+    found = _numbers(version)
+    for operator, limit in re.findall(r"(>=|<)([\d.]+)", limits):
+        if (found < _numbers(limit)) == (operator == ">="):
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
 
 
 def _together(installed: dict[str, str]) -> Iterator[Finding]:
