@@ -1,6 +1,6 @@
 """Install xferlib as a new user does, in an empty environment, and do what the front page says.
 
-    python tools/check_install.py [wheel]
+    python tools/check_install.py [wheel or source archive]
 
 Without a wheel one is built from this checkout. Then, in a new folder: the lines of the pages' install block, nothing
 but the core's dependencies installed, the programs under "Ten lines", and commands that need what is not installed,
