@@ -104,20 +104,22 @@ class CudaCopies(CudaStreams, FastCopies):
         result = calls.send_whole(src, pointer, context, most)
         return result == calls.SUCCESS or self._is_done(result, src)
 
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        context = self._context_at_once(src)
-        if context is None or calls.fetch_whole is None:
+    def fetch_whole(
+        self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int, *, is_pinned: bool = False
+    ) -> bool:
+        context, fetch = self._context_at_once(src), calls.fetch_pinned if is_pinned else calls.fetch_whole
+        if context is None or fetch is None:
             return False
-        result = calls.fetch_whole(dst, pointer, context, most)
+        result = fetch(dst, pointer, context, most)
         return result == calls.SUCCESS or self._is_done(result, dst)
 
     def send_gathered(
-        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int, helpers: int
     ) -> bool:
         context = self._context_at_once(dst)
         if context is None or calls.send_gathered is None:
             return False
-        return self._is_done(calls.send_gathered(src, layout, src.size, pointer, nbytes, context, memory), src)
+        return self._is_done(calls.send_gathered(src, layout, src.size, pointer, nbytes, context, memory, helpers), src)
 
     def fetch_scattered(
         self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
@@ -125,7 +127,7 @@ class CudaCopies(CudaStreams, FastCopies):
         context = self._context_at_once(src)
         if context is None or calls.fetch_scattered is None:
             return False
-        return self._is_done(calls.fetch_scattered(dst, layout, dst.size, pointer, nbytes, context, memory), dst)
+        return self._is_done(calls.fetch_scattered(dst, layout, dst.size, pointer, nbytes, context, memory, 0), dst)
 
     def _context_at_once(self, array: Array) -> int | None:
         """The context for a synchronous copy; None where that is not ordered on the current stream of the device.

@@ -15,12 +15,13 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends.control.contents import Variable
+from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.memory.contents import Variable
+from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
@@ -120,10 +121,11 @@ class SnippetDefinition:
         self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
-        self._functions = functions_of(preamble, generics)
-        self._text = SnippetText(operation, generics, "operation")
+        self._preamble = preambles.read(preamble, generics)
+        macros, aliases = self._preamble.macros, self._preamble.aliases
+        self._text = SnippetText(operation, generics, "operation", macros, aliases)
         self._statements = csnippet.parse(self._text)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep")
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
         self._prepared = csnippet.parse(self._preparation)
         self._raw = indexed_otherwise([*self._prepared, *self._statements])
 
@@ -138,8 +140,21 @@ class SnippetDefinition:
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
+        ordered: frozenset[int] = frozenset()
+        while True:
+            try:
+                program = self._translated(bound, scalars, ordered)
+            except OrderNeededError as found:
+                ordered |= {found.param}
+            else:
+                break
+        outputs = tuple(range(self._inputs, len(self.params)))
+        return Specialization(program=program, outputs=outputs)
+
+    def _translated(self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]) -> Program:
+        """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b = Builder(math=self.math)
-        scope = Scope(b)
+        scope = Scope(b, ordered)
         variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
@@ -148,13 +163,12 @@ class SnippetDefinition:
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
-        csnippet.Translator(b, scope, self._preparation, bound, self._functions).run(self._prepared)
-        scope.end_preparation()
-        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
-        program = b.program(scope.stores(variables))
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
+        csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
+        scope.check_order(self.names)
+        program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
-        outputs = tuple(range(self._inputs, len(self.params)))
-        return Specialization(program=program, outputs=outputs)
+        return program
 
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
         is_output = number >= self._inputs
@@ -174,10 +188,10 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if not program.stores:
+        if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
         for number in range(self._inputs, len(self.params)):
-            if number not in program.writes:
+            if number not in program.writes and not (self.params[number].is_raw and number in program.reads):
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
                 )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 from xferlib.kernels.ir.nodes import DType, Node
 
 RESULT = ("result",)
 JUMPS = ("result", "break", "continue")
+
+
+Fail = Callable[[str], NoReturn]
 
 
 class Contents(NamedTuple):
@@ -27,11 +31,24 @@ class Variable:
     dtype: DType
     param: int | None = None
     kind: str = "local"
-    """One of ``local``, ``prepared`` (local in ``loop_prep``), ``value`` (a read-only parameter), ``element`` (of an
-    array) and ``raw`` (an array)."""
+    """One of ``local``, ``array`` (local), ``value`` (a read-only parameter), ``element`` (of an array), ``raw`` (an
+    array), ``pointer`` and ``reference`` (to ``place``)."""
     is_writable: bool = True
     needs_index: bool = False
     """An array declared with ``*``, whose element is written ``x[i]``."""
+    shape: tuple[int, ...] = ()
+    """The extents of a local array."""
+    is_argument: bool = False
+    """A function's parameter with a value of its own."""
+    place: Place | None = None
+    """The place to which a pointer or a reference leads."""
+
+
+class Place(NamedTuple):
+    """A variable, or element ``at`` of an array."""
+
+    variable: Variable
+    at: Node | None
 
 
 class Carried(NamedTuple):
@@ -55,3 +72,5 @@ class Before(NamedTuple):
 
     path: Node | None
     state: dict[Hashable, Contents]
+    touched: Mapping[int, Any] = MappingProxyType({})
+    """The nodes that touched ordered arrays last, where those are restored too."""
