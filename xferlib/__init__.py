@@ -2,9 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import errors
-from xferlib._runtime import torch_compile
-from xferlib._runtime.version import __version__ as __version__
+from xferlib._runtime import supported
+
+supported.refuse()  # before NumPy, which would fail in a way of its own
+
+from xferlib import errors  # noqa: E402
+from xferlib._runtime import torch_compile  # noqa: E402
+from xferlib._runtime.version import __version__ as __version__  # noqa: E402
 
 if TYPE_CHECKING:
     from xferlib import kernels as kernels

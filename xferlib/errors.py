@@ -34,6 +34,8 @@
         │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
+    XferWarning (UserWarning)                    it works, more slowly than it could
+
 Every message is a fact, the value that caused it, and the remedy.
 """
 
@@ -212,3 +214,7 @@ class KernelShapeError(KernelTypeError, ValueError):
 
 class KernelCompileError(KernelError, RuntimeError):
     """The CUDA compiler refused the kernel's source."""
+
+
+class XferWarning(UserWarning):
+    """Something works, more slowly than it could; the message says how to mend it, and how to be rid of the message."""

@@ -6,16 +6,17 @@ import ctypes
 import os
 from typing import Any
 
-_LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+"""Of the driver, as the loader finds it."""
 _NAME_NBYTES = 256
 
 
 def facts() -> list[str]:
     """The driver's version and each device, one sentence each; one sentence where there is none."""
     try:
-        driver = ctypes.CDLL(_LIBRARY)
+        driver = ctypes.CDLL(LIBRARY)
     except OSError:
-        return [f"no CUDA driver: {_LIBRARY} is not found"]
+        return [f"no CUDA driver: {LIBRARY} is not found"]
     if status := driver.cuInit(0):
         return [f"the CUDA driver cannot be used: cuInit returns error {status}"]
     version, count = ctypes.c_int(0), ctypes.c_int(0)
