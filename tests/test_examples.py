@@ -76,3 +76,15 @@ def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
     assert " passed" in done.stdout
+
+
+def test_the_sample_package_passes_its_tests_on_every_backend() -> None:
+    package = FOLDER / "sample_package"
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), str(package), environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-p", "xferlib._cli.pytest_plugin", "-p", "no:cacheprovider", "-rA"]
+    done = subprocess.run(command, cwd=package, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
+    usable = {name for name, status in xl.available_backends().items() if status.is_available}
+    for test in ("centred_signals_have_no_mean", "any_layout_will_do", "power_of_batches"):
+        assert set(re.findall(rf"PASSED \S+::test_{test}\[(\w+)\]", done.stdout)) == usable

@@ -54,6 +54,13 @@ class Arrays(_Named, LibraryHooks, ABC):
     array_types: tuple[str, ...]
     """Dotted names of the array types, matched along the MRO without importing the library."""
 
+    def __repr__(self) -> str:
+        try:
+            found = ", ".join(map(str, self.devices()))
+        except Exception:  # of a backend that is being made, or whose library fails
+            found = "devices that cannot be listed"
+        return f"<Backend {getattr(self, 'name', '?')!r} on {found}>"
+
     def namespace(self) -> ModuleType:
         """The library's Array-API namespace."""
         raise self._unsupported("namespace")

@@ -73,6 +73,9 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
     ) -> None:
         _scope.reset(self._tokens.pop())
 
+    def __repr__(self) -> str:
+        return f"<use_backend {self.name!r}>"
+
 
 _scope: ContextVar[str | None] = ContextVar("xferlib_backend", default=None)
 _process_choice: use_backend | None = None
