@@ -7,7 +7,7 @@ from xferlib._runtime import torch_compile
 from xferlib._runtime.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from xferlib import random, sim
+    from xferlib import distributed, random, sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
@@ -86,6 +86,7 @@ __all__ = [
     "configure",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -158,6 +159,7 @@ _LAZY = {
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
             "raw_module", "reduction", "ScanKernel", "scan",
         ),
+        "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
         "xferlib.tree": ("tree",),
@@ -173,7 +175,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("random", "sim", "tree") else getattr(module, name)
+    value = module if name in ("distributed", "random", "sim", "tree") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from pycuda.gpuarray import GPUArray
 
+from xferlib import distributed as distributed
 from xferlib import errors as errors
 from xferlib import random as random
 from xferlib import sim as sim
@@ -96,6 +97,7 @@ __all__ = [
     "configure",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
