@@ -25,10 +25,11 @@ _ENVIRON = {
 def mpiexec() -> str | None:
     """The launcher of MPI beside this interpreter, or the system's; None without mpi4py."""
     beside = Path(sys.executable).with_name("mpiexec")
-    return (str(beside) if beside.is_file() else shutil.which("mpiexec")) if _has("mpi4py") else None
+    return (str(beside) if beside.is_file() else shutil.which("mpiexec")) if has("mpi4py") else None
 
 
-def _has(module: str) -> bool:
+def has(module: str) -> bool:
+    """Whether a module is installed."""
     return importlib.util.find_spec(module) is not None
 
 
@@ -36,7 +37,7 @@ def need(driver: str) -> None:
     """Skip the test where the driver, or its launcher, is not installed."""
     if driver == "mpi" and mpiexec() is None:
         pytest.skip("mpi4py or mpiexec is not installed")
-    if driver == "torch" and not _has("torch"):
+    if driver == "torch" and not has("torch"):
         pytest.skip("PyTorch is not installed")
 
 

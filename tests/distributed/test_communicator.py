@@ -11,7 +11,9 @@ from xferlib.errors import ArgumentError, DriverUnavailableError
 
 @pytest.mark.parametrize(("driver", "size"), [("single", 1), ("mpi", 3), ("torch", 2)])
 def test_ranks_pass(driver: str, size: int) -> None:
-    launching.passes_in_ranks(driver, size, "collectives.py", *(["disagreements.py"] if driver == "torch" else []))
+    launching.passes_in_ranks(
+        driver, size, "collectives.py", "parameters.py", *(["disagreements.py"] if driver == "torch" else [])
+    )
 
 
 def test_ranks_of_mpi_that_disagree_learn_of_it() -> None:

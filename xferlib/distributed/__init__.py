@@ -10,5 +10,14 @@ total = comm.all_reduce(x)                # NumPy, CuPy, PyCUDA, PyTorch; the re
 from xferlib.distributed.collective import Collective
 from xferlib.distributed.communicator import Communicator
 from xferlib.distributed.launch import init
+from xferlib.distributed.parameters import TreeCollective, broadcast_params, mean_grads, pairwise_sum
 
-__all__ = ["Collective", "Communicator", "init"]
+__all__ = [
+    "Collective",
+    "Communicator",
+    "TreeCollective",
+    "broadcast_params",
+    "init",
+    "mean_grads",
+    "pairwise_sum",
+]
