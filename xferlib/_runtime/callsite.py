@@ -12,7 +12,8 @@ import numpy as np
 
 _PACKAGE = os.path.realpath(__file__).rsplit(os.sep, 2)[0] + os.sep
 _TESTING = _PACKAGE + "testing" + os.sep
-_OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, "<frozen")
+_IMPORTING = f"{os.__file__.rpartition(os.sep)[0]}{os.sep}importlib{os.sep}"
+_OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, _IMPORTING, "<frozen")
 _is_ours: dict[str, bool] = {}
 is_recorded = False
 """Whether a trace is open, so that each job notes the line that it works for."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         forced,
         fresh_registry,
         fresh_staging,
+        no_peers,
         results_begun,
         work_shared,
     )
@@ -71,6 +72,7 @@ __all__ = [
     "lent_chunks",
     "native",
     "native_bits",
+    "no_peers",
     "pending_count",
     "promotion",
     "recorded",
@@ -91,8 +93,8 @@ _LAZY = {
         ),
         "xferlib.testing.conformance": ("BackendConformance",),
         "xferlib.testing.settings": (
-            "advised", "configured", "cores", "forced", "fresh_registry", "fresh_staging", "results_begun",
-            "work_shared",
+            "advised", "configured", "cores", "forced", "fresh_registry", "fresh_staging", "no_peers",
+            "results_begun", "work_shared",
         ),
         "xferlib.testing.stand_ins": ("recorded",),
         "xferlib.testing.state": (
