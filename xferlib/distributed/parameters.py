@@ -205,9 +205,9 @@ def _compare(comm: Communicator, name: str, leaves: list[Any]) -> None:
 def pairwise_sum(*trees: Any) -> Any:
     """Add trees of arrays in the order in which ``reproducible=True`` adds ranks, with the same bits on every backend.
 
-    Neighbours are added first, then neighbours of these sums, and so on: 5 trees give ((0 + 1) + (2 + 3)) + 4. So where a
-    batch is cut into a number of parts that is a power of two, and each rank adds the gradients of as many neighbouring
-    parts, a reproducible `Communicator.all_reduce` gives the bits of one process that adds all of them.
+    Neighbours are added first, then neighbours of these sums, and so on: 5 trees give ((0 + 1) + (2 + 3)) + 4. So where
+    a batch is cut into a number of parts that is a power of two, and each rank adds the gradients of as many
+    neighbouring parts, a reproducible `Communicator.all_reduce` gives the bits of one process that adds all of them.
 
     Args:
         *trees: At least one; of the same structure, with arrays of the same shapes, dtypes, backends and devices.
