@@ -88,8 +88,8 @@ def _buckets(leaves: list[Any], bucket_bytes: int) -> list[Bucket]:
             close(key)
         groups.setdefault(key, []).append((number, leaf, info))
         filled[key] = filled.get(key, 0) + info.nbytes
-    for key in list(groups):
-        close(key)
+    for last in list(groups):
+        close(last)
     return buckets
 
 

@@ -42,7 +42,7 @@ def _stream(handle: int, index: int) -> Any:
     return cuda.ExternalStream(handle, device=index) if handle else cuda.default_stream(index)
 
 
-class _Work(Enqueued):
+class _NcclWork(Enqueued):
     def __init__(self, work: Any, order: Order) -> None:
         self._work = work
         self._order = order
@@ -147,7 +147,7 @@ class TorchNccl(DeviceDriver):
                 work = begin()
                 if not order.is_beside and work is not None:
                     work.wait()
-        return _Work(work, order) if order.is_beside else None
+        return _NcclWork(work, order) if order.is_beside else None
 
     def abort(self) -> None:
         self._group.abort()
