@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xferlib._pipeline.engines.ranges import MapRequest
 
 
-class Communicator(Protocol):
+class Ranks(Protocol):
     """The part of a communicator that is used here."""
 
     @property
@@ -30,7 +30,7 @@ class Communicator(Protocol):
         """Return when every rank has called it."""
 
 
-def run(request: MapRequest, comm: Communicator) -> Any:
+def run(request: MapRequest, comm: Ranks) -> Any:
     """Compute this rank's part of a call, and return when every rank has computed its own."""
     if comm.size > 1:
         _refuse_unshared(request)
@@ -77,7 +77,7 @@ def _refuse_unshared(request: MapRequest) -> None:
         )
 
 
-def _share(request: MapRequest, comm: Communicator, unit: int) -> tuple[int, int]:
+def _share(request: MapRequest, comm: Ranks, unit: int) -> tuple[int, int]:
     """The rows of this rank, from a multiple of ``unit`` to the next rank's."""
     first, rows = request.first, request.reader.rows
     blocks = -(-rows // unit) - first // unit
