@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -233,6 +234,31 @@ def test_processes_read_and_write_files_by_themselves(tmp_path: Path) -> None:
     with xl.use_backend("numpy"), concurrent.futures.ProcessPoolExecutor(2, context) as executor:
         assert xl.stream_map(np.negative, rows, chunk_rows=7, out=out, engine=executor) is out
     assert_same_bits(out, -DATA)
+
+
+def see_one_gpu(numbers: Any, ready: Any) -> None:
+    """Show a process one GPU of the host, as dask-cuda does."""
+    with numbers.get_lock():
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(numbers.value)
+        numbers.value += 1
+    ready.wait()
+
+
+def uuid_of(chunk: Any) -> Any:
+    return np.frombuffer(xl.device_of(chunk).uuid.encode(), np.uint8)
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
+def test_each_worker_computes_on_the_gpu_that_it_sees(name: str) -> None:
+    gpus = [each for each in map(xl.Device, xl.available_backends()[name].devices) if each.kind == "cuda"]
+    if len(gpus) < 2:
+        pytest.skip(f"{name} has no two GPUs here")
+    context = multiprocessing.get_context("spawn")
+    start = context.Value("i", 0), context.Barrier(2)
+    with xl.use_backend(name), concurrent.futures.ProcessPoolExecutor(2, context, see_one_gpu, start) as executor:
+        seen = xl.stream_map(uuid_of, DATA, chunk_rows=7, engine=executor, initial=set(),
+                             reduce=lambda found, each: {*found, bytes(each).decode()})  # fmt: skip
+    assert seen == {each.uuid for each in gpus[:2]}
 
 
 @pytest.fixture(scope="module")
