@@ -2,12 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import errors
-from xferlib._runtime import torch_compile
-from xferlib._runtime.version import __version__ as __version__
+from xferlib._runtime import supported
+
+supported.refuse()  # before NumPy, which would fail in a way of its own
+
+from xferlib import errors  # noqa: E402
+from xferlib._runtime import torch_compile  # noqa: E402
+from xferlib._runtime.version import __version__ as __version__  # noqa: E402
 
 if TYPE_CHECKING:
-    from xferlib import random, sim
+    from xferlib import distributed, random, sim
+    from xferlib import kernels as kernels
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
@@ -87,6 +92,7 @@ __all__ = [
     "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -98,6 +104,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "ones",
     "ones_like",
@@ -157,14 +164,18 @@ _LAZY = {
         "xferlib._transfer.handle": ("Transfer", "TransferStats"),
         "xferlib.kernels": (
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
-            "raw_module", "reduction", "ScanKernel", "scan",
+            "kernels", "raw_module", "reduction", "ScanKernel", "scan",
         ),
+        "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
         "xferlib.tree": ("tree",),
     }.items()
     for name in names
 }  # fmt: skip
+
+_ROOMS = ("distributed", "kernels", "random", "sim", "tree")
+"""Names that are modules themselves."""
 
 
 # Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
@@ -174,7 +185,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("random", "sim", "tree") else getattr(module, name)
+    value = module if name in _ROOMS else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from pycuda.gpuarray import GPUArray
 
+from xferlib import distributed as distributed
 from xferlib import errors as errors
+from xferlib import kernels as kernels
 from xferlib import random as random
 from xferlib import sim as sim
 from xferlib import tree as tree
@@ -97,6 +99,7 @@ __all__ = [
     "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -108,6 +111,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "ones",
     "ones_like",

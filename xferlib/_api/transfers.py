@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from xferlib import _native
 from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
 from xferlib._core import devices
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from xferlib._core.layout import HostArray
+
+_native.tell_if_absent()
 
 
 def to_device(

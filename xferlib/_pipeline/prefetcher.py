@@ -98,7 +98,8 @@ class Prefetcher(Iterator[Any]):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._is_closed else "ended" if self._has_ended else f"{self._taken} batches taken"
+        taken = f"{self._taken} batch{'es' * (self._taken != 1)} taken"
+        state = "closed" if self._is_closed else "ended" if self._has_ended else taken
         return f"<Prefetcher over {self._source}, {state}>"
 
 

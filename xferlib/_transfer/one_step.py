@@ -101,7 +101,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         return filled
     if (fast := backend.fast) is None or not x.nbytes:
         return None
-    if not is_same and plan.casts_on_device(x.dtype, wanted, x.size, device):
+    if not is_same and plan.is_cast_after(HostEnd(x, wanted, backend), device):
         narrow = _to_new(x, backend, device, in_native_order(x.dtype))
         return converted(narrow, x.shape, wanted, backend) if narrow is not None else None
     backend.attach(device)
