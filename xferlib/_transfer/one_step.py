@@ -181,8 +181,7 @@ def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int
     if layout is None:
         return False
     nbytes = x.size * dtype.itemsize
-    helpers = compiled_copies.helpers_for(nbytes)
-    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend), helpers)
+    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
