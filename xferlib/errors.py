@@ -43,8 +43,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -61,11 +59,19 @@ def shown(value: object) -> str:
         return f"[{inside}]" if kind is list else f"({inside}{',' if len(items) == 1 else ''})"
     if isinstance(value, int) and value.bit_length() > 256:  # Python itself refuses to show very long ones
         return f"an int of {value.bit_length()} bits"
-    if kind not in _SIMPLE and not (kind.__module__ == "numpy" and issubclass(kind, (np.number, np.bool))):
+    if kind not in _SIMPLE and not _is_numpy_number(kind):
         return f"an object of type {kind.__name__}"
     if kind in (str, bytes) and len(value) > 80:  # type: ignore[arg-type]
         return f"{value[:80]!r}..."  # type: ignore[index]
     return repr(value)
+
+
+def _is_numpy_number(kind: type) -> bool:
+    if kind.__module__ != "numpy":
+        return False
+    import numpy as np  # here: errors are all that `import xferlib` brings in, and need no library
+
+    return issubclass(kind, (np.number, np.bool))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -73,6 +73,9 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
     ) -> None:
         _scope.reset(self._tokens.pop())
 
+    def __repr__(self) -> str:
+        return f"<use_backend {self.name!r}>"
+
 
 _scope: ContextVar[str | None] = ContextVar("xferlib_backend", default=None)
 _process_choice: use_backend | None = None
@@ -91,6 +94,13 @@ def default_backend() -> Backend:
         if choice is None and name == _config.get().backend:
             return _chosen_by_environment(name)
     return get(name)
+
+
+def chosen() -> str | None:
+    """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
+    choice = _process_choice
+    name = _scope.get()
+    return name if name is not None or choice is None else choice.name
 
 
 def described() -> str:

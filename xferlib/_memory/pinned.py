@@ -266,6 +266,10 @@ class PinnedPool:
     def _draining_nbytes(self) -> int:
         return sum(block.nbytes for block in self._draining)
 
+    def __repr__(self) -> str:
+        most = "" if self.max_bytes is None else f" of at most {self.max_bytes}"
+        return f"<PinnedPool of {self._backend.pinned_domain}: {self._total}{most} bytes, when full: {self.when_full}>"
+
     def stats(self) -> PinnedStats:
         """Count what the pool holds now."""
         with self._lock:

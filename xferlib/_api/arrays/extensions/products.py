@@ -11,9 +11,10 @@ import numpy as np
 
 from xferlib._api.arrays import shaping
 from xferlib._api.arrays.elementwise import binary_kernel, unary_kernel
+from xferlib._api.arrays.extensions import layouts
 from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives
-from xferlib._core.array import Array
+from xferlib._core.array import Array, ArrayInfo
 from xferlib.errors import LayoutError
 from xferlib.kernels import ReductionKernel, reduction
 
@@ -28,17 +29,25 @@ def _sum_of_products() -> ReductionKernel:
 def _products(lib: Primitives, left: Array, right: Array) -> Array:
     """Products of stacks of matrices (..., M, K) and (..., K, N), of one dtype and with axes that broadcast.
 
-    This is the place for cuBLAS: in the kernel each element is a sum of its own, and large matrices are read again and
-    again. Where the host computes, it is NumPy's BLAS. The order of the sums, and with it the last bits, differ.
+    The vendor's library computes them where there is one, NumPy's BLAS where the host does. In the kernel each element
+    is a sum of its own, and large matrices are read again and again; it is exact for integers. The order of the sums,
+    and with it the last bits, differ.
     """
     one, two = lib.info(left), lib.info(right)
     shape = (*shaping.common_shape("matmul", one.shape[:-2], two.shape[:-2]), one.shape[-2], two.shape[-1])
     out = lib.empty(shape, one.dtype, one.device)
+    if _has_library(lib, one):
+        layouts.multiply(lib, left, right, out)
+        return out
     if lib.on_host("matmul", lambda a, b, found: np.matmul(a, b, out=found), [left, right], [out]):
         return out
     rows = shaping.expand_dims(lib, left, -2)
     columns = shaping.expand_dims(lib, shaping.matrix_transpose(lib, right), -3)
     return _sum_of_products()(rows, columns, axis=-1)
+
+
+def _has_library(lib: Primitives, info: ArrayInfo) -> bool:
+    return info.dtype in layouts.DTYPES and lib.math(info.device) is not None
 
 
 def _prepared(
@@ -48,7 +57,8 @@ def _prepared(
     given = [lib.array(name, each) for each in (x1, x2)]
     infos = lib.infos(name, given)
     result = np.result_type(*(info.dtype for info in infos))
-    wide = np.dtype("float32") if result == np.float16 else result
+    is_widened = result == np.float16 and (name == "vecdot" or lib.math(infos[0].device) is None)
+    wide = np.dtype("float32") if is_widened else result
     left, right = (
         each if info.dtype == wide else lib.copy(each, wide) for each, info in zip(given, infos, strict=True)
     )
