@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 # What the last line says, and the arguments that keep a run short.
 RESULTS: dict[str, tuple[str, list[str]]] = {
     "batches.py": (r"mean 3\.00, standard deviation 2\.00, from 10 batches", []),
+    "data_parallel.py": (r"rank 0 of 1: checksum of the weights 12261699", []),
     "digits.py": (r"\w+:\w+(:\d+)?: 9[5-9]\.\d% of 297 held-out digits, loss 2\.2\d -> 0\.03\d+", []),
     "either.py": (r"softplus\(x \+ 1\) on .*", []),
     "kernel.py": (r"checksum of softplus\(x\) \* x \+ 1 on 100,000 numbers: c3c74472", []),

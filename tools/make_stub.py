@@ -26,7 +26,7 @@ from tools import pages  # noqa: E402
 from xferlib._core import registry  # noqa: E402
 
 STUB = ROOT / "xferlib" / "__init__.pyi"
-MODULES = ("errors", "kernels", "random", "sim", "tree")
+MODULES = ("distributed", "errors", "kernels", "random", "sim", "tree")
 HEAD = """# Written by tools/make_stub.py from the names and signatures of the code; change those instead.
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, overload

@@ -11,8 +11,8 @@ from xferlib._runtime import torch_compile  # noqa: E402
 from xferlib._runtime.version import __version__ as __version__  # noqa: E402
 
 if TYPE_CHECKING:
+    from xferlib import distributed, random, sim
     from xferlib import kernels as kernels
-    from xferlib import random, sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
@@ -92,6 +92,7 @@ __all__ = [
     "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -165,12 +166,16 @@ _LAZY = {
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
             "kernels", "raw_module", "reduction", "ScanKernel", "scan",
         ),
+        "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
         "xferlib.tree": ("tree",),
     }.items()
     for name in names
 }  # fmt: skip
+
+_ROOMS = ("distributed", "kernels", "random", "sim", "tree")
+"""Names that are modules themselves."""
 
 
 # Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
@@ -180,7 +185,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("kernels", "random", "sim", "tree") else getattr(module, name)
+    value = module if name in _ROOMS else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from pycuda.gpuarray import GPUArray
 
+from xferlib import distributed as distributed
 from xferlib import errors as errors
 from xferlib import kernels as kernels
 from xferlib import random as random
@@ -98,6 +99,7 @@ __all__ = [
     "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",

@@ -27,6 +27,11 @@
     ├── TransferError (RuntimeError)             a copy failed after it was accepted
     │   ├── TransferTimeoutError (TimeoutError)
     │   └── SlowPathError                        refused by XFERLIB_STRICT
+    ├── DistributedError (RuntimeError)          ranks that do not work together; their group refuses more calls
+    │   ├── DistributedTimeoutError (TimeoutError)   a rank did not come in time
+    │   ├── MismatchError (ValueError)               the ranks made different calls
+    │   ├── PeerError                                another rank failed, was killed, or ended its program
+    │   └── DriverUnavailableError (ImportError)     what carries the data cannot run here
     └── KernelError
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
@@ -196,6 +201,26 @@ class TransferTimeoutError(TransferError, TimeoutError):
 
 class SlowPathError(TransferError):
     """``XFERLIB_STRICT`` refused a transfer that would have taken a slow path."""
+
+
+class DistributedError(XferError, RuntimeError):
+    """The ranks of a group cannot go on together; the group refuses every later call."""
+
+
+class DistributedTimeoutError(DistributedError, TimeoutError):
+    """A rank did not come, or its data did not arrive, within the group's timeout."""
+
+
+class MismatchError(DistributedError, ValueError):
+    """The ranks made different calls, or gave arrays of different shapes or dtypes; nothing was sent."""
+
+
+class PeerError(DistributedError):
+    """Another rank failed, was killed, or ended its program."""
+
+
+class DriverUnavailableError(DistributedError, ImportError):
+    """The driver of a communicator is not installed, or the process was not started for it."""
 
 
 class KernelError(XferError):

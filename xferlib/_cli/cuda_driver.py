@@ -39,7 +39,7 @@ def _device(driver: Any, index: int) -> str:
 def active_devices() -> set[int] | None:
     """The devices whose primary context this process has made; None where there is no driver to ask."""
     try:
-        driver = ctypes.CDLL(_LIBRARY)
+        driver = ctypes.CDLL(LIBRARY)
     except OSError:
         return None
     count, flags, is_active = ctypes.c_int(0), ctypes.c_uint(0), ctypes.c_int(0)
