@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from pycuda.gpuarray import GPUArray
 
+from xferlib import distributed as distributed
 from xferlib import errors as errors
+from xferlib import kernels as kernels
 from xferlib import random as random
 from xferlib import sim as sim
 from xferlib import tree as tree
@@ -94,8 +96,10 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -107,6 +111,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "ones",
     "ones_like",
@@ -233,6 +238,7 @@ def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: Devic
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> DeviceArray: ...
 def concat(arrays: Sequence[_A], axis: int | None = 0, *, dtype: Any = None) -> _A: ...
+def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> DeviceArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"

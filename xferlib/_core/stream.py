@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
 from xferlib._core.pending import PendingTransfer, pending_on
-from xferlib._core.raw import call_guarded, handle_of
+from xferlib._core.raw import call_guarded, event_text, handle_of, stream_text
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
@@ -128,6 +128,9 @@ class Event:
         self.synchronize()
         return self._backend.event_elapsed_ms(start._raw, self._raw)
 
+    def __repr__(self) -> str:
+        return event_text(self._device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess)
+
 
 class Stream:
     """A queue of work on one device; ``with stream:`` makes it current, in the native library too.
@@ -151,12 +154,9 @@ class Stream:
         self._backend = registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
         if isinstance(priority, bool) or not isinstance(priority, int):
-            raise ArgumentError(
-                f"Stream: priority={shown(priority)} is no int; lower numbers run first, and 0 is usual"
-            )
-        priority = max(-(1 << 31), min(priority, (1 << 31) - 1))
-        if priority and not self._backend.capabilities.priorities:
-            priority = 0
+            raise ArgumentError(f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual")
+        has_priorities = self._backend.capabilities.priorities
+        priority = max(-(1 << 31), min(priority, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
 
     @classmethod
@@ -335,7 +335,7 @@ class Stream:
         return hash((self.device, self._raw.handle))
 
     def __repr__(self) -> str:
-        return f"<Stream {self._raw.handle:#x} on {self.device}>"
+        return stream_text(self._raw.handle, self.device)
 
 
 def _check_event(event: object, what: str) -> None:

@@ -38,6 +38,8 @@ class Scope(PlaceScope, LoopScope):
         self._counter = 0
         self._known: dict[int, np.generic | None] = {}
         self.sizes = {"_ind": builder.size()}
+        self.number = builder.index()
+        """The value of ``i``."""
 
     # --- declarations
     def bind(self, name: str, variable: Variable) -> None:
@@ -202,7 +204,7 @@ class Scope(PlaceScope, LoopScope):
         """The value of a variable or of a parameter's element."""
         variable = self._find(name, fail)
         if variable.key == ("kernel", "i"):
-            return self.b.index()
+            return self.number
         if variable.key == ("kernel", "n"):  # a parameter may have the name too
             return self.b.size()
         if variable.kind == "reference" and variable.place is not None:

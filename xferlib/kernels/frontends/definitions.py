@@ -25,7 +25,7 @@ from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
-from xferlib.kernels.ir.nodes import Builder, DType, Param, Program
+from xferlib.kernels.ir.nodes import INT64, Builder, DType, Param, Program
 
 ArgumentKind = DType | type | None
 """The kind of an argument: an array's dtype, a Python scalar's type, None for an omitted output."""
@@ -111,13 +111,19 @@ class SnippetDefinition:
         math: str,
         preamble: str = "",
         loop_prep: str = "",
+        step: int | None = None,
     ) -> None:
+        """``step``: for a part of the elements, every ``step``-th from a number that the call gives last."""
         self.name = signature.check_name(name, "kernel name")
         self.math = math
         self.params = (*inputs, *outputs)
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
-        self._inputs = len(inputs)
+        self.step = step
+        if step is not None:
+            self.params += (CParam(name="first element", dtype=INT64, generic=None),)
+            self.names += ("first element",)
+        self._outputs = range(len(inputs), len(inputs) + len(outputs))
         self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
@@ -132,7 +138,7 @@ class SnippetDefinition:
     def __reduce__(self) -> tuple[Any, ...]:
         inputs, outputs, operation, preamble, loop_prep = self._made_from
         make = functools.partial(
-            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep
+            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep, step=self.step
         )
         return make, (inputs, outputs, operation)
 
@@ -148,8 +154,7 @@ class SnippetDefinition:
                 ordered |= {found.param}
             else:
                 break
-        outputs = tuple(range(self._inputs, len(self.params)))
-        return Specialization(program=program, outputs=outputs)
+        return Specialization(program=program, outputs=tuple(self._outputs))
 
     def _translated(self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
@@ -158,11 +163,14 @@ class SnippetDefinition:
         variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
-            is_raw = param.is_raw or (param.is_pointer and param.name in self._raw)
+            is_raw = param.is_raw or (param.is_pointer and (param.name in self._raw or self.step is not None))
             is_scalar = number in scalars
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
+        if self.step is not None:
+            shift = b.op("mul", b.index(), b.const(self.step, INT64))
+            scope.number = b.op("add", shift, b.load(len(self.params) - 1))
         csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
         csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
         scope.check_order(self.names)
@@ -170,8 +178,31 @@ class SnippetDefinition:
         self._check_outputs(program)
         return program
 
+    def of_part(self, step: int) -> SnippetDefinition:
+        """The same kernel for every ``step``-th element.
+
+        Raises:
+            KernelTypeError: Its parameters are not PyCUDA's.
+        """
+        inputs, outputs, operation, preamble, loop_prep = self._made_from
+        if outputs or not any(param.is_pointer for param in inputs):
+            raise KernelTypeError(
+                f"{self.name}(): range= and slice= are for kernels in PyCUDA's notation, such as 'float *x'; give the "
+                "arrays' own parts: kernel(x[2:4])"
+            )
+        return SnippetDefinition(
+            inputs,
+            outputs,
+            operation,
+            name=self.name,
+            math=self.math,
+            preamble=preamble,
+            loop_prep=loop_prep,
+            step=step,
+        )
+
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
-        is_output = number >= self._inputs
+        is_output = number in self._outputs
         if is_scalar and param.is_pointer:
             raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
         if is_scalar:
@@ -188,9 +219,11 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
+        if all(type(each).__name__ == "EmptyStatement" for each in self._statements):
+            return  # CuPy's kernel that does nothing
         if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
-        for number in range(self._inputs, len(self.params)):
+        for number in self._outputs:
             if number not in program.writes and not (self.params[number].is_raw and number in program.reads):
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"

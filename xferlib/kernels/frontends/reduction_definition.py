@@ -63,6 +63,8 @@ class SnippetReduction:
             raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
         if not self._outputs and dtype is None:
             raise KernelSyntaxError(f"{name}: without out_params, dtype= must say what the result is")
+        if post_map_expr is None and len(self._outputs) == 1:
+            post_map_expr = f"{self._outputs[0].name} = a"
         if self._outputs and not post_map_expr:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
 
 THREADS = 256
+MOST_THREADS = 1024
 UNROLL = 1
 _INT_MAX = 2**31 - 1
 
@@ -93,6 +94,7 @@ class CudaPlan:
         shape: The common shape of the element-wise operands.
         infos: The arrays, by parameter.
         is_aliased: Whether an output shares memory with an input.
+        threads: Of a block.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class CudaPlan:
         infos: dict[int, ArrayInfo],
         *,
         is_aliased: bool,
+        threads: int = THREADS,
     ) -> None:
         params = list(enumerate(program.params))
         elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
@@ -124,15 +127,15 @@ class CudaPlan:
             for number, each in zip(raw, raw_layouts, strict=True)
         )
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
-        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased)
+        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = elementwise_source(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = _facts(program, shape, infos)
         geometry, vectors = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
-        grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
-        self.launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address, device=device)
+        grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
+        self.launch = backend.prepare_launch(kernel, grid, (threads, 1, 1), self._block.address, device=device)
 
     def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
         """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
@@ -220,6 +223,7 @@ def _kind(
     infos: dict[int, ArrayInfo],
     *,
     is_aliased: bool,
+    threads: int,
 ) -> CallKind:
     width = _width(layout, elements, infos)
     accesses = []
@@ -237,6 +241,7 @@ def _kind(
         tile=_tile(layout, elements, infos),
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
         raw_words=raw_words,
+        threads=threads,
     )
 
 
@@ -287,7 +292,7 @@ def _is_wide(layout: CallLayout) -> bool:
         default=0,
     )
     padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
-    return max(reach, padded) + 16 * THREADS > _INT_MAX
+    return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
 
 
 def _facts(program: Program, shape: tuple[int, ...], infos: dict[int, ArrayInfo]) -> list[int]:

@@ -57,6 +57,8 @@ class CallKind:
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
     """For each raw operand: as `OperandAccess.word`."""
+    threads: int = 256
+    """Of a block."""
 
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
@@ -90,7 +92,7 @@ class _ElementwiseWriter:
         body = self._body()
         return f"""\
 struct xf_geometry {{ {self._geometry()} }};
-extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._parameters())}) {{
+extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", ".join(self._parameters())}) {{
 {body}}}
 """
 
@@ -122,9 +124,9 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
     # --- the body
     def _body(self) -> str:
         width, unroll = self.shape.width, self.shape.unroll
-        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {256 * unroll} + threadIdx.x;"]
+        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
         if unroll > 1:
-            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += 256) {{")
+            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
         lines.append("  if (vector >= g.vectors) return;")
         lines += self._offsets()
         lines.append(f"  const bool is_full = left >= {width};")

@@ -15,6 +15,7 @@ class PlaceScope(ArrayElements, LocalArrays):
     """The part of a scope that knows of places."""
 
     b: Builder
+    number: Node
     _find: Callable[[str, Fail], Variable]
     _current: Callable[[Variable, str, Fail], Node]
     _write: Callable[[Variable, Hashable, Node, str, Fail], Node]
@@ -121,5 +122,5 @@ class PlaceScope(ArrayElements, LocalArrays):
         return before
 
     def _check_own(self, index: Node, name: str, fail: Fail) -> None:
-        if index is not self.b.index():
+        if index is not self.number:
             fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
