@@ -8,6 +8,7 @@
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
 #   make native   strict warnings of the C files, and the sanitizers over random cases
+#   make installed  install it as a new user does, in an empty environment, and do what the front page says
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
 #
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 ON_SIM = "(sim and not crosscheck and not mutations) or raw or cli or messages or device or config or scopes"
 
-.PHONY: demo quick test test-sim coverage lint types native docs reference check clean
+.PHONY: demo quick test test-sim coverage lint types native installed docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
@@ -53,6 +54,9 @@ types: $(VENV)/.lint
 
 native: $(VENV)/.test
 	$(BIN)/python tools/check_native.py
+
+installed: $(VENV)/.made
+	$(BIN)/python tools/check_install.py $(ARGS)
 
 docs: $(VENV)/.docs reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -125,8 +125,8 @@ def test_every_error_is_in_its_tree() -> None:
     page = (ROOT / "docs" / "reference" / "errors.md").read_text()
     tree = page.partition("```text")[2].partition("```")[0]
     errors = {name for name, thing in vars(xl.errors).items() if isinstance(thing, type)}
-    assert {word for word in re.findall(r"\w+Error", tree) if hasattr(xl.errors, word)} == errors
-    for name in errors - {"XferError"}:
+    assert {word for word in re.findall(r"\w+(?:Error|Warning)", tree) if hasattr(xl.errors, word)} == errors
+    for name in errors - {"XferError", "XferWarning"}:
         line = next(line for line in tree.splitlines() if f" {name}" in line)
-        for builtin in re.findall(r"\((\w+Error)\)", line):
+        for builtin in re.findall(r"\((\w+(?:Error|Warning))\)", line):
             assert issubclass(getattr(xl.errors, name), getattr(__import__("builtins"), builtin))

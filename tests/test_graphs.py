@@ -214,6 +214,9 @@ WAITS: dict[str, Callable[[xl.Stream, Any, Any], Any]] = {
     "host pinned": lambda stream, d, h: xl.to_host(d, out=h),
     "capture": lambda stream, d, h: stream.capture().__enter__(),
     "another capture": lambda stream, d, h: xl.Stream().capture().__enter__(),
+    "tree": lambda stream, d, h: xl.tree.to_host((d, d)),
+    "prefetch": lambda stream, d, h: next(iter(xl.prefetch([h, h]))),
+    "map": lambda stream, d, h: xl.stream_map(lambda rows: rows, h, chunk_rows=100),
     "trace": lambda stream, d, h: xl.trace().__enter__(),
     "event before": lambda stream, d, h: stream.wait(xl.Stream().record()),
 }

@@ -2,13 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import errors
-from xferlib._runtime import torch_compile
-from xferlib._runtime.version import __version__ as __version__
+from xferlib._runtime import supported
+
+supported.refuse()  # before NumPy, which would fail in a way of its own
+
+from xferlib import errors  # noqa: E402
+from xferlib._runtime import torch_compile  # noqa: E402
+from xferlib._runtime.version import __version__ as __version__  # noqa: E402
 
 if TYPE_CHECKING:
+    from xferlib import distributed, random, sim
     from xferlib import kernels as kernels
-    from xferlib import random, sim
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from xferlib._api.device_array import DeviceArray
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
-    from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
+    from xferlib._api.transfers import copy_to, to_device, to_device_async, to_host, to_host_async
     from xferlib._core.defaults import use_backend
     from xferlib._core.device import Device
     from xferlib._core.devices import device_of, get_device
@@ -88,8 +92,10 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -146,7 +152,7 @@ _LAZY = {
         "xferlib._api.device_array": ("DeviceArray",),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
-        "xferlib._api.transfers": ("to_device", "to_device_async", "to_host", "to_host_async"),
+        "xferlib._api.transfers": ("copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
         "xferlib._core.defaults": ("use_backend",),
         "xferlib._core.devices": ("Device", "device_of", "get_device"),
         "xferlib._core.registry": ("BackendStatus", "available_backends"),
@@ -165,12 +171,16 @@ _LAZY = {
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
             "kernels", "raw_module", "reduction", "ScanKernel", "scan",
         ),
+        "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
         "xferlib.tree": ("tree",),
     }.items()
     for name in names
 }  # fmt: skip
+
+_ROOMS = ("distributed", "kernels", "random", "sim", "tree")
+"""Names that are modules themselves."""
 
 
 # Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
@@ -180,7 +190,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("kernels", "random", "sim", "tree") else getattr(module, name)
+    value = module if name in _ROOMS else getattr(module, name)
     globals()[name] = value
     return value
 

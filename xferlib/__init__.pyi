@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from pycuda.gpuarray import GPUArray
 
+from xferlib import distributed as distributed
 from xferlib import errors as errors
 from xferlib import kernels as kernels
 from xferlib import random as random
@@ -97,8 +98,10 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -237,6 +240,7 @@ def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: Devic
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> DeviceArray: ...
 def concat(arrays: Sequence[_A], axis: int | None = 0, *, dtype: Any = None) -> _A: ...
+def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> DeviceArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"

@@ -62,12 +62,16 @@ def namespace_over(name: str) -> Any:
 SPACES = ("bare", "sim", "pycuda")
 
 
-@pytest.fixture(params=SPACES)
-def space(request: pytest.FixtureRequest, plugins: object) -> Iterator[Space]:
-    """The namespace over each library."""
-    name: str = request.param
+def opened(name: str) -> Iterator[Space]:
+    """The namespace over a library, whose arrays are the default."""
     status = xl.available_backends()[name]
     if not status.is_available:
         pytest.skip(f"{name}: {status.reason}")
     with xl.use_backend(name):
         yield Space(name, namespace_over(name))
+
+
+@pytest.fixture(params=SPACES)
+def space(request: pytest.FixtureRequest, plugins: object) -> Iterator[Space]:
+    """The namespace over each library."""
+    yield from opened(request.param)

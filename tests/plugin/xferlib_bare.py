@@ -23,18 +23,20 @@ class BareBackend(HostBackend):
     """The model for a library on the CPU to which xferlib gives its functions."""
 
     name = "bare"
+    array_class: type = BareArray
     array_types = ("xferlib_bare.BareArray",)
     capabilities = Capabilities(strided=True, namespace=True, why=WHY_HOST)
 
     def __init__(self) -> None:
         super().__init__()
-        self._namespace = make_namespace(self, BareArray)
+        self._namespace = make_namespace(self, self.array_class)
 
     def namespace(self) -> ModuleType:
         return self._namespace
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> BareArray:
-        return BareArray(np.empty(shape, dtype))
+        found: BareArray = self.array_class(np.empty(shape, dtype))
+        return found
 
     def view(self, array: BareArray) -> ArrayInfo:
         a = array.data
@@ -54,4 +56,5 @@ class BareBackend(HostBackend):
         found = np.ndarray(shape, dtype, owner, start, strides)
         shares = any(extent > 1 and not stride for extent, stride in zip(shape, strides, strict=True))
         found.flags.writeable = array.data.flags.writeable and not shares
-        return BareArray(found)
+        view: BareArray = self.array_class(found)
+        return view

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
 
 Array = Any
 """An array of some backend: ``numpy.ndarray``, ``cupy.ndarray``, ``torch.Tensor``, ``GPUArray``."""
@@ -55,6 +56,25 @@ class ArrayInfo(NamedTuple):
     @property
     def is_c_contiguous(self) -> bool:
         return is_c_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+
+class Lent:
+    """An array whose memory another library uses: kept alive, and told of the streams that work on it.
+
+    Args:
+        array: The array.
+        backend: The part of its backend that serves its device.
+    """
+
+    __slots__ = ("array", "backend")
+
+    def __init__(self, array: Array, backend: Any) -> None:
+        self.array = array
+        self.backend = backend
+
+    def used_on(self, stream: RawStream) -> None:
+        """Note that the memory must outlive the work enqueued so far on ``stream``."""
+        self.backend.consumed(self.array, stream)
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

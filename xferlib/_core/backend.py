@@ -9,7 +9,8 @@ Why backends are shaped so:
 - There are three protocols, abstract where a device cannot do without: `Arrays`, `Streams` and `Copies`. A copy has
   one spelling, `Copies.copy`, between pinned memory and a device; shared code stages everything else.
 - What makes it faster is optional and apart: `FastCopies` and `DeviceKernels` are objects that a backend may hand out,
-  and `LibraryHooks` have defaults. A backend without them gives the same results.
+  and `LibraryHooks` have defaults. A backend without them gives the same results. `DeviceMath` is a vendor's linear
+  algebra, which no kernel of xferlib's replaces.
 - A CPU has no streams to speak of, so `HostBackend` answers all of it but how to make an array and see its memory.
 - A missing ability is a flag in `Capabilities` with its reason, never an attribute that is not there.
 
@@ -52,6 +53,13 @@ class Arrays(_Named, LibraryHooks, ABC):
 
     array_types: tuple[str, ...]
     """Dotted names of the array types, matched along the MRO without importing the library."""
+
+    def __repr__(self) -> str:
+        try:
+            found = ", ".join(map(str, self.devices()))
+        except Exception:  # of a backend that is being made, or whose library fails
+            found = "devices that cannot be listed"
+        return f"<Backend {getattr(self, 'name', '?')!r} on {found}>"
 
     def namespace(self) -> ModuleType:
         """The library's Array-API namespace."""
@@ -223,6 +231,10 @@ class Copies(_Named, ABC):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
 
+    def reaches(self, device: Device, other: Device) -> bool:
+        """Whether a copy on ``device`` reads memory of ``other``, of this domain, directly; else it is staged."""
+        return True
+
     @abstractmethod
     def pinned_alloc(self, nbytes: int) -> PinnedBlock: ...
 
@@ -246,6 +258,10 @@ class Backend(Arrays, Streams, Copies):
     """Copies in fewer steps; a backend that has them is usually its own: ``self.fast = self``."""
     kernels: DeviceKernels | None = None
     """Compiles and launches CUDA source; usually the backend itself, as above."""
+    math: Any = None
+    """A `backends.device_math.DeviceMath`, for namespaces that xferlib makes; ``why["math"]`` may say why not."""
+    sorting: Any = None
+    """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
 
     def at(self, device: Device) -> Backend:
         """The part of the backend that serves ``device``: a library on CPU and GPU has two."""

@@ -220,12 +220,19 @@ class FastCopies:
         """
         return False
 
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
+    def fetch_whole(
+        self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int, *, is_pinned: bool = False
+    ) -> bool:
+        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy.
+
+        Args:
+            dst, src, pointer, most: As for `send_whole`.
+            is_pinned: All of ``dst`` is page-locked.
+        """
         return False
 
     def send_gathered(
-        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int, helpers: int
     ) -> bool:
         """As `send_whole`, of an array of any layout, converted on the way.
 
@@ -236,6 +243,7 @@ class FastCopies:
             pointer: Of ``dst``.
             nbytes: Of ``dst``.
             memory: The address of as many bytes of pinned memory, which is free again on return.
+            helpers: The address of a `xferlib._native.Help`; 0: this thread gathers alone.
         """
         return False
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from xferlib._core import capture, devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
+from xferlib._core.raw import event_text
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError
 
@@ -130,6 +131,9 @@ class Event:
         start.synchronize()  # it may lie on another stream, and come later
         self.synchronize()
         return self._backend.event_elapsed_ms(start._raw, self._raw)
+
+    def __repr__(self) -> str:
+        return event_text(self._device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess)
 
 
 def check_event(event: object, what: str) -> None:

@@ -84,6 +84,26 @@ opened: list[Capture] = []
 reset_in_child(opened.clear)
 
 
+_DEFAULTS = {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}
+"""By the handles that CUDA gives them."""
+
+
+def stream_text(handle: int, device: Device) -> str:
+    """A stream in words."""
+    if device.kind == "cpu":
+        return f"<Stream on {device}, where all work is in order>"
+    if handle in _DEFAULTS:
+        return f"<Stream: the {_DEFAULTS[handle]} of {device}>"
+    return f"<Stream {handle if device.kind == 'sim' else hex(handle)} on {device}>"  # reports of `sim` count them
+
+
+def event_text(device: Device | None, **options: bool) -> str:
+    """An event in words, by the device that it was recorded on and by how it was made; asks no device."""
+    parts = ["not recorded" if device is None else f"recorded on {device}"]
+    parts += ["without timing"] if not options.pop("timing") else []
+    return f"<Event {', '.join([*parts, *(name for name, is_on in options.items() if is_on)])}>"
+
+
 class RawEvent(Protocol):
     """A point in a stream's work. Opaque to shared code."""
 

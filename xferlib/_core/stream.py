@@ -12,7 +12,7 @@ from xferlib._core import capture, devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
 from xferlib._core.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
-from xferlib._core.raw import call_guarded, handle_of
+from xferlib._core.raw import call_guarded, handle_of, stream_text
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
@@ -45,12 +45,9 @@ class Stream:
         self._backend = registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
         if isinstance(priority, bool) or not isinstance(priority, int):
-            raise ArgumentError(
-                f"Stream: priority={shown(priority)} is no int; lower numbers run first, and 0 is usual"
-            )
-        priority = max(-(1 << 31), min(priority, (1 << 31) - 1))
-        if priority and not self._backend.capabilities.priorities:
-            priority = 0
+            raise ArgumentError(f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual")
+        has_priorities = self._backend.capabilities.priorities
+        priority = max(-(1 << 31), min(priority, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
 
     @classmethod
@@ -265,7 +262,7 @@ class Stream:
         return hash((self.device, self._raw.handle))
 
     def __repr__(self) -> str:
-        return f"<Stream {self._raw.handle:#x} on {self.device}>"
+        return stream_text(self._raw.handle, self.device)
 
 
 def current_stream(device: DeviceSpec = None) -> Stream:

@@ -41,6 +41,8 @@ for 1.8 MiB. Threads that sleep need 400 us for it, those that spin 150."""
 PERMUTED_FROM = 1 << 20
 """From here on a dense array in another axis order is sent as it lies, and put in C order on the device; and likewise
 on the way back to such an array."""
+HELPED_FROM = 256 << 10
+"""From here on helpers that spin take part in gathering one: a core gathers rows of some hundred bytes at 8 GB/s."""
 GATHERED_ELEMENTS_MOST = 512 << 10
 """Of a dense array, which the device puts in order otherwise: one core gathers an element in 0.2 to 0.7 ns."""
 CAST_ON_DEVICE_FROM = 256 << 10

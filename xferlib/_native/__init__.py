@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 import zlib
 from typing import Any
 
@@ -46,6 +47,7 @@ class StridedLayout(ctypes.Structure):
         ("extents", ctypes.c_int64 * MOST_AXES), ("strides", ctypes.c_int64 * MOST_AXES),
         ("host_size", ctypes.c_int64), ("device_size", ctypes.c_int64),
         ("host_type", ctypes.c_int64), ("device_type", ctypes.c_int64), ("is_swapped", ctypes.c_int64),
+        ("unit", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -81,6 +83,15 @@ class Setup(ctypes.Structure):
         ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64),
         ("both_ways", ctypes.c_int64),
         ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class Help(ctypes.Structure):
+    """The threads that may help to gather one array: see `staging.c`."""
+
+    _fields_ = (
+        ("helpers", ctypes.c_int64), ("each_way", ctypes.c_int64), ("most_threads", ctypes.c_int64),
+        ("spin_ns", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -139,6 +150,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
         ("xf_gather", None, layout, pointer, number, number, pointer, size),
+        ("xf_gather_helped", None, layout, pointer, number, pointer, pointer),
         ("xf_scatter", None, layout, pointer, number, number, pointer),
     )
     for name, result, *arguments in functions:
@@ -178,3 +190,22 @@ def library() -> Any:
 def why_absent() -> str:
     """Why `library` is None; empty where it is not."""
     return _loaded()[1]
+
+
+def tell_if_absent() -> None:
+    """Warn, at the user's line, where nothing is compiled that could be; called once, before the first transfer."""
+    if os.access(LIBRARY, os.F_OK) or sys.platform == "win32" or not is_wanted_at_import():
+        return
+    import warnings
+
+    from xferlib._runtime.callsite import user_site
+    from xferlib.errors import XferWarning
+
+    site = user_site()
+    warnings.warn_explicit(
+        "xferlib's parts in C are not compiled: large transfers take longer, and hold the GIL meanwhile. Install a C "
+        "compiler (gcc or clang) and run `python -m xferlib._native.build`, or set XFERLIB_NATIVE=off to go without",
+        XferWarning,
+        site.file,
+        site.line,
+    )

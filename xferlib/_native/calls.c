@@ -9,9 +9,8 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "lease.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -88,9 +87,11 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
 /* --- one whole copy */
 
 typedef struct {
-    int (*copy)(word, word, size_t); /* destination, source, bytes */
-    int (*current)(void **);         /* the thread's context */
-    int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
+    int (*copy)(word, word, size_t); /* destination, source, bytes; NULL: by the next two */
+    int (*enqueue)(word, word, size_t, void *); /* the same, and a stream */
+    int (*synchronize)(void *);
+    int (*current)(void **); /* the thread's context */
+    int (*query)(void *);    /* whether a stream is idle; NULL: not asked */
     int is_upward;
     unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
 } copier;
@@ -140,6 +141,16 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
         c->in_vain = 1;
 }
 
+/* Copy, and wait for it. To pinned memory the driver's synchronous copy takes a microsecond more than these two calls. */
+static int copied(const copier *c, word destination, word source, size_t nbytes)
+{
+    int result;
+    if (c->copy)
+        return c->copy(destination, source, nbytes);
+    result = c->enqueue(destination, source, nbytes, NULL);
+    return result ? result : c->synchronize(NULL);
+}
+
 /* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
    is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
 static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -167,7 +178,7 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
         Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
         is_idle = becomes_idle(c, patience_ns);
         if (is_idle)
-            result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
+            result = c->is_upward ? copied(c, device, memory, (size_t)host.len) : copied(c, memory, device, (size_t)host.len);
         Py_END_ALLOW_THREADS
         learn(c, patience_ns, is_idle);
     }
@@ -180,15 +191,15 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
 typedef struct {
     copier copier;
     union {
-        void (*gather)(const void *, const char *, int64_t, int64_t, char *, int);
+        void (*gather)(const void *, const char *, int64_t, char *, const void *);
         void (*scatter)(const void *, char *, int64_t, int64_t, const char *);
-    } c; /* of strided.c */
+    } c; /* of staging.c and strided.c */
 } spreader;
 
-enum { SPREAD = 7 };
+enum { SPREAD = 8 };
 
-/* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes)
-   -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
+/* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes,
+   for an upload what staging.c must know to call helpers, or 0) -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
    array is read-only and to be filled. */
 static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
@@ -220,7 +231,7 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
             if (!result)
                 s->c.scatter(layout, host.buf, 0, (int64_t)a[2], memory);
         } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
-            s->c.gather(layout, host.buf, 0, (int64_t)a[2], memory, 0);
+            s->c.gather(layout, host.buf, (int64_t)a[2], memory, (const void *)(uintptr_t)a[7]);
             result = s->copier.copy(a[3], a[6], (size_t)a[4]);
         }
         Py_END_ALLOW_THREADS
@@ -513,14 +524,18 @@ static PyObject *bind_question(PyObject *module, PyObject *arguments)
 
 static PyObject *bind_copy(PyObject *module, PyObject *arguments)
 {
-    unsigned long long copy, current, query;
+    unsigned long long copy, current, query, synchronize;
     copier c = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKp", &copy, &current, &query, &c.is_upward))
+    if (!PyArg_ParseTuple(arguments, "KKKKp", &copy, &current, &query, &synchronize, &c.is_upward))
         return NULL;
     if (!copy || !current)
         return PyErr_Format(PyExc_ValueError, "a copy needs the addresses of two functions");
-    c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
+    if (synchronize)
+        c.enqueue = (int (*)(word, word, size_t, void *))(uintptr_t)copy;
+    else
+        c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
+    c.synchronize = (int (*)(void *))(uintptr_t)synchronize;
     c.current = (int (*)(void **))(uintptr_t)current;
     c.query = (int (*)(void *))(uintptr_t)query;
     return bound(&one_copy, &c, sizeof c);
@@ -539,7 +554,7 @@ static PyObject *bind_spread(PyObject *module, PyObject *arguments)
     s.copier.current = (int (*)(void **))(uintptr_t)current;
     s.copier.query = (int (*)(void *))(uintptr_t)query;
     if (s.copier.is_upward)
-        s.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)spread;
+        s.c.gather = (void (*)(const void *, const char *, int64_t, char *, const void *))(uintptr_t)spread;
     else
         s.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)spread;
     return bound(&one_spread, &s, sizeof s);
@@ -566,7 +581,7 @@ static PyMethodDef methods[] = {
     {"bind_question", bind_question, METH_VARARGS,
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
     {"bind_copy", bind_copy, METH_VARARGS,
-     "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
+     "bind_copy(copy, current, query, synchronize, is_upward): a whole copy of a buffer, where the driver does it in one call."},
     {"bind_spread", bind_spread, METH_VARARGS,
      "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
@@ -577,6 +592,8 @@ static PyMethodDef methods[] = {
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", bind_namespaces, METH_VARARGS,
      "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
+    {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
+     "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},
@@ -588,7 +605,7 @@ static int begin(PyObject *module)
     PyObject *found = PyLong_FromUnsignedLong(xf_fingerprint);
     int result = found ? PyObject_SetAttrString(module, "fingerprint", found) : -1;
     Py_XDECREF(found);
-    return result;
+    return result ? result : xf_add_lease(module);
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};

@@ -17,6 +17,8 @@ from typing import Any
 from xferlib import _native
 
 SOURCE = Path(__file__).with_name("calls.c")
+PARTS = ("lease.c", "lease.h")
+"""Other files that the module is made from."""
 LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"
 
@@ -31,7 +33,8 @@ def load(name: str) -> Any:
         ImportError: It cannot be loaded, or was made from another source.
     """
     module = importlib.import_module(name)
-    if module.fingerprint != _native.fingerprint(SOURCE.read_bytes()):
+    sources = (SOURCE, *(SOURCE.with_name(part) for part in PARTS))
+    if module.fingerprint != _native.fingerprint(b"".join(path.read_bytes() for path in sources)):
         raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
     return module
 
@@ -93,6 +96,31 @@ def bind_namespaces(
     return made
 
 
+class NoLease:
+    """In place of the compiled base of leases, where it is absent."""
+
+    __slots__ = ()
+
+
+def lease_type() -> type:
+    """The base of compiled leases of the pinned pool; `NoLease` where it is not compiled."""
+    module = _loaded()[0]
+    found: type = NoLease if module is None else module.Lease
+    return found
+
+
+def lender() -> Callable[[type, list[Any], Any], Any] | None:
+    """A function that lends a block of the pinned pool; None where it is not compiled.
+
+    It takes a subclass of `lease_type`, the list of free blocks and the queue of dead ones, and returns a lease of the
+    last free block, or None. The lease is a buffer over the block's memory. Its death puts the block into the list, or
+    into the queue if the block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and
+    ``user``, which becomes a weak reference to the lease, and None where it goes back to the list.
+    """
+    module = _module()
+    return None if module is None else module.lend
+
+
 def guard_thread() -> None:
     """Let the calling thread stop where the interpreter's end would end it, without destroying what it owns.
 
@@ -149,7 +177,9 @@ class _Answers(threading.local):
         self.reference = ctypes.byref(self.pointer)
 
 
-def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[[Any, int, int, int], int] | None:
+def bind_copy(
+    copy: int, current: int, query: int, *, is_upward: bool, synchronize: int = 0
+) -> Callable[[Any, int, int, int], int] | None:
     """A function that does a whole copy from or to a buffer in one step; None where that is not compiled.
 
     It takes the buffer, an address on the device, a context and the most bytes that may be copied, and returns the
@@ -162,10 +192,12 @@ def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callab
         current: Of ``int current(void **context)``.
         query: Of ``int query(void *stream)``, which returns 0 for an idle stream; 0: the stream is not asked.
         is_upward: To the device.
+        synchronize: Of ``int synchronize(void *stream)``: then ``copy`` takes the stream besides, only enqueues, and
+            is waited for.
     """
     if (module := _module()) is None:
         return None
-    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, is_upward)
+    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, synchronize, is_upward)
     return made
 
 
@@ -173,8 +205,9 @@ def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Call
     """A function that copies an array of any layout in one step, converted; None where that is not compiled.
 
     It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
-    the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
-    It returns as the function of `bind_copy` does. The GIL is released meanwhile.
+    the device, the bytes there, a context, the address of as many bytes of pinned memory, through which they pass, and
+    for an upload the address of a `xferlib._native.Help`, or 0: this thread gathers alone. It returns as the function
+    of `bind_copy` does. The GIL is released meanwhile.
 
     Args:
         copy, current, is_upward: As for `bind_copy`.
@@ -183,7 +216,7 @@ def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Call
     library = _native.library()
     if (module := _module()) is None or library is None:
         return None
-    spread = ctypes.cast(library.xf_gather if is_upward else library.xf_scatter, ctypes.c_void_p).value
+    spread = ctypes.cast(library.xf_gather_helped if is_upward else library.xf_scatter, ctypes.c_void_p).value
     made: Callable[..., int] = module.bind_spread(copy, current, query, spread, is_upward)
     return made
 

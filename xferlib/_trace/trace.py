@@ -251,14 +251,21 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
         plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
 
+    def _repr_html_(self) -> str | None:
+        """The timeline, for notebooks; None before the block has ended, and where it cannot be drawn."""
+        if self._recording is None or self._is_open:
+            return None
+        try:
+            from xferlib._trace.inline_picture import html
+
+            return html(self._recorded)
+        except Exception:  # a cell shows the object in words instead
+            return None
+
     def __repr__(self) -> str:
-        state = (
-            "not begun"
-            if self._recording is None
-            else "open"
-            if self._is_open
-            else f"{len(self.operations)} operations"
-        )
+        if self._found is not None:
+            return f"<xferlib.trace: {len(self._found)} operation{'s' * (len(self._found) != 1)}>"
+        state = "not begun" if self._recording is None else "open" if self._is_open else "ended, not read yet"
         return f"<xferlib.trace: {state}>"
 
 

@@ -163,6 +163,7 @@ def _between_devices(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
         return _upload(source._replace(host=_download(source, dtype)), target, dtype)
     assert source.info is not None
     source.backend.attach(source.info.device)
+    target.backend.attach(target.device)
     return on_device.device_to_device(source, target, dtype)
 
 

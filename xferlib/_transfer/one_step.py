@@ -101,7 +101,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         return filled
     if (fast := backend.fast) is None or not x.nbytes:
         return None
-    if not is_same and plan.casts_on_device(x.dtype, wanted, x.size, device):
+    if not is_same and plan.is_cast_after(HostEnd(x, wanted, backend), device):
         narrow = _to_new(x, backend, device, in_native_order(x.dtype))
         return converted(narrow, x.shape, wanted, backend) if narrow is not None else None
     backend.attach(device)
@@ -181,7 +181,8 @@ def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int
     if layout is None:
         return False
     nbytes = x.size * dtype.itemsize
-    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
+    helpers = compiled_copies.helpers_for(nbytes)
+    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend), helpers)
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:

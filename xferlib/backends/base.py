@@ -24,6 +24,7 @@ from xferlib._core.raw import (
     staging_failure,
 )
 from xferlib._runtime.interrupts import deferred
+from xferlib.backends.device_math import DeviceMath, DeviceSorting, Matrices, Product
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -40,12 +41,16 @@ __all__ = [
     "CudaBackend",
     "Device",
     "DeviceKernels",
+    "DeviceMath",
     "DeviceProperties",
+    "DeviceSorting",
     "FastCopies",
     "HostBackend",
     "LibraryHooks",
+    "Matrices",
     "OperationListener",
     "PinnedBlock",
+    "Product",
     "RawEvent",
     "RawKernel",
     "RawStream",

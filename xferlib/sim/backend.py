@@ -203,6 +203,9 @@ class SimBackend(Backend, DeviceKernels):
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         copying.copy(self.machine, dst, src, nbytes, _stream(stream))
 
+    def reaches(self, device: Device, other: Device) -> bool:
+        return self.machine.timeline.profile.peer > 0
+
     # --- streams
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> StreamHandle:

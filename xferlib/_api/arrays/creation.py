@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import creation, transfers
-from xferlib._api.arrays import indexing
+from xferlib._api.arrays import dlpack, indexing
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import array as _array
 from xferlib._core import registry
@@ -30,9 +30,15 @@ def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = No
 
 
 def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array over the memory of another one of the same library; of another library on the device, a copy."""
-    if copy is not True and device is None and lib.is_array(x):
-        return lib.viewed(x, lib.shadow(x))
+    """An array over the memory of another one on the device, of any library; a copy where they cannot share it.
+
+    Raises:
+        BufferError: ``copy=False``, and only a copy will do.
+    """
+    if copy is not True and device is None:
+        found = lib.viewed(x, lib.shadow(x)) if lib.is_array(x) else dlpack.shared(lib, x)
+        if found is not None:
+            return found
     owner = registry.backend_of(x)
     if owner is None:
         raise UnsupportedArrayError(f"from_dlpack: {type(x).__name__} is not an array of any backend; use asarray(x)")
@@ -42,6 +48,8 @@ def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | 
             f"from_dlpack: {type(x).__name__} is on {place}, whose memory {lib.backend.name} cannot share; move it: "
             "xferlib.to_device(x)"
         )
+    if copy is False and not lib.is_array(x):
+        raise BufferError(f"from_dlpack: copy=False, and {lib.backend.name} cannot share this memory; leave copy out")
     return asarray(lib, x, device=device, copy=copy)
 
 

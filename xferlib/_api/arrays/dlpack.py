@@ -1,23 +1,38 @@
-"""``__dlpack__``: an array as a capsule that other libraries make their own array of, over the same memory.
+"""``__dlpack__`` and ``from_dlpack``: arrays over memory that two libraries share, in the order of both their streams.
 
-The layout of the structures is DLPack's, before its version 1.
+The layouts of the structures are DLPack's: with a version, for consumers that ask for one, and without.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from xferlib._api import transfers
 from xferlib._api.arrays.primitives import Primitives
-from xferlib._core.array import Array
+from xferlib._core import registry
+from xferlib._core.array import SUPPORTED, Array, ArrayInfo, Lent, c_strides
+from xferlib._core.layout import bounds
 from xferlib._runtime import leak
 from xferlib.errors import UnsupportedError
 
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_CPU = (1, 0)
 _DEVICES = {"cpu": 1, "cuda": 2}
-_NAME = b"dltensor"
+_NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
+_VERSION = (1, 0)
+_READ_ONLY, _IS_COPIED = 1, 2
+"""The flags of structures with a version."""
 _UNORDERED = -1
 """The ``stream=`` of a consumer that orders its work itself."""
+_LEGACY = (0, 1)
+"""The handles of CUDA's legacy default stream."""
 
 
 class _Tensor(ctypes.Structure):
@@ -25,7 +40,17 @@ class _Tensor(ctypes.Structure):
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
         ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
         ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
-        ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
     )  # fmt: skip
 
 
@@ -48,8 +73,9 @@ def _release(address: int, exported: dict[int, Any] = _exported) -> None:
 
 def _drop(capsule: int) -> None:
     """Free an array whose capsule no consumer has taken: a consumer renames the capsule."""
-    if _is_valid(capsule, _NAME):
-        _release(_pointer_of(capsule, _NAME))
+    for name in (_NAME, _VERSIONED_NAME):
+        if _is_valid(capsule, name):
+            _release(_pointer_of(capsule, name))
 
 
 _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_release)
@@ -69,19 +95,145 @@ def device(lib: Primitives, x: Array) -> tuple[int, int]:
     return _DEVICES[place.kind], place.index
 
 
-def capsule(lib: Primitives, x: Array, stream: Any) -> Any:
-    """The capsule of an array; work on the current stream is complete unless the consumer orders it itself."""
+def capsule(
+    lib: Primitives, x: Array, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+) -> Any:
+    """The capsule of an array: ``__dlpack__``, by the standard of 2023.12.
+
+    Args:
+        lib: The library.
+        x: The array. Elements that share their memory, and strides that few libraries take, are copied.
+        stream: The handle of the consumer's, which waits for the work on the current one; None: the host waits, and -1:
+            the consumer orders its work itself.
+        max_version: The newest version that the consumer takes.
+        dl_device: The device's numbers, or (1, 0) for a copy in host memory.
+        copy: Whether to copy; None: if need be.
+
+    Raises:
+        BufferError: Another device is wanted, or ``copy=False`` and only a copy will do.
+    """
     kind, index = device(lib, x)
+    if dl_device is not None and tuple(dl_device) != (kind, index):
+        return host_capsule(x, stream, max_version, dl_device, copy)
     info = lib.info(x)
-    if stream != _UNORDERED:
-        owner = lib.backend.at(info.device)
-        owner.stream_synchronize(owner.stream_current(info.device))
+    is_versioned = max_version is not None and tuple(max_version) >= _VERSION
+    is_odd = any(step < 0 or step % info.dtype.itemsize for step in info.strides)
+    if copy or is_odd or not (info.is_writable or is_versioned):
+        if copy is False:
+            raise BufferError(
+                f"__dlpack__: copy=False, and an array of byte strides {info.strides}"
+                f"{'' if info.is_writable else ', read-only,'} cannot be shared; leave copy out"
+            )
+        x, copy = lib.copy(x), True
+        info = lib.info(x)
+    _order_consumer(lib, x, info, stream)
+    return _capsule(info, (kind, index), x, is_versioned=is_versioned, is_copied=bool(copy))
+
+
+def host_capsule(x: Array, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
+    """The capsule of a copy in host memory, complete: for ``dl_device=(1, 0)``, and a BufferError for any other."""
+    if tuple(dl_device) != _CPU:
+        raise BufferError(f"__dlpack__: dl_device={dl_device} is not the device of the array; move it first")
+    if copy is False:
+        raise BufferError("__dlpack__: copy=False, and host memory needs a copy; leave copy out")
+    if stream is not None:
+        raise BufferError(f"__dlpack__: stream={stream!r}, and host memory has no stream; leave it out")
+    return transfers.to_host(x).__dlpack__(max_version=max_version)
+
+
+def _order_consumer(lib: Primitives, x: Array, info: ArrayInfo, stream: Any) -> None:
+    """Order the consumer's work after the current stream's."""
+    if stream == _UNORDERED:
+        return
+    owner = lib.backend.at(info.device)
+    current = owner.stream_current(info.device)
+    if stream is None or info.device.kind != "cuda":
+        owner.stream_synchronize(current)
+        return
+    handle = int(stream)
+    if handle == current.handle or (handle in _LEGACY and current.handle in _LEGACY):
+        return
+    consumer = owner.stream_wrap(handle, info.device)
+    owner.event_wait(consumer, owner.event_record(current, timing=False))
+    owner.consumed(x, consumer)  # its memory outlasts the consumer's work once the consumer lets go of it
+
+
+def _capsule(info: ArrayInfo, place: tuple[int, int], x: Array, *, is_versioned: bool, is_copied: bool) -> Any:
     numbers = ctypes.c_int64 * len(info.shape)
     shape, strides = numbers(*info.shape), numbers(*(each // info.dtype.itemsize for each in info.strides))
-    described = _Tensor(
-        info.pointer, kind, index, len(info.shape), _KINDS[info.dtype.kind], 8 * info.dtype.itemsize, 1,
-        ctypes.addressof(shape), ctypes.addressof(strides), 0, None, ctypes.cast(_deleter, ctypes.c_void_p),
+    tensor = _Tensor(
+        info.pointer, *place, len(info.shape), _KINDS[info.dtype.kind], 8 * info.dtype.itemsize, 1,
+        ctypes.addressof(shape), ctypes.addressof(strides), 0,
     )  # fmt: skip
+    deleter = ctypes.cast(_deleter, ctypes.c_void_p)
+    described: ctypes.Structure
+    if is_versioned:
+        flags = (0 if info.is_writable else _READ_ONLY) | (_IS_COPIED if is_copied else 0)
+        described = _Versioned(*_VERSION, None, deleter, flags, tensor)
+    else:
+        described = _Managed(tensor, None, deleter)
     address = ctypes.addressof(described)
     _exported[address] = (described, shape, strides, x)
-    return _new_capsule(address, _NAME, ctypes.cast(_destructor, ctypes.c_void_p))
+    name = _VERSIONED_NAME if is_versioned else _NAME
+    return _new_capsule(address, name, ctypes.cast(_destructor, ctypes.c_void_p))
+
+
+# --- the other way
+
+
+def shared(lib: Primitives, x: Any) -> Array | None:
+    """An array over the memory of another library's, of any strides; None where that cannot be.
+
+    The current stream waits for the work on the other library's, and that memory outlives the work here.
+    """
+    owner = registry.backend_of(x)
+    if owner is None:
+        return _described(lib, x)
+    info = owner.view(x)
+    lender = owner.at(info.device)
+    place = _same_device(lib, lender.pinned_domain, info.device)
+    if place is None or not info.is_writable or info.dtype not in SUPPORTED:
+        return None
+    own = lib.backend.at(place)
+    own.attach(place)
+    current, theirs = own.stream_current(place), lender.stream_current(info.device)
+    if current.handle != theirs.handle:
+        own.event_wait(current, lender.event_record(theirs, timing=False))
+        lender.consumed(x, current)
+    return _over(lib, own, info, place, Lent(x, lender))
+
+
+def _same_device(lib: Primitives, domain: str, device: Device) -> Device | None:
+    """The device of the library that is the same as another one's."""
+    for each in lib.backend.devices():
+        if (each.kind, each.index) == (device.kind, device.index) and lib.backend.at(each).pinned_domain == domain:
+            return each
+    return None
+
+
+def _described(lib: Primitives, x: Any) -> Array | None:
+    """As `shared`, of an array of no backend, by CUDA's array interface."""
+    described = getattr(x, "__cuda_array_interface__", None)
+    place = lib.device(None)
+    if place.kind != "cuda" or not isinstance(described, dict):
+        return None
+    pointer, is_read_only = described["data"]
+    shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
+    if is_read_only or dtype not in SUPPORTED:
+        return None
+    strides = tuple(described.get("strides") or c_strides(shape, dtype.itemsize))
+    own = lib.backend.at(place)
+    own.attach(place)
+    handle, current = described.get("stream"), own.stream_current(place)
+    if handle is not None and handle != current.handle:
+        own.event_wait(current, own.event_record(own.stream_wrap(int(handle), place), timing=False))
+    return _over(lib, own, ArrayInfo(int(pointer), shape, strides, dtype, place, True), place, x)
+
+
+def _over(lib: Primitives, own: Backend, info: ArrayInfo, place: Device, keeper: Any) -> Array | None:
+    low, high = bounds(info.pointer, info.shape, info.strides, info.dtype.itemsize)
+    try:
+        memory = own.over(low, (high - low,), np.dtype("uint8"), device=place, owner=keeper)
+    except UnsupportedError:
+        return None
+    return lib.backend.strided_view(memory, info.pointer - low, info.shape, info.strides, info.dtype)

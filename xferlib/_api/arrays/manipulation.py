@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._api.arrays import scans, shaping, sorting
+from xferlib._api.arrays import radix, scans, shaping, sorting
 from xferlib._api.arrays.elementwise import binary_kernel
 from xferlib._api.arrays.joining import concat, normalized, part
 from xferlib._api.arrays.primitives import Primitives
@@ -46,7 +46,7 @@ def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
     counts = lib.copy(shaping.broadcast_to(lib, repeats, (extent,)), INDEX)
     ends = scans.scan(lib, counts, "+")
     total = int(transfers.to_host(part(lib, ends, 0, extent - 1, extent))[0]) if extent else 0
-    found = sorting.searchsorted(lib, ends, sorting.numbered(lib, (total,), lib.info(x).device), side="right")
+    found = sorting.searchsorted(lib, ends, radix.numbered(lib, (total,), lib.info(x).device), side="right")
     moved = shaping.moveaxis(lib, x, axis, 0)
     return shaping.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
 
@@ -159,7 +159,7 @@ def take_along_axis(lib: Primitives, x: Array, indices: Array, /, *, axis: int =
         raise LayoutError(f"take_along_axis: indices have {len(own)} axes, x has {len(info.shape)}; reshape one")
     keys: list[Array] = []
     for number, extent in enumerate(info.shape):
-        line = sorting.numbered(lib, (extent,), info.device)
+        line = radix.numbered(lib, (extent,), info.device)
         shape = tuple(extent if each == number else 1 for each in range(len(own)))
         keys.append(indices if number == along else shaping.reshape(lib, line, shape))
     return gather(lib, x, keys)

@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from xferlib._api import transfers
-from xferlib._api.arrays import dlpack, elementwise, indexing, linalg, numpy_functions, operators, shaping
+from xferlib._api.arrays import dlpack, elementwise, indexing, numpy_functions, operators, shaping
+from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
@@ -92,7 +93,7 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
 
     def dot(self: Array, other: Array) -> Array:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
-        return linalg.dot(lib, self, other)
+        return products.dot(lib, self, other)
 
     properties = {
         "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
@@ -120,7 +121,7 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         indexing.put(lib, self, key, value)
 
     def imatmul(self: Array, other: Any, /) -> Array:
-        indexing.put(lib, self, ..., linalg.matmul(lib, self, other))
+        indexing.put(lib, self, ..., products.matmul(lib, self, other))
         return self
 
     def array_namespace(_: Array, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - there is one
@@ -131,16 +132,9 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         return transfers.to_device(self, device=device, stream=stream, copy=None)
 
     def to_dlpack(
-        self: Array,
-        *,
-        stream: Any = None,
-        max_version: Any = None,  # noqa: ARG001 - consumers of version 1 take the older one
-        dl_device: Any = None,
-        copy: bool | None = None,
+        self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        if dl_device is not None and tuple(dl_device) != dlpack.device(lib, self):
-            raise BufferError(f"__dlpack__: dl_device={dl_device} is not the device of the array; move it first")
-        return dlpack.capsule(lib, lib.copy(self) if copy else self, stream)
+        return dlpack.capsule(lib, self, stream, max_version, dl_device, copy)
 
     def length(self: Array) -> int:
         shape = lib.info(self).shape

@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._core import array as _array
-from xferlib._core import devices, mixing, registry
+from xferlib._core import devices, mixing, observe, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib.errors import UnsupportedArrayError
 from xferlib.kernels import casting
@@ -23,6 +23,7 @@ from xferlib.kernels import casting
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
+    from xferlib.backends.device_math import DeviceMath, DeviceSorting
 
 Shadow = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -140,6 +141,32 @@ class Primitives:
         """Enqueue a function of NumPy arrays over ``reads`` and ``writes``; False where only a kernel computes."""
         owner = self.backend.at(self.backend.view(writes[0]).device)
         return owner.compute_on_host(name, function, reads, writes)
+
+    def math(self, device: Device) -> DeviceMath | None:
+        """The libraries of linear algebra and transforms for a device; None where there are none."""
+        found: DeviceMath | None = self.backend.at(device).math
+        return found
+
+    def sorting(self, device: Device) -> DeviceSorting | None:
+        """The library that sorts on a device; None where there is none."""
+        found: DeviceSorting | None = self.backend.at(device).sorting
+        return found
+
+    def enqueue(self, name: str, arrays: Sequence[Array], run: Callable[..., None]) -> None:
+        """Let ``run(*descriptions, stream=stream)`` enqueue work on arrays of one device, on its current stream."""
+        infos = [self.backend.view(each) for each in arrays]
+        device = infos[0].device
+        owner = self.backend.at(device)
+        owner.attach(device)
+        stream = owner.stream_current(device)
+        if (recorder := observe.active) is None:
+            run(*infos, stream=stream)
+        else:
+            work = functools.partial(run, *infos, stream=stream)
+            recorder.enqueue(observe.Kind.KERNEL, name, sum(info.nbytes for info in infos), owner, stream, work)
+        if stream.handle or owner.has_made_streams:
+            for each in arrays:  # one that was allocated on another stream must outlast the work on this one
+                owner.consumed(each, stream)
 
     def upload(self, host: Any, device: Any = None, dtype: Any = None) -> Array:
         """A new array with the values of a NumPy array."""

@@ -2,41 +2,26 @@
 
 In one pass each element of a run finds, by a binary search in the neighbouring run, how many elements of that one come
 before it: this is its position in the merged run. Equal elements keep their order, so the sort is stable. NaN comes
-last, as in NumPy.
+last, as in NumPy. Where there is a vendor's library, it sorts long rows: see `radix`.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import shaping
+from xferlib._api.arrays import radix, shaping
 from xferlib._api.arrays.joining import normalized
-from xferlib._api.arrays.primitives import Primitives, Shape
+from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
-from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 _STEP = 4
 """Searches are written out in kernels, for numbers of steps that are multiples of this."""
-
-
-@functools.cache
-def _number() -> ElementwiseKernel:
-    return elementwise("int64 extent", "int64 y", "y = i % extent;", name="number")
-
-
-def numbered(lib: Primitives, shape: Shape, device: Device) -> Array:
-    """The positions of elements along the last axis."""
-    out = lib.empty(shape, INDEX, device)
-    if math.prod(shape):
-        _number()(shape[-1], out)
-    return out
 
 
 def _before(a: str, b: str, *, kind: str, descending: bool) -> str:
@@ -112,8 +97,10 @@ def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) ->
     sort_rows = functools.partial(_sort_on_host, descending=descending)
     if not info.size or lib.on_host("sort", sort_rows, [x], targets):
         return targets[0], targets[1] if is_indexed else None
+    if radix.suits(lib, info):
+        return radix.sort(lib, x, descending=descending, is_indexed=is_indexed)
     extent, width = info.shape[-1], 1
-    rows, order = lib.copy(x), numbered(lib, info.shape, info.device) if is_indexed else None
+    rows, order = lib.copy(x), radix.numbered(lib, info.shape, info.device) if is_indexed else None
     while width < extent:
         kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)

@@ -22,6 +22,7 @@ SUCCESS = 0
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_READY = 600
+PEER_ACCESS_ALREADY_ENABLED = 704
 NOT_ASKED = driver_calls.NOT_ASKED
 
 _PTR = ctypes.c_void_p
@@ -85,6 +86,11 @@ send_whole = driver_calls.bind_copy(
 """A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
 fetch_whole = driver_calls.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """The same from the device, which waits for the default stream."""
+fetch_pinned = driver_calls.bind_copy(
+    _address("cuMemcpyDtoHAsync_v2"), _address("cuCtxGetCurrent"), 0,
+    is_upward=False, synchronize=_address("cuStreamSynchronize"),
+)  # fmt: skip
+"""As `fetch_whole`, to pinned memory."""
 send_gathered = driver_calls.bind_spread(
     _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
 )

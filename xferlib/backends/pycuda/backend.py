@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import math
 import sys
 import threading
@@ -17,7 +18,7 @@ import pycuda.driver
 from cuda import core
 from cuda.bindings import driver
 
-from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
+from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.namespaces import make_namespace
@@ -28,7 +29,10 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
+from xferlib.backends.cuda.libraries import load_bindings
+from xferlib.backends.cuda.math import CudaMath
 from xferlib.backends.cuda.memory import GraphMemory, Guard, PoolMemory
+from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
@@ -122,6 +126,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
+            "math": "nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: pip install 'xferlib[pycuda-math]'",
         },
     )  # fmt: skip
 
@@ -140,6 +145,18 @@ class PycudaBackend(CudaBackend):
             self.signature = self._signature_with_device
         PycudaArray._find_stream = self._stream_of
         self._namespace = make_namespace(self, PycudaArray)
+
+    @functools.cached_property
+    def math(self) -> CudaMath | None:
+        """The libraries, if their bindings are installed; found at the first use, since importing them takes long."""
+        bindings = load_bindings()
+        return None if bindings is None else CudaMath(self, bindings)
+
+    @functools.cached_property
+    def sorting(self) -> CudaSorting | None:
+        """CUB's sort, if cuda-cccl is installed."""
+        compute = load_compute()
+        return None if compute is None else CudaSorting(self, compute)
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
@@ -251,9 +268,11 @@ class PycudaBackend(CudaBackend):
         if stream.capture is not None:
             stream.capture.keep(array)
             return
-        allocation = arrays.owner_of(array).gpudata
-        if isinstance(allocation, _Allocation):
-            allocation.guard.used_on(stream)
+        owner = arrays.owner_of(array)
+        if isinstance(owner.gpudata, _Allocation):
+            owner.gpudata.guard.used_on(stream)
+        elif isinstance(owner.base, Lent):
+            owner.base.used_on(stream)
 
     def _make_stream(self, device: Device, *, non_blocking: bool, priority: int) -> Made:
         if priority:  # PyCUDA's streams have none

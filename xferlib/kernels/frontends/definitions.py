@@ -15,12 +15,13 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends.control.contents import Variable
+from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.memory.contents import Variable
+from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
@@ -126,10 +127,11 @@ class SnippetDefinition:
         self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
-        self._functions = functions_of(preamble, generics)
-        self._text = SnippetText(operation, generics, "operation")
+        self._preamble = preambles.read(preamble, generics)
+        macros, aliases = self._preamble.macros, self._preamble.aliases
+        self._text = SnippetText(operation, generics, "operation", macros, aliases)
         self._statements = csnippet.parse(self._text)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep")
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
         self._prepared = csnippet.parse(self._preparation)
         self._raw = indexed_otherwise([*self._prepared, *self._statements])
 
@@ -144,8 +146,20 @@ class SnippetDefinition:
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
+        ordered: frozenset[int] = frozenset()
+        while True:
+            try:
+                program = self._translated(bound, scalars, ordered)
+            except OrderNeededError as found:
+                ordered |= {found.param}
+            else:
+                break
+        return Specialization(program=program, outputs=tuple(self._outputs))
+
+    def _translated(self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]) -> Program:
+        """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b = Builder(math=self.math)
-        scope = Scope(b)
+        scope = Scope(b, ordered)
         variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
@@ -157,12 +171,12 @@ class SnippetDefinition:
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             scope.number = b.op("add", shift, b.load(len(self.params) - 1))
-        csnippet.Translator(b, scope, self._preparation, bound, self._functions).run(self._prepared)
-        scope.end_preparation()
-        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
-        program = b.program(scope.stores(variables))
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
+        csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
+        scope.check_order(self.names)
+        program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
-        return Specialization(program=program, outputs=tuple(self._outputs))
+        return program
 
     def of_part(self, step: int) -> SnippetDefinition:
         """The same kernel for every ``step``-th element.
@@ -207,10 +221,10 @@ class SnippetDefinition:
             )
         if all(type(each).__name__ == "EmptyStatement" for each in self._statements):
             return  # CuPy's kernel that does nothing
-        if not program.stores:
+        if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
         for number in self._outputs:
-            if number not in program.writes:
+            if number not in program.writes and not (self.params[number].is_raw and number in program.reads):
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
                 )

@@ -138,7 +138,13 @@ class SimArray(Declared):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (12, self.device.index)  # kDLExtDev: a type that no other library uses
 
-    def __dlpack__(self, **_: Any) -> NoReturn:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        if dl_device is not None:
+            from xferlib._api.arrays import dlpack
+
+            return dlpack.host_capsule(self, stream, max_version, dl_device, copy)
         raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
 
     # --- implicit copies to the host, refused

@@ -1,4 +1,4 @@
-"""``xp.fft``: the Array API's Fourier transforms, computed by NumPy where the host can read the memory."""
+"""``xp.fft``: the Array API's Fourier transforms, by NumPy where the host can read the memory, else by a library."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._api.arrays import manipulation
+from xferlib._api.arrays.extensions import transforms
 from xferlib._api.arrays.extensions.on_host import computed
 from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
@@ -49,8 +50,11 @@ def _along(name: str) -> Callable[..., Array]:
             raise LayoutError(f"{call}: no elements along axis {axis}; give n= of 1 or more")
         _check_norm(call, norm)
         shape = (*info.shape[:along], extent, *info.shape[along + 1 :])
+        result = _dtype(name, info.dtype)
+        if lib.math(info.device) is not None:
+            return transforms.along(lib, name, x, n, along, norm, result)
         run = functools.partial(function, n=n, axis=along, norm=norm)
-        return computed(lib, call, run, [x], [(shape, _dtype(name, info.dtype))])[0]
+        return computed(lib, call, run, [x], [(shape, result)])[0]
 
     return _named(transform, name)
 
@@ -85,8 +89,11 @@ def _over(name: str) -> Callable[..., Array]:
             shape[place] = _extent(single if is_last else "fft", shape[place], size)
         if min((shape[place] for place in places), default=1) < 1:
             raise LayoutError(f"{call}: no elements along one of axes {chosen}; give s= of 1 or more")
+        result = _dtype(single, info.dtype)
+        if lib.math(info.device) is not None:
+            return transforms.over(lib, name, x, sizes, places, norm, result)
         run = functools.partial(function, s=sizes if s is not None else None, axes=places, norm=norm)
-        return computed(lib, call, run, [x], [(tuple(shape), _dtype(single, info.dtype))])[0]
+        return computed(lib, call, run, [x], [(tuple(shape), result)])[0]
 
     return _named(transform, name)
 

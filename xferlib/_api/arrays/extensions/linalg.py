@@ -1,4 +1,4 @@
-"""``xp.linalg``: the Array API's linear algebra. Products and norms are kernels, factorisations the host's library."""
+"""``xp.linalg``: the Array API's linear algebra. Norms are kernels; products and factorisations call libraries."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib._api.arrays import elementwise, linalg, reductions, shaping
+from xferlib._api.arrays import elementwise, reductions, shaping
+from xferlib._api.arrays.extensions import on_device, products
 from xferlib._api.arrays.extensions.on_host import computed, dtypes, matrices
 from xferlib._api.arrays.joining import normalized, stack
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
+from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, LayoutError
 
-matmul, matrix_transpose, outer = linalg.matmul, shaping.matrix_transpose, linalg.outer
-tensordot, vecdot = linalg.tensordot, linalg.vecdot
+matmul, matrix_transpose, outer = products.matmul, shaping.matrix_transpose, products.outer
+tensordot, vecdot = products.tensordot, products.vecdot
 
 
 class EighResult(NamedTuple):
@@ -58,7 +60,6 @@ def _factors(
     shapes: Callable[..., tuple[Shape, ...]],
     *,
     is_square: bool = False,
-    function: Callable[..., Any] | None = None,
     **options: Any,
 ) -> list[Array]:
     """Compute with one stack of matrices.
@@ -67,32 +68,37 @@ def _factors(
         lib, name, x: The library, the function and its operand.
         shapes: Gives the shapes of the results, from ``batch, rows, columns``.
         is_square: Whether the matrices must be square.
-        function: What computes; NumPy's function of that name if omitted.
         options: Of the function: numbers, or one array for each matrix.
     """
     call = f"linalg.{name}"
     x, shape = matrices(lib, call, x, is_square=is_square)
-    theirs = getattr(np.linalg, name)
-    found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, lib.info(x).dtype), strict=True))
+    theirs, info = getattr(np.linalg, name), lib.info(x)
+    found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, info.dtype), strict=True))
     given = {key: value for key, value in options.items() if lib.is_array(value)}
     numbers = {key: value for key, value in options.items() if key not in given}
+    if lib.math(info.device) is not None:
+        if not info.size:
+            return _uploaded(lib, theirs(np.empty(shape, _floating_dtype(info.dtype)), **numbers), info.device)
+        return _listed(getattr(on_device, name)(lib, _floating(lib, x), **options))
 
     def compute(a: Any, *arrays: Any) -> Any:
-        return (function or theirs)(a, **dict(zip(given, arrays, strict=True)), **numbers)
+        return theirs(a, **dict(zip(given, arrays, strict=True)), **numbers)
 
     return computed(lib, call, compute, [x, *given.values()], found, (2, *(0,) * len(given)))
 
 
+def _listed(found: Any) -> list[Any]:
+    return [*found] if isinstance(found, tuple) else [found]
+
+
+def _uploaded(lib: Primitives, found: Any, device: Device) -> list[Array]:
+    """Results without elements, or of matrices without any."""
+    return [lib.upload(np.asarray(each), device) for each in _listed(found)]
+
+
 def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
     """The triangular factor of symmetric or Hermitian positive-definite matrices; NaN where one is not definite."""
-    return _factors(
-        lib,
-        "cholesky",
-        x,
-        lambda batch, m, n: ((*batch, m, n),),
-        is_square=True,
-        function=lambda a: np.linalg.cholesky(a, upper=upper),
-    )[0]
+    return _factors(lib, "cholesky", x, lambda batch, m, n: ((*batch, m, n),), is_square=True, upper=upper)[0]
 
 
 def det(lib: Primitives, x: Array, /) -> Array:
@@ -130,11 +136,7 @@ def qr(lib: Primitives, x: Array, /, *, mode: str = "reduced") -> QRResult:
         inner = m if mode == "complete" else min(m, n)
         return (*batch, m, inner), (*batch, inner, n)
 
-    def factors(a: Any) -> tuple[Any, Any]:
-        q, r = np.linalg.qr(a, mode=mode)  # type: ignore[call-overload]
-        return q, r
-
-    return QRResult(*_factors(lib, "qr", x, shapes, function=factors))
+    return QRResult(*_factors(lib, "qr", x, shapes, mode=mode))
 
 
 def slogdet(lib: Primitives, x: Array, /) -> SlogdetResult:
@@ -149,10 +151,7 @@ def svd(lib: Primitives, x: Array, /, *, full_matrices: bool = True) -> SVDResul
         k = min(m, n)
         return (*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)
 
-    def factors(a: Any) -> tuple[Any, ...]:
-        return tuple(np.linalg.svd(a, full_matrices=full_matrices))
-
-    return SVDResult(*_factors(lib, "svd", x, shapes, function=factors))
+    return SVDResult(*_factors(lib, "svd", x, shapes, full_matrices=full_matrices))
 
 
 def svdvals(lib: Primitives, x: Array, /) -> Array:
@@ -177,6 +176,13 @@ def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     batch = shaping.common_shape("linalg.solve", one[:-2], two[:-2] if rest else ())
     (kind,) = dtypes(np.linalg.solve, infos[0].dtype, infos[1].dtype)
     shape, cores = (*batch, one[-1], *rest), (2, min(len(two), 2))
+    if lib.math(infos[0].device) is not None:
+        if not math.prod(shape):
+            return lib.empty(shape, kind, infos[0].device)
+        return on_device.solve(
+            lib,
+            *(each if info.dtype == kind else lib.copy(each, kind) for each, info in zip((x1, x2), infos, strict=True)),
+        )
     return computed(lib, "linalg.solve", np.linalg.solve, [x1, x2], [(shape, kind)], cores)[0]
 
 
@@ -221,11 +227,11 @@ def matrix_power(lib: Primitives, x: Array, n: int, /) -> Array:
     found: Array | None = None
     while True:  # by squaring
         if n & 1:
-            found = x if found is None else linalg.matmul(lib, found, x)
+            found = x if found is None else products.matmul(lib, found, x)
         n >>= 1
         if not n:
             return found
-        x = linalg.matmul(lib, x, x)
+        x = products.matmul(lib, x, x)
 
 
 # --- norms
@@ -272,9 +278,15 @@ def matrix_norm(
     return found if keepdims else shaping.squeeze(lib, found, (-2, -1))
 
 
+def _floating_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.kind in "fc" else np.dtype("float64")
+
+
 def _floating(lib: Primitives, x: Array) -> Array:
     """Integers as float64; floats and complex numbers as they are."""
-    return x if lib.info(x).dtype.kind in "fc" else lib.copy(x, np.dtype("float64"))
+    dtype = lib.info(x).dtype
+    wanted = _floating_dtype(dtype)
+    return x if dtype == wanted else lib.copy(x, wanted)
 
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (

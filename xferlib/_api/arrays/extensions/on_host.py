@@ -1,7 +1,7 @@
 """Functions that NumPy computes on arrays in memory that the host can read, as one operation each.
 
-Factorisations and Fourier transforms are no work for element-wise kernels, and a GPU has libraries for them. Until
-xferlib calls these, backends whose kernels run on a GPU refuse them by name.
+Factorisations and Fourier transforms are no work for element-wise kernels, and a GPU has libraries for them (see
+`on_device` and `transforms`). Without these, backends whose kernels run on a GPU refuse them by name.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def computed(
     found = [lib.empty(shape, dtype, device) for shape, dtype in results]
     run = lambda *arrays: _compute(function, cores, arrays[: len(operands)], arrays[len(operands) :])
     if not lib.on_host(name, run, operands, found):
+        why = lib.backend.capabilities.why.get("math", f"{lib.backend.name} has no library for it that xferlib calls")
         raise UnsupportedError(
-            f"{name}: {lib.backend.name} has no library for it that xferlib calls; compute it on the host, "
-            f"numpy.{name}(xferlib.to_host(x)), or with an array of CuPy's or torch's"
+            f"{name}: {why}; or compute it on the host, numpy.{name}(xferlib.to_host(x)), or with an array of CuPy's "
+            "or torch's"
         )
     return found
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
-from xferlib.errors import KernelCompileError
-from xferlib.kernels.engines.cuda import cache
+from xferlib.errors import KernelCompileError, KernelTypeError
+from xferlib.kernels.engines.cuda import cache, updates
 from xferlib.kernels.engines.cuda.prelude import OPTIONS
 from xferlib.kernels.engines.cuda.source import ENTRY, CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse, word_of
@@ -125,6 +125,7 @@ class CudaPlan:
             word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
             for number, each in zip(raw, raw_layouts, strict=True)
         )
+        _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
         kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = elementwise_source(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
@@ -185,11 +186,24 @@ def _layout(
     program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]
 ) -> CallLayout:
     strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
-    keep_order = any(node.op == "index" for node in program.nodes)
+    keep_order = bool(program.effects) or any(node.op == "index" for node in program.nodes)
     layout = collapse(CallLayout(shape, strides), keep_order=keep_order)
     if not layout.shape:
         return CallLayout((1,), tuple((0,) for _ in layout.strides))
     return layout
+
+
+def _check_atomic(program: Program, words: dict[int, int]) -> None:
+    """Refuse atomic operations on elements that are not aligned."""
+    if not updates.kinds([program]) - {"store"}:
+        return
+    for number, word in words.items():
+        param = program.params[number]
+        if number in program.writes and word < param.dtype.itemsize:
+            raise KernelTypeError(
+                f"argument {param.name!r} is not aligned to its elements of {param.dtype.itemsize} bytes, which atomic "
+                "operations need; pass a copy"
+            )
 
 
 def _raw_layout(info: ArrayInfo) -> CallLayout:

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xferlib.kernels.engines.cuda import loops
+from xferlib.kernels.engines.cuda import loops, updates
 from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
 from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import DType, Node, Program
+from xferlib.kernels.ir.updates import real_operands
 
 ENTRY = "xf_kernel"
 
@@ -63,7 +64,8 @@ def elementwise_source(program: Program, shape: CallKind) -> str:
     """The whole source of the kernel, named `ENTRY`."""
     program = expanded(program)
     writer = _ElementwiseWriter(program, shape)
-    return prelude([program]) + (PARTS if writer.needs_parts() else "") + writer.kernel()
+    functions = updates.FUNCTIONS if updates.kinds([program]) - {"store"} else ""
+    return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()
 
 
 class _ElementwiseWriter:
@@ -229,7 +231,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     # --- nodes
     def _nodes(self) -> list[str]:
-        return loops.statements(self.program.nodes, self.names, "v", self._value, self._gather, self.program.math)
+        nodes, math = self.program.nodes, self.program.math
+        return loops.statements(nodes, self.names, "v", self._value, self._gather, self._update, math)
 
     def _value(self, node: Node) -> str:
         op = node.op
@@ -245,7 +248,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         if op == "length":
             return f"g.length{node.attr}"
         if op == "gather":
-            return self._gather(node, node.attr, [self.names[id(each)] for each in node.args])
+            return self._gather(node, node.attr, [self.names[id(each)] for each in real_operands(node)])
         return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
@@ -255,6 +258,16 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         value = loaded(self._fetched(array, self._raw_address(array, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
+
+    def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
+        """The statement of an update; none out of range."""
+        index, value, mask, *_ = args
+        address = self._raw_address(array, index)
+        if node.attr.kind == "store":
+            done = self._put(array, address, stored(value, node.dtype))
+        else:
+            done = updates.statement(node.attr, node.dtype, address, args, name)
+        return f"if ({mask} && (unsigned long long){index} < (unsigned long long)g.length{array}) {{ {done} }}"
 
     def _raw_address(self, number: int, index: str) -> str:
         rank = self.shape.raw_ranks[self.raw.index(number)]

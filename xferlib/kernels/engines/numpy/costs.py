@@ -19,6 +19,7 @@ _SLOW_NS = {
     "fma": 25.0,
     "fmod": 8.0,
     "gather": 4.0,
+    "update": 20.0,
     "select": 0.6,
     "cast": 0.5,
     "index": 0.5,

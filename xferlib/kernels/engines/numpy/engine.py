@@ -64,7 +64,9 @@ class NumpyPlan:
             broadcast_strides(self._shape, operands[number].shape, operands[number].strides)
             for number in self._elementwise
         )
-        return collapse(CallLayout(self._shape, strides), keep_order=self._recipe.uses_index)
+        return collapse(
+            CallLayout(self._shape, strides), keep_order=self._recipe.uses_index or bool(self._program.effects)
+        )
 
     def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
         """The operands that are contiguous, if the collapsed layout is flat: a view of those is cheap."""
@@ -142,8 +144,9 @@ class NumpyPlan:
         """The blocks, and how many threads to wake, where there may be ``threads``."""
         if self._divided[0] != threads:
             assert self._layout is not None
-            size = self._block_size(threads)
-            helpers = costs.helpers(self._work_ns, -(-self._size // size), threads)
+            most = 1 if self._program.effects else threads  # updates have an order, which blocks must not change
+            size = self._block_size(most)
+            helpers = costs.helpers(self._work_ns, -(-self._size // size), most)
             self._divided = threads, list(_blocks(self._layout.shape, size)), helpers
         return self._divided[1:]
 

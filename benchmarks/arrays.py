@@ -1,0 +1,132 @@
+"""`python -m benchmarks arrays`: products of matrices and sorting on PyCUDA's arrays, beside CuPy and torch.
+
+Every library works on the same numbers on one device, in turns, and each figure is the median of the rounds: the time
+from one event to another around several calls, so that the host's share counts only where it is the longer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+from xferlib.errors import BackendUnavailableError
+
+_LIBRARIES = ("pycuda", "cupy", "torch")
+_OURS = ("pycuda", "sim")
+"""Libraries whose functions are xferlib's."""
+_CALLS = 5
+
+Run = Callable[[], Any]
+
+
+def _products(sizes: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[..., Any]]]:
+    """Cases by their names: the host's arrays, and what a namespace does with two of them."""
+    random = np.random.default_rng(0)
+    found: dict[str, tuple[tuple[Any, ...], Callable[..., Any]]] = {}
+    for dtype in ("float32", "float64", "float16"):
+        for size in sizes:
+            pair = tuple(random.standard_normal((size, size)).astype(dtype) for _ in range(2))
+            found[f"matmul {dtype} {size}"] = pair, lambda xp, a, b: xp.matmul(a, b)
+        found[f"matmul {dtype} {sizes[0]} transposed"] = (
+            tuple(random.standard_normal((sizes[0],) * 2).astype(dtype) for _ in range(2)),
+            lambda xp, a, b: xp.matmul(a.T, b.T),
+        )
+        half = -(-sizes[-1] // 2)
+        found[f"matmul {dtype} 64 x {half}"] = (
+            tuple(random.standard_normal((64, half, half)).astype(dtype) for _ in range(2)),
+            lambda xp, a, b: xp.matmul(a, b),
+        )
+    return found
+
+
+def _sorts(counts: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[..., Any]]]:
+    random = np.random.default_rng(0)
+    found: dict[str, tuple[tuple[Any, ...], Callable[..., Any]]] = {}
+    for count in counts:
+        for dtype in ("float32", "int32", "int64", "float64"):
+            x = (random.standard_normal(count) * 1e6).astype(dtype)
+            found[f"sort {dtype} {count}"] = (x,), lambda xp, a: xp.sort(a)
+        found[f"argsort float32 {count}"] = (random.random(count, dtype="float32"),), lambda xp, a: xp.argsort(a)
+        found[f"cumulative_sum float32 {count}"] = (
+            (random.random(count, dtype="float32"),),
+            lambda xp, a: xp.cumulative_sum(a, axis=0),
+        )
+    return found
+
+
+def _ready(name: str, host: tuple[Any, ...], function: Callable[..., Any]) -> tuple[Run, Callable[[], float]]:
+    """The call on one library's arrays, and a measurement of it in microseconds a call."""
+    arrays = [xl.to_device(each, backend=name) for each in host]
+    xp = xl.get_array_module(*arrays) if name in _OURS else _peer(name)
+    run: Run = lambda: function(xp, *arrays)
+
+    def measure() -> float:
+        with xl.use_backend(name):
+            stream = xl.current_stream()
+            first = stream.record(xl.Event(timing=True))
+            for _ in range(_CALLS):
+                run()
+            last = stream.record(xl.Event(timing=True))
+            last.synchronize()
+            return last.elapsed_ms(first) * 1e3 / _CALLS
+
+    return run, measure
+
+
+def _peer(name: str) -> Any:
+    """A library's own functions by the standard's names: for torch not xferlib's namespace over it."""
+    library: Any = importlib.import_module(name)
+    if name != "torch":
+        return SimpleNamespace(
+            matmul=library.matmul,
+            sort=library.sort,
+            argsort=library.argsort,
+            cumulative_sum=lambda x, axis: library.cumsum(x, axis=axis),
+        )
+    return SimpleNamespace(
+        matmul=library.matmul,
+        sort=lambda x: library.sort(x, stable=True).values,
+        argsort=lambda x: library.argsort(x, stable=True),
+        cumulative_sum=library.cumsum,
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks arrays", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--backends", nargs="+", default=_LIBRARIES)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 512], help="of square matrices")
+    parser.add_argument("--counts", type=int, nargs="*", default=[1 << 24, 1 << 16], help="of elements to sort")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args(argv)
+    libraries = []
+    for name in options.backends:
+        try:
+            xl.to_device(np.zeros(1), backend=name)
+            libraries.append(name)
+        except BackendUnavailableError as error:
+            print(error, file=sys.stderr)
+    results: dict[str, dict[str, float]] = {}
+    print(f"| {'case':34} | " + " | ".join(f"{name + ', us':>12}" for name in libraries) + " |")
+    print(f"|{'-' * 36}|" + "|".join("-" * 14 for _ in libraries) + "|")
+    for case, (host, function) in {**_products(options.sizes), **_sorts(options.counts)}.items():
+        ready = {name: _ready(name, host, function) for name in libraries}
+        for run, _ in ready.values():
+            run()
+        rounds = [{name: measure() for name, (_, measure) in ready.items()} for _ in range(options.rounds)]
+        results[case] = {name: statistics.median(each[name] for each in rounds) for name in libraries}
+        print(f"| {case:34} | " + " | ".join(f"{results[case][name]:12.1f}" for name in libraries) + " |", flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0

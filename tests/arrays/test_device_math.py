@@ -1,0 +1,301 @@
+"""The calls of a vendor's libraries, held by a double of their bindings: layouts, batches, handles, plans, errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.arrays.conftest import Space, same
+from xferlib.backends.cuda.libraries import load_bindings
+from xferlib.errors import DeviceMemoryError, KernelError, UnsupportedError
+from xferlib.testing import backend_named
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def vendor(plugins: object) -> Iterator[Space]:
+    backend: Any = backend_named("vendor")
+    for library in backend.bindings.values():
+        library.calls.clear()
+    with xl.use_backend("vendor"):
+        yield Space("vendor", backend.namespace())
+
+
+def bindings() -> dict[str, Any]:
+    backend: Any = backend_named("vendor")
+    found: dict[str, Any] = backend.bindings
+    return found
+
+
+def calls(library: str) -> list[str]:
+    return [name for name, _ in bindings()[library].calls]
+
+
+def whole_numbers(shape: tuple[int, ...], dtype: str) -> Any:
+    """Small ones, whose products and sums are exact in any order and dtype."""
+    found = np.random.default_rng(len(shape)).integers(-4, 5, shape)
+    return (found + (1j * found[::-1] if dtype.startswith("complex") else 0)).astype(dtype)
+
+
+# --- products
+
+KEYS = st.sampled_from([slice(None), slice(None, None, 2), slice(1, None), slice(None, None, -1), slice(0, 1)])
+
+
+@st.composite
+def operands(draw: st.DrawFn) -> tuple[Any, Any]:
+    """How to make views from two stacks of matrices that fit."""
+    dtype = draw(st.sampled_from(["float16", "float32", "float64", "complex64", "complex128"]))
+    rows, inner, columns = (draw(st.integers(0, 5)) for _ in range(3))
+    batch = draw(st.lists(st.integers(1, 3), max_size=3))
+    found = []
+    for shape in ((rows, inner), (inner, columns)):
+        own = [extent if draw(st.booleans()) else 1 for extent in batch][draw(st.integers(0, len(batch))) :]
+        views = [draw(KEYS) for _ in (*own, *shape)]
+        order = draw(st.permutations(range(len(own) + 2)))
+        spread = draw(st.sampled_from([(), (0,), (-1,), (-2,)]))
+        found.append((dtype, (*own, *shape), views, order, spread))
+    return found[0], found[1]
+
+
+def viewed(dtype: str, shape: tuple[int, ...], views: list[slice], order: list[int], spread: tuple[int, ...]) -> Any:
+    """A base array, and the function that makes from it a view of that shape with odd strides."""
+    spread = tuple(axis for axis in spread if -len(shape) <= axis < len(shape))
+    sizes = [1 if key == slice(0, 1) else 2 * extent + 1 for extent, key in zip(shape, views, strict=True)]
+    for axis in spread:
+        sizes[axis], views = 1, [slice(None) if at == axis % len(shape) else key for at, key in enumerate(views)]
+    base = whole_numbers(tuple(sizes[axis] for axis in order), dtype)
+
+    def view(x: Any, xp: Any) -> Any:
+        x = xp.permute_dims(x, tuple(order.index(axis) for axis in range(len(order))))
+        x = x[tuple(views)]
+        cut = tuple(slice(0, extent) for extent in shape)
+        x = x[cut]
+        return xp.broadcast_to(x, tuple(b if a == 1 else min(a, b) for a, b in zip(x.shape, shape, strict=True)))
+
+    return base, view
+
+
+@settings(max_examples=150)
+@given(drawn=operands())
+def test_every_layout_gives_numpys_products(plugins: object, drawn: tuple[Any, Any]) -> None:
+    with xl.use_backend("vendor"):
+        xp = xl.get_array_module(xl.zeros(1))
+        made, expected = [], []
+        for each in drawn:
+            base, view = viewed(*each)
+            made.append(view(xl.to_device(base), xp))
+            expected.append(view(base, np))
+        same(xl.to_host(xp.matmul(*made)), np.matmul(*expected))
+
+
+CASES: list[tuple[str, Callable[[Any, Any], Any], Callable[[Any], Any], int]] = [
+    ("plain", lambda x, xp: x[0, 0], lambda x: x[1, 1], 1),
+    ("transposed", lambda x, xp: x[0, 0].T, lambda x: x[1, 1], 1),
+    ("both transposed", lambda x, xp: x[0, 0].T, lambda x: x[1, 1].T, 1),
+    ("rows apart", lambda x, xp: x[0, 0, ::2], lambda x: x[1, 1, :, 1:4], 1),
+    ("a vector", lambda x, xp: x[0, 0], lambda x: x[0, 1, :, 2], 1),
+    ("one for a stack", lambda x, xp: x[0], lambda x: x[1, 1], 1),
+    ("a stack for one", lambda x, xp: x[0, 1], lambda x: x, 1),
+    ("two axes that are one", lambda x, xp: x, lambda x: x, 1),
+    ("two axes that are none", lambda x, xp: x[:, :1], lambda x: x[:1], 2),
+    ("a stack of rows", lambda x, xp: x[:, :, :1], lambda x: x[0, 0], 1),
+    ("a stack turned around", lambda x, xp: xp.moveaxis(x, (0, 2), (2, 0)), lambda x: x[0, 1], 3),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "count"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_views_are_multiplied_where_they_lie_in_few_calls(
+    vendor: Space, monkeypatch: pytest.MonkeyPatch, left: Any, right: Any, count: int
+) -> None:
+    x = whole_numbers((2, 3, 4, 4), "float32")
+    d = vendor.put(x)
+    one, two = left(d, vendor.xp), right(d)
+    expected = np.matmul(left(x, np), right(x))
+    allocated: list[Any] = []
+    backend: Any = backend_named("vendor")
+    empty = backend.empty
+
+    def counted(*args: Any, **options: Any) -> Any:
+        allocated.append(args)
+        return empty(*args, **options)
+
+    monkeypatch.setattr(backend, "empty", counted)
+    found = vendor.xp.matmul(one, two)
+    assert len(allocated) == 1  # the result
+    assert len(calls("cublas")) == count
+    monkeypatch.undo()
+    same(vendor.get(found), expected)
+
+
+def test_no_inner_elements_give_zeros_and_no_elements_no_call(vendor: Space) -> None:
+    for one, two in (((2, 0), (0, 3)), ((0, 2), (2, 3)), ((4, 2, 0), (0, 3)), ((0, 2, 3), (3, 3))):
+        a, b = np.ones(one, "float32"), np.ones(two, "float32")
+        same(vendor.get(vendor.xp.matmul(vendor.put(a), vendor.put(b))), np.matmul(a, b))
+    assert not calls("cublas")
+
+
+def test_integers_are_multiplied_exactly_without_the_library(vendor: Space) -> None:
+    x = np.arange(6, dtype="int64").reshape(2, 3) + (1 << 60)
+    same(vendor.get(vendor.xp.matmul(vendor.put(x), vendor.put(x.T))), np.matmul(x, x.T))
+    assert not calls("cublas")
+
+
+def test_tensordot_and_float16(vendor: Space) -> None:
+    x, y = whole_numbers((3, 4, 5), "float16"), whole_numbers((5, 4, 2), "float16")
+    found = vendor.get(vendor.xp.tensordot(vendor.put(x), vendor.put(y), axes=((2, 1), (0, 1))))
+    same(found, np.tensordot(x, y, axes=((2, 1), (0, 1))))
+    assert calls("cublas") == ["gemm"]
+
+
+# --- factorisations
+
+
+@pytest.mark.parametrize(("count", "rows", "expected"), [
+    (1, 3, ["xgetrf"]), (5, 3, ["getrf_batched"]), (2, 257, ["xgetrf", "xgetrf"]),
+])  # fmt: skip
+def test_many_small_systems_are_one_operation(vendor: Space, count: int, rows: int, expected: list[str]) -> None:
+    x = np.eye(rows) + np.zeros((count, 1, 1))
+    same(vendor.get(vendor.xp.linalg.det(vendor.put(x))), np.ones(count))
+    assert calls("cusolverDn") + calls("cublas") == expected
+
+
+def test_the_sign_of_exchanged_rows(vendor: Space) -> None:
+    x = np.stack([np.eye(3)[order] for order in ([0, 1, 2], [1, 0, 2], [1, 2, 0])]).astype("float32")
+    same(vendor.get(vendor.xp.linalg.det(vendor.put(x))), np.linalg.det(x))
+    same(vendor.get(vendor.xp.linalg.slogdet(vendor.put(x))), tuple(np.linalg.slogdet(x)))
+    singular = np.zeros((2, 2))
+    same(vendor.get(vendor.xp.linalg.det(vendor.put(singular))), np.zeros(()))
+    same(vendor.get(vendor.xp.linalg.slogdet(vendor.put(singular))), tuple(np.linalg.slogdet(singular)))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (2, 3, 0), (2, 0, 3)])
+def test_matrices_without_elements(vendor: Space, shape: tuple[int, ...]) -> None:
+    x, xp = np.ones(shape), vendor.xp.linalg
+    d = vendor.put(x)
+    same(vendor.get(xp.svd(d)), tuple(np.linalg.svd(x)))
+    same(vendor.get(xp.qr(d, mode="complete")), tuple(np.linalg.qr(x, mode="complete")))
+    if shape[-1] == shape[-2]:
+        same(vendor.get(xp.det(d)), np.linalg.det(x))
+        same(vendor.get(xp.inv(d)), np.linalg.inv(x))
+        same(vendor.get(xp.solve(d, d)), np.linalg.solve(x, x))
+    assert not calls("cusolverDn")
+
+
+def test_operands_are_not_overwritten(vendor: Space) -> None:
+    x = 5 * np.eye(3) + whole_numbers((2, 3, 3), "float64")
+    d, xp = vendor.put(x), vendor.xp
+    xp.linalg.inv(d), xp.linalg.svd(d), xp.linalg.qr(d), xp.linalg.eigh(d), xp.linalg.solve(d, d), xp.fft.irfft(d)
+    same(vendor.get(d), x)
+
+
+# --- transforms
+
+
+def test_a_plan_is_used_again(vendor: Space) -> None:
+    x = vendor.put(np.ones((4, 8)))
+    vendor.xp.fft.fft(x)
+    before = calls("cufft").count("plan")
+    for _ in range(3):
+        vendor.xp.fft.fft(x)
+    assert calls("cufft").count("plan") == before
+
+
+def test_few_plans_are_kept(vendor: Space) -> None:
+    for extent in range(1, 60):
+        vendor.xp.fft.fft(vendor.put(np.ones(extent)))
+    assert len(bindings()["cufft"].alive) <= 32
+
+
+def test_several_axes_are_one_operation(vendor: Space) -> None:
+    x = np.random.default_rng(0).random((2, 3, 4, 5))
+    for axes, count in (((1, 2, 3), 1), (None, 2), ((0,), 1)):
+        bindings()["cufft"].calls.clear()
+        found = vendor.get(vendor.xp.fft.fftn(vendor.put(x), axes=axes))
+        np.testing.assert_allclose(found, np.fft.fftn(x, axes=axes), atol=1e-12)
+        assert calls("cufft").count("exec") == count
+
+
+# --- handles and errors
+
+
+def test_threads_have_handles_of_their_own(vendor: Space) -> None:
+    library = bindings()["cublas"]
+    start = threading.Barrier(4, timeout=60)
+    x = vendor.put(np.ones((2, 2)))
+
+    def work() -> None:
+        with xl.use_backend("vendor"):
+            start.wait()
+            for _ in range(20):
+                vendor.xp.matmul(x, x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert library.calls == [("gemm", (0, 0, 2, 2, 2, 2, 2, 2))] * 80
+    assert len(library.alive) <= 5
+
+
+@pytest.mark.parametrize(("told", "kind"), [
+    ("ALLOC_FAILED (3)", DeviceMemoryError), ("EXECUTION_FAILED (13)", KernelError),
+])  # fmt: skip
+@pytest.mark.parametrize(("library", "call"), [
+    ("cublas", lambda xp, x: xp.matmul(x, x)), ("cusolverDn", lambda xp, x: xp.linalg.inv(x)),
+    ("cufft", lambda xp, x: xp.fft.fft(x)),
+])  # fmt: skip
+def test_a_library_that_fails_is_an_error_and_works_again(
+    vendor: Space, monkeypatch: pytest.MonkeyPatch, library: str, call: Any, told: str, kind: Any
+) -> None:
+    x = vendor.put(np.eye(3))
+    expected = vendor.get(call(vendor.xp, x))
+    monkeypatch.setattr(bindings()[library], "fail", told)
+    with pytest.raises(kind, match=r"cu\w+ failed with .*; "):
+        call(vendor.xp, x)
+    monkeypatch.undo()
+    same(vendor.get(call(vendor.xp, x)), expected)
+
+
+def test_a_library_that_is_not_there_names_the_extra(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any) -> None:
+        raise RuntimeError("libcufft.so was not found")
+
+    monkeypatch.setattr(bindings()["cufft"], "create", missing)
+    with pytest.raises(UnsupportedError, match=r"cuFFT .* pip install 'xferlib\[pycuda-math\]'"):
+        vendor.xp.fft.fft(vendor.put(np.ones(977)))
+
+
+def test_without_the_bindings_there_are_no_libraries() -> None:
+    def load(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    assert load_bindings(load) is None
+
+
+def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
+    x = vendor.put(np.eye(3))
+    with xl.trace() as recording:
+        vendor.xp.matmul(x, x)
+    assert "matmul" in [each.name for each in recording.operations]
+
+
+def test_the_benchmark_compares_libraries() -> None:
+    command = [sys.executable, "-m", "benchmarks", "arrays", "--rounds", "1", "--sizes", "8", "--counts", "9"]
+    done = subprocess.run(
+        [*command, "--backends", "sim", "numpy"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "sim, us" in done.stdout
+    assert "argsort float32 9" in done.stdout

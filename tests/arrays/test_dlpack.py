@@ -1,0 +1,209 @@
+"""Exchange of arrays with other libraries over one memory, and of copies in host memory."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tests.arrays.conftest import Space, opened, same
+from xferlib.errors import UnsupportedArrayError
+
+X = np.arange(24, dtype="float32").reshape(2, 3, 4)
+VIEWS: list[Callable[[Any], Any]] = [
+    lambda x: x, lambda x: x[:, ::2], lambda x: x[1], lambda x: x[0, :, 1:3].T, lambda x: x[:, :0],
+    lambda x: x[1, 2, 3], lambda x: x[::-1, :, ::-1], lambda x: x[0, 1:, ::-2],
+]  # fmt: skip
+
+
+@pytest.fixture
+def shared_memory(plugins: object) -> Iterator[Space]:
+    """A namespace over a library that takes memory of the host."""
+    yield from opened("vendor")
+
+
+class Consumer:
+    """Gives NumPy an array's capsule, asked for with options of its own."""
+
+    def __init__(self, array: Any, **options: Any) -> None:
+        self.array = array
+        self.options = options
+
+    def __dlpack__(self, **given: Any) -> Any:
+        return self.array.__dlpack__(**{**given, **self.options})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+# --- to other libraries
+
+
+@pytest.mark.parametrize("name", ["bare", "vendor", "sim", "pycuda"])
+def test_an_explicit_copy_in_host_memory(plugins: object, name: str) -> None:
+    for space in opened(name):
+        d = space.put(X)
+        for view in VIEWS:
+            same(np.from_dlpack(Consumer(view(d), dl_device=(1, 0), copy=None)), view(X))
+        made = np.from_dlpack(Consumer(d, dl_device=(1, 0), copy=True))
+        made[...] = 0
+        same(space.get(d), X)
+
+
+@pytest.mark.parametrize("options", [{"dl_device": (2, 5)}, {"copy": False}, {"stream": 7}])
+def test_what_cannot_be_copied_to_the_host_so_is_a_buffer_error(plugins: object, options: dict[str, Any]) -> None:
+    d: Any = xl.to_device(X, backend="sim")
+    with pytest.raises(BufferError, match="__dlpack__: "):
+        d.__dlpack__(**{"dl_device": (1, 0), **options})
+
+
+def test_numpy_reads_and_writes_the_memory(space: Space) -> None:
+    if space.name != "bare":
+        pytest.skip("NumPy shares memory of a CPU alone")
+    d = space.put(X)
+    part = np.from_dlpack(d[:, 1:])
+    part[0, 0, 0] = 99
+    assert space.get(d)[0, 1, 0] == 99
+
+
+@pytest.mark.parametrize("version", [None, (1, 0), (0, 8)])
+def test_read_only_arrays_are_marked_or_copied(space: Space, version: Any) -> None:
+    if space.name != "bare":
+        pytest.skip("NumPy shares memory of a CPU alone")
+    d = space.put(X[0])
+    spread = space.xp.broadcast_to(d, (5, 3, 4))
+    found = np.from_dlpack(Consumer(spread, max_version=version, copy=None))
+    same(found, np.broadcast_to(X[0], (5, 3, 4)))
+    assert (found.strides[0] == 0) == (version == (1, 0))  # else a copy
+    assert not found.flags.writeable  # as NumPy takes all that has no version
+    same(space.get(d), X[0])
+    if version != (1, 0):
+        with pytest.raises(BufferError, match="read-only"):
+            spread.__dlpack__(copy=False, max_version=version)
+
+
+def test_reversed_arrays_are_copied_for_a_consumer(space: Space) -> None:
+    if space.name != "bare":
+        pytest.skip("NumPy shares memory of a CPU alone")
+    d = space.put(X)
+    same(np.from_dlpack(d[::-1]), X[::-1])
+    with pytest.raises(BufferError, match="strides"):
+        d[::-1].__dlpack__(copy=False)
+
+
+def test_torch_takes_every_view(space: Space) -> None:
+    torch = pytest.importorskip("torch")
+    if space.name == "sim" or (space.name == "pycuda" and not torch.cuda.is_available()):
+        pytest.skip("torch does not see this device")
+    d = space.put(X)
+    for view in VIEWS:
+        same(torch.from_dlpack(view(d)).cpu().numpy(), view(X))
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_a_capsule_that_is_not_taken_frees_its_array(space: Space, version: Any) -> None:
+    if space.name != "bare":
+        pytest.skip("the others' arrays take no weak references")
+    d = space.put(X)
+    kept = weakref.ref(d)
+    capsule = d.__dlpack__(max_version=version)
+    del d
+    gc.collect()
+    assert kept() is not None
+    del capsule
+    gc.collect()
+    assert kept() is None
+
+
+# --- from other libraries
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "bare"])
+def test_memory_of_another_library_is_taken_as_it_lies(shared_memory: Space, library: str) -> None:
+    if not xl.available_backends()[library].is_available:
+        pytest.skip(f"{library} is not installed")
+    theirs: Any = xl.to_device(X, backend=library)
+    for view in VIEWS[:6]:
+        same(shared_memory.get(shared_memory.xp.from_dlpack(view(theirs))), view(X))
+    ours = shared_memory.xp.from_dlpack(theirs[:, 1:])
+    ours[0, 0, 0] = 99
+    assert xl.to_host(theirs)[0, 1, 0] == 99
+
+
+def test_reversed_arrays_are_taken_as_they_lie(shared_memory: Space) -> None:
+    x = X.copy()
+    ours = shared_memory.xp.from_dlpack(x[:, ::-1])
+    same(shared_memory.get(ours), x[:, ::-1])
+    ours[0, 0, 0] = 99
+    assert x[0, 2, 0] == 99
+
+
+def test_read_only_memory_is_copied(shared_memory: Space) -> None:
+    x = X.copy()
+    x.flags.writeable = False
+    ours = shared_memory.xp.from_dlpack(x)
+    ours[0, 0, 0] = 99
+    assert x[0, 0, 0] == 0
+    with pytest.raises(BufferError, match="copy=False"):
+        shared_memory.xp.from_dlpack(x, copy=False)
+
+
+def test_memory_lives_as_long_as_it_is_shared(shared_memory: Space) -> None:
+    theirs: Any = xl.to_device(X, backend="bare")
+    kept = weakref.ref(theirs)
+    ours = shared_memory.xp.from_dlpack(theirs)[1:]
+    del theirs
+    gc.collect()
+    assert kept() is not None
+    same(shared_memory.get(ours), X[1:])
+    del ours
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_copy_is_a_copy(shared_memory: Space) -> None:
+    x = X.copy()
+    ours = shared_memory.xp.from_dlpack(x, copy=True)
+    ours[0, 0, 0] = 99
+    assert x[0, 0, 0] == 0
+
+
+def test_memory_of_another_device_is_refused(shared_memory: Space) -> None:
+    with pytest.raises(UnsupportedArrayError, match="cannot share"):
+        shared_memory.xp.from_dlpack(xl.to_device(X, backend="sim"))
+    with pytest.raises(UnsupportedArrayError, match="asarray"):
+        shared_memory.xp.from_dlpack([1, 2])
+
+
+# --- on CUDA
+
+
+@pytest.fixture
+def cuda(plugins: object) -> Iterator[Space]:
+    yield from opened("pycuda")
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_cuda_libraries_share_memory_in_the_order_of_their_streams(cuda: Space, library: str) -> None:
+    status = xl.available_backends()[library]
+    if not status.is_available or not any("cuda" in device for device in status.devices):
+        pytest.skip(f"{library} has no CUDA device")
+    big = np.ones(1 << 22, "float32")
+    theirs: Any = xl.to_device(big, backend=library)
+    with xl.use_backend(library), xl.Stream():
+        for _ in range(50):
+            theirs = theirs * 1.0 + 1.0
+        with xl.use_backend("pycuda"), xl.Stream():
+            ours = cuda.xp.from_dlpack(theirs)
+            same(cuda.get(ours), big + 50)
+            ours[...] = 7.0
+            back = xl.get_array_module(theirs).from_dlpack(ours)
+            same(xl.to_host(back), np.full_like(big, 7))
+    view = xl.to_device(X, backend=library)[:, ::2]
+    same(cuda.get(cuda.xp.from_dlpack(view)), X[:, ::2])
+    assert cuda.xp.from_dlpack(view).strides == (48, 32, 4)

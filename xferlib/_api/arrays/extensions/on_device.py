@@ -1,0 +1,284 @@
+"""Factorisations by a vendor's library, for memory that the host cannot read.
+
+The libraries count by columns: a matrix is copied transposed, and a result that lies by columns is copied back. Where
+a matrix could not be factored its results are NaN, as where the host computes: the host never waits for the device.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib._api.arrays import elementwise, indexing, manipulation, radix, reductions, shaping
+from xferlib._api.arrays.extensions import products
+from xferlib._api.arrays.joining import part
+from xferlib._api.arrays.primitives import Primitives
+from xferlib._core.array import Array, ArrayInfo
+from xferlib.backends.device_math import DeviceMath
+from xferlib.kernels import ElementwiseKernel
+from xferlib.kernels import elementwise as make_kernel
+
+_MOST_AT_ONCE = 256
+"""The rows up to which many systems are one operation; of larger ones each is solved as fast by itself."""
+_CODES, _INT64, _INT32 = np.dtype("int32"), np.dtype("int64"), np.dtype("int32")
+
+
+@functools.cache
+def _addresses() -> ElementwiseKernel:
+    return make_kernel("int64 first, int64 step", "int64 y", "y = first + i * step;", name="addresses")
+
+
+@functools.cache
+def _signed() -> ElementwiseKernel:
+    return make_kernel("int64 swaps, T x", "T y", "if (swaps % 2) { y = -x; } else { y = x; }", name="signed")
+
+
+class _Stack:
+    """Matrices of one operand, column by column, and what a library tells of each.
+
+    Args:
+        lib: The library.
+        x: A stack of matrices.
+        is_transposed: Take the transposed matrices, which need no transposing copy.
+    """
+
+    def __init__(self, lib: Primitives, x: Array, *, is_transposed: bool = False) -> None:
+        info = lib.info(x)
+        rows, columns = info.shape[-2:][:: -1 if is_transposed else 1]
+        self.lib, self.device, self.dtype = lib, info.device, info.dtype
+        self.batch, self.rows, self.columns = info.shape[:-2], rows, columns
+        self.count = math.prod(self.batch)
+        found = lib.copy(x if is_transposed else shaping.matrix_transpose(lib, x))
+        self.data = shaping.reshape(lib, found, (self.count, columns, rows))
+        self.codes = self.empty(dtype=_CODES)
+        indexing.assign(lib, self.codes, 0)
+
+    def empty(self, *shape: int, dtype: np.dtype[Any] | None = None) -> Array:
+        """A new array of that shape for each matrix."""
+        return self.lib.empty((self.count, *shape), self.dtype if dtype is None else dtype, self.device)
+
+    @property
+    def real(self) -> np.dtype[Any]:
+        """The dtype of absolute values."""
+        return np.empty(0, self.dtype).real.dtype
+
+    def call(self, method: str, arrays: list[Array], function: Callable[..., None]) -> None:
+        """Enqueue ``function(library, *descriptions, stream=stream)``."""
+        library = self.lib.math(self.device)
+        self.lib.enqueue(f"linalg.{method}", arrays, functools.partial(function, library))
+
+    def result(self, found: Array, unfit: Any = np.nan) -> Array:
+        """A result in the shape of the stack; ``unfit`` where a matrix could not be factored."""
+        lib = self.lib
+        shape = lib.info(found).shape
+        is_unfit = elementwise.binary_kernel("not_equal")(self.codes, 0)
+        is_unfit = shaping.reshape(lib, is_unfit, (self.count, *(1,) * (len(shape) - 1)))
+        return shaping.reshape(lib, elementwise.where(lib, is_unfit, unfit, found), (*self.batch, *shape[1:]))
+
+    def by_rows(self, found: Array) -> Array:
+        """Matrices that lie column by column, as a result."""
+        return self.result(shaping.matrix_transpose(self.lib, found))
+
+
+# --- systems of equations
+
+
+class _Factored(_Stack):
+    """Square matrices, factored into triangles."""
+
+    def __init__(self, lib: Primitives, x: Array) -> None:
+        super().__init__(lib, x)
+        is_one = self.count > 1 and self.rows <= _MOST_AT_ONCE
+        self.each = [self._addresses_of(self.data)] if is_one else []
+        self.pivots = self.empty(self.rows, dtype=_INT32 if is_one else _INT64)
+
+        def factor(
+            library: DeviceMath, a: ArrayInfo, pivots: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo, stream: Any
+        ) -> None:
+            library.lu(a, each[0] if each else None, pivots, codes, stream=stream)
+
+        self.call("lu", [self.data, self.pivots, self.codes, *self.each], factor)
+
+    def _addresses_of(self, stack: Array) -> Array:
+        info = self.lib.info(stack)
+        found = self.empty(dtype=_INT64)
+        _addresses()(info.pointer, info.strides[0], found)
+        return found
+
+    def solutions(self, b: Array) -> Array:
+        """Solve for right sides, shape (count, sides, rows), which are overwritten."""
+        each = [*self.each, self._addresses_of(b)] if self.each else []
+        wrong = self.empty(dtype=_CODES)
+
+        def solve(
+            library: DeviceMath, a: ArrayInfo, pivots: ArrayInfo, b: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo,
+            stream: Any,
+        ) -> None:  # fmt: skip
+            one, two = each or (None, None)
+            library.lu_solve(a, one, pivots, b, two, codes, stream=stream)
+
+        self.call("solve", [self.data, self.pivots, b, wrong, *each], solve)
+        return b
+
+    def diagonal(self) -> Array:
+        """The diagonal of the upper triangle, and of the whole product but for its sign."""
+        return self.lib.viewed(self.data, np.linalg.diagonal(self.lib.shadow(self.data)))
+
+    def swaps(self) -> Array:
+        """How many rows were exchanged."""
+        numbers = radix.numbered(self.lib, (self.count, self.rows), self.device)
+        moved = elementwise.binary_kernel("not_equal")(elementwise.binary_kernel("subtract")(self.pivots, 1), numbers)
+        return reductions.reduction(self.lib, "count_nonzero")(moved, axis=-1)
+
+
+def det(lib: Primitives, x: Array) -> Array:
+    stack = _Factored(lib, x)
+    found = reductions.accumulation(lib, "prod")(stack.diagonal(), axis=-1)
+    return stack.result(_signed()(stack.swaps(), found), 0)
+
+
+def slogdet(lib: Primitives, x: Array) -> tuple[Array, Array]:
+    stack = _Factored(lib, x)
+    diagonal = stack.diagonal()
+    sign = reductions.accumulation(lib, "prod")(elementwise.unary_kernel("sign")(diagonal), axis=-1)
+    logarithms = elementwise.unary_kernel("log")(elementwise.unary_kernel("absolute")(diagonal))
+    total = reductions.accumulation(lib, "sum")(logarithms, axis=-1)
+    return stack.result(_signed()(stack.swaps(), sign), 0), stack.result(total, -np.inf)
+
+
+def inv(lib: Primitives, x: Array) -> Array:
+    stack = _Factored(lib, x)
+    one = lib.upload(np.eye(stack.rows, dtype=stack.dtype), stack.device)
+    identity = lib.copy(shaping.broadcast_to(lib, one, (stack.count, stack.rows, stack.rows)))
+    return stack.by_rows(stack.solutions(identity))
+
+
+def solve(lib: Primitives, x: Array, b: Array) -> Array:
+    """``b``: vectors if it has one axis, else matrices; batches broadcast."""
+    is_vector = len(lib.info(b).shape) == 1
+    if is_vector:
+        b = shaping.expand_dims(lib, b, -1)
+    batches = [lib.info(each).shape[:-2] for each in (x, b)]
+    batch = shaping.common_shape("linalg.solve", *batches)
+    stack = _Factored(lib, shaping.broadcast_to(lib, x, (*batch, *lib.info(x).shape[-2:])))
+    b = shaping.broadcast_to(lib, b, (*batch, *lib.info(b).shape[-2:]))
+    sides = shaping.reshape(
+        lib, lib.copy(shaping.matrix_transpose(lib, b)), (stack.count, lib.info(b).shape[-1], stack.rows)
+    )
+    found = stack.by_rows(stack.solutions(sides))
+    return shaping.squeeze(lib, found, -1) if is_vector else found
+
+
+# --- factorisations
+
+
+def cholesky(lib: Primitives, x: Array, *, upper: bool = False) -> Array:
+    stack = _Stack(lib, x)
+
+    def factor(library: DeviceMath, a: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
+        library.cholesky(a, codes, is_upper=upper, stream=stream)
+
+    stack.call("cholesky", [stack.data, stack.codes], factor)
+    matrices = shaping.matrix_transpose(lib, stack.data)
+    return stack.result((manipulation.triu if upper else manipulation.tril)(lib, matrices))
+
+
+def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
+    stack = _Stack(lib, x)
+    least = min(stack.rows, stack.columns)
+    inner = stack.rows if mode == "complete" else least
+    tau = stack.empty(least)
+
+    def factor(library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
+        library.qr(a, tau, codes, stream=stream)
+
+    def expand(library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
+        library.orthonormal(a, tau, codes, stream=stream)
+
+    stack.call("qr", [stack.data, tau, stack.codes], factor)
+    triangle = manipulation.triu(lib, part(lib, shaping.matrix_transpose(lib, stack.data), 1, 0, inner))
+    columns = stack.empty(inner, stack.rows)
+    indexing.assign(lib, part(lib, columns, 1, 0, least), part(lib, stack.data, 1, 0, least))
+    stack.call("qr", [columns, tau, stack.codes], expand)
+    return stack.by_rows(columns), stack.result(triangle)
+
+
+def eigh(lib: Primitives, x: Array, *, with_vectors: bool = True) -> tuple[Array, Array]:
+    stack = _Stack(lib, x)
+    values = stack.empty(stack.rows, dtype=stack.real)
+
+    def factor(library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
+        library.eigh(a, values, codes, with_vectors=with_vectors, stream=stream)
+
+    stack.call("eigh", [stack.data, values, stack.codes], factor)
+    return stack.result(values), stack.by_rows(stack.data) if with_vectors else stack.data
+
+
+def eigvalsh(lib: Primitives, x: Array) -> Array:
+    return eigh(lib, x, with_vectors=False)[0]
+
+
+def svd(lib: Primitives, x: Array, *, full_matrices: bool, with_vectors: bool = True) -> tuple[Array, ...]:
+    """The library wants no more columns than rows: of other matrices it factors the transposed ones."""
+    shape = lib.info(x).shape
+    is_transposed = shape[-1] > shape[-2]
+    stack = _Stack(lib, x, is_transposed=is_transposed)
+    values = stack.empty(stack.columns, dtype=stack.real)
+    vectors: list[Array] = []
+    if with_vectors:
+        left = stack.empty(stack.rows if full_matrices else stack.columns, stack.rows)
+        vectors = [left, stack.empty(stack.columns, stack.columns)]
+
+    def factor(
+        library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *found: ArrayInfo, stream: Any
+    ) -> None:
+        library.svd(a, values, codes, (found[0], found[1]) if found else None, stream=stream)
+
+    stack.call("svd", [stack.data, values, stack.codes, *vectors], factor)
+    singular = stack.result(values)
+    if not with_vectors:
+        return (singular,)
+    if is_transposed:  # what lies by columns there, lies by rows here
+        return stack.result(vectors[1]), singular, stack.result(vectors[0])
+    return stack.by_rows(vectors[0]), singular, stack.by_rows(vectors[1])
+
+
+def svdvals(lib: Primitives, x: Array) -> Array:
+    return svd(lib, x, full_matrices=False, with_vectors=False)[0]
+
+
+# --- by singular values
+
+
+def _least(lib: Primitives, x: Array, values: Array, rtol: Any) -> Array:
+    """The value up to which singular values count as 0, for each matrix, with an axis of one element."""
+    info = lib.info(x)
+    if rtol is None:
+        rtol = max(info.shape[-2:]) * float(np.finfo(info.dtype).eps)
+    elif lib.is_array(rtol):
+        rtol = shaping.expand_dims(lib, rtol, -1)
+    greatest = reductions.reduction(lib, "max")(values, axis=-1, keepdims=True)
+    return elementwise.binary_kernel("multiply")(greatest, rtol)
+
+
+def pinv(lib: Primitives, x: Array, *, rtol: Any) -> Array:
+    left, values, right = svd(lib, x, full_matrices=False)
+    is_great = elementwise.binary_kernel("greater")(values, _least(lib, x, values, rtol))
+    inverse = elementwise.where(lib, is_great, elementwise.unary_kernel("reciprocal")(values), 0)
+    rows = elementwise.binary_kernel("multiply")(shaping.expand_dims(lib, inverse, -1), _adjoint(lib, left))
+    return products.matmul(lib, _adjoint(lib, right), rows)
+
+
+def _adjoint(lib: Primitives, x: Array) -> Array:
+    turned = shaping.matrix_transpose(lib, x)
+    return elementwise.unary_kernel("conj")(turned) if lib.info(x).dtype.kind == "c" else turned
+
+
+def matrix_rank(lib: Primitives, x: Array, *, rtol: Any) -> Array:
+    values = svdvals(lib, x)
+    is_great = elementwise.binary_kernel("greater")(values, _least(lib, x, values, rtol))
+    return reductions.reduction(lib, "count_nonzero")(is_great, axis=-1)

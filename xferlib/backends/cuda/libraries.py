@@ -1,0 +1,125 @@
+"""cuBLAS, cuSOLVER and cuFFT by the bindings of nvmath-python: handles, workspaces, and errors.
+
+A stream is a property of a handle, so a call takes a handle that no other call has. One is destroyed only if a call
+was interrupted; at the end of the process the others go with it.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib.backends.device_math import DeviceMath
+from xferlib.errors import DeviceMemoryError, KernelError, UnsupportedError, XferError
+
+if TYPE_CHECKING:
+    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.raw import RawStream
+
+EXTRA = "pip install 'xferlib[pycuda-math]'"
+DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "complex64": 4, "complex128": 5}
+"""``cudaDataType`` of each dtype."""
+_LIBRARIES = {"cublas": "cuBLAS", "cusolverDn": "cuSOLVER", "cufft": "cuFFT"}
+_TOO_LITTLE = ("ALLOC_FAILED", "NO_WORKSPACE")
+"""In the names of the libraries' results."""
+
+
+def load_bindings(load: Callable[[str], Any] = importlib.import_module) -> dict[str, Any] | None:
+    """The binding of each library; None if nvmath-python is not installed."""
+    try:
+        return {name: load(f"nvmath.bindings.{name}") for name in _LIBRARIES}
+    except ImportError:
+        return None
+
+
+class Handle:
+    """A handle of a library, and the handle of the stream that it works on."""
+
+    def __init__(self, number: int, destroy: Callable[[int], Any]) -> None:
+        self.number = number
+        self.stream = -1
+        self._destroy = destroy
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_pid") and self._pid == os.getpid() and not sys.is_finalizing():
+            try:
+                self._destroy(self.number)
+            except Exception:  # the context is going away, and the handle with it
+                return
+
+
+class translated:  # noqa: N801 - read as a statement
+    """Raise the errors of a library as xferlib's; ``name`` says what was asked of it."""
+
+    def __init__(self, library: str, name: str) -> None:
+        self._library = library
+        self._name = name
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, XferError):
+            return
+        told = f"{self._name}: {self._library} failed with {str(error) or type(error).__name__}"
+        if any(each in str(error) for each in _TOO_LITTLE):
+            raise DeviceMemoryError(f"{told}; free device arrays, or compute with fewer at a time") from error
+        if isinstance(error, RuntimeError):  # nvmath found no library, or no such function in it
+            raise UnsupportedError(f"{told}; install the library: {EXTRA}") from error
+        raise KernelError(f"{told}; `xferlib info` shows the driver and the devices") from error
+
+
+class Libraries(DeviceMath):
+    """The handles and workspaces for the calls of all the libraries.
+
+    Args:
+        backend: Allocates workspaces.
+        bindings: Those of `load_bindings`.
+    """
+
+    def __init__(self, backend: Any, bindings: dict[str, Any]) -> None:
+        self._backend = backend
+        self._bindings = bindings
+        self._idle: dict[tuple[str, int], collections.deque[Handle]] = {}
+
+    def _call(self, library: str, name: str, stream: RawStream, function: Callable[[int], Any]) -> Any:
+        """``function`` of a handle that works on ``stream``."""
+        binding = self._bindings[library]
+        idle = self._idle.setdefault((library, stream.device.index), collections.deque())
+        with translated(_LIBRARIES[library], name):
+            try:
+                handle = idle.pop()
+            except IndexError:
+                handle = Handle(binding.create(), binding.destroy)
+                self._prepare(library, handle.number)
+            try:
+                if handle.stream != stream.handle:
+                    binding.set_stream(handle.number, stream.handle)
+                    handle.stream = stream.handle
+                return function(handle.number)
+            finally:
+                idle.append(handle)
+
+    def _prepare(self, library: str, handle: int) -> None:
+        if library == "cublas":
+            # Otherwise sums of float16 that are divided among blocks are themselves rounded to float16.
+            cublas = self._bindings[library]
+            cublas.set_math_mode(handle, cublas.Math.DISALLOW_REDUCED_PRECISION_REDUCTION)
+
+    def _workspace(self, nbytes: int, stream: RawStream) -> tuple[Array, int]:
+        """Memory for a call on ``stream``, which may be dropped once that is enqueued, and its address."""
+        if not nbytes:
+            return None, 0
+        array = self._backend.empty((nbytes,), np.dtype("uint8"), device=stream.device, stream=stream)
+        info: ArrayInfo = self._backend.view(array)
+        return array, info.pointer

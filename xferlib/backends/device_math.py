@@ -1,0 +1,149 @@
+"""Linear algebra and Fourier transforms by the libraries of a device's vendor: the part of the seam for them.
+
+A backend whose arrays xferlib gives a namespace may hand out a `DeviceMath` as `Backend.math`. Shared code prepares
+the operands, so that each method is a few calls of a library.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from xferlib._core.array import ArrayInfo
+    from xferlib._core.raw import RawStream
+
+
+class Matrices(NamedTuple):
+    """Matrices in memory, each row by row; distances are in elements."""
+
+    pointer: int
+    leading: int
+    """From one row to the next; from one column to the next where ``is_transposed``."""
+    step: int
+    """From one matrix to the next; 0: there is one for all."""
+    is_transposed: bool = False
+    """Whether they lie column by column."""
+
+
+class Product(NamedTuple):
+    """``out = left @ right`` for a batch of matrices of ``rows`` and ``inner``, and of ``inner`` and ``columns``."""
+
+    dtype: np.dtype[Any]
+    """Of all three, float or complex; float16 is summed in float32."""
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+    left: Matrices
+    right: Matrices
+    out: Matrices
+
+
+class DeviceMath(ABC):
+    """Linear algebra and Fourier transforms by a vendor's libraries, enqueued on ``stream``.
+
+    Matrices to be factored are an array in C order of shape (count, columns, rows): each column by column, of float32,
+    float64 or their complex kin. They are overwritten. ``codes`` (count) are int32: 0 where a matrix could be factored.
+    """
+
+    @abstractmethod
+    def multiply(self, product: Product, *, stream: RawStream) -> None:
+        """Multiply matrices."""
+
+    @abstractmethod
+    def lu(
+        self, a: ArrayInfo, each: ArrayInfo | None, pivots: ArrayInfo, codes: ArrayInfo, *, stream: RawStream
+    ) -> None:
+        """Factor square matrices; ``pivots`` (count, rows) count from 1.
+
+        With ``each``, the int64 addresses of the matrices, it is one operation, for small ones, and pivots are int32.
+        Without it pivots are int64.
+        """
+
+    @abstractmethod
+    def lu_solve(
+        self,
+        a: ArrayInfo,
+        each: ArrayInfo | None,
+        pivots: ArrayInfo,
+        b: ArrayInfo,
+        each_b: ArrayInfo | None,
+        codes: ArrayInfo,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """Replace the right sides ``b`` (count, sides, rows) by the solutions, for what `lu` has left in ``a``.
+
+        ``codes`` are for wrong arguments; singular matrices are known from `lu`.
+        """
+
+    @abstractmethod
+    def cholesky(self, a: ArrayInfo, codes: ArrayInfo, *, is_upper: bool, stream: RawStream) -> None:
+        """Replace one triangle of positive-definite matrices by its factor."""
+
+    @abstractmethod
+    def qr(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
+        """Factor matrices into a triangle and reflections, with their factors ``tau`` (count, least extent)."""
+
+    @abstractmethod
+    def orthonormal(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
+        """Make the reflections in the first columns of ``a`` the orthonormal columns of all of it."""
+
+    @abstractmethod
+    def eigh(self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, with_vectors: bool, stream: RawStream) -> None:
+        """Find ascending eigenvalues of symmetric matrices, from the lower triangle, and their vectors in ``a``."""
+
+    @abstractmethod
+    def svd(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        vectors: tuple[ArrayInfo, ArrayInfo] | None,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """Find descending singular values of matrices with no more columns than rows.
+
+        ``vectors``: the left ones (count, rows or columns, rows), and the right ones (count, columns, columns) as rows
+        of their conjugates; both lie column by column.
+        """
+
+    @abstractmethod
+    def transform(
+        self, x: ArrayInfo, out: ArrayInfo, sizes: tuple[int, ...], *, is_inverse: bool, stream: RawStream
+    ) -> None:
+        """Fourier transforms over the last one to three axes, of extents ``sizes``, of arrays in C order; no factor.
+
+        Where one side is a float, the other has half of the last axis and the middle. ``is_inverse`` is for two complex
+        ones. An ``x`` whose result is a float may be overwritten.
+        """
+
+
+class DeviceSorting(ABC):
+    """Sorting by a vendor's library, enqueued on ``stream``."""
+
+    @abstractmethod
+    def sort(
+        self,
+        keys: ArrayInfo,
+        sorted_keys: ArrayInfo,
+        values: tuple[ArrayInfo, ArrayInfo] | None,
+        *,
+        is_descending: bool,
+        bits: int | None = None,
+        stream: RawStream,
+    ) -> None:
+        """Sort integers, float32 or float64 in C order; equal ones, 0 and -0 among them, keep their order.
+
+        Args:
+            keys: The numbers; of NaNs only the positive quiet one.
+            sorted_keys: Other memory, for the result.
+            values: An array that is permuted likewise, and memory for that; None if there is none.
+            is_descending: The order; NaN counts as the greatest.
+            bits: The lowest bits that count, of unsigned integers; all if omitted.
+            stream: As above.
+        """

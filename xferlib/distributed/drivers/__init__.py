@@ -1,0 +1,1 @@
+"""What carries the data between processes: one module for each library, primitives only."""
