@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.raw_module import RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
     from xferlib.kernels.scan import ScanKernel, scan
+    from xferlib.tree import load, save
 
 
 torch_compile.keep_tracer_out()
@@ -98,6 +99,7 @@ __all__ = [
     "get_backend",
     "get_device",
     "linspace",
+    "load",
     "ones",
     "ones_like",
     "pin",
@@ -110,6 +112,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "save",
     "scan",
     "sim",
     "stream_map",
@@ -160,7 +163,7 @@ _LAZY = {
         ),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
-        "xferlib.tree": ("tree",),
+        "xferlib.tree": ("load", "save", "tree"),
     }.items()
     for name in names
 }  # fmt: skip

@@ -60,6 +60,8 @@ from xferlib.kernels.reduction import ReductionKernel as ReductionKernel
 from xferlib.kernels.reduction import reduction as reduction
 from xferlib.kernels.scan import ScanKernel as ScanKernel
 from xferlib.kernels.scan import scan as scan
+from xferlib.tree import load as load
+from xferlib.tree import save as save
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 _A = TypeVar("_A")
@@ -108,6 +110,7 @@ __all__ = [
     "get_backend",
     "get_device",
     "linspace",
+    "load",
     "ones",
     "ones_like",
     "pin",
@@ -120,6 +123,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "save",
     "scan",
     "sim",
     "stream_map",
