@@ -76,7 +76,7 @@ class Names:
 
 
 def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
-    """What a class other than Python's containers holds, with names."""
+    """The children of a class other than Python's containers, with names."""
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         return [(field.name, getattr(node, field.name)) for field in dataclasses.fields(node)]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
