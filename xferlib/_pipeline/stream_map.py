@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xferlib._core import registry
+from xferlib._core import capture, registry
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of
@@ -103,6 +103,8 @@ def stream_map(
 
         run = choice.runner_of(engine)
     targets = targets_of(devices) if engine is None else []  # workers have devices of their own
+    for target in targets:
+        capture.refuse_current("stream_map", registry.get(target.backend).at(target), target)
     rows = row_sources.source_of(source, chunk_rows, targets[0] if targets else registry.get("numpy").devices()[0])
     first = whole(start, least=0)
     if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):

@@ -10,7 +10,7 @@ from typing import Any
 from xferlib._cli.doctor.finding import FINE, NOTE, PROBLEM, SLOW, Finding
 from xferlib._cli.doctor.machine import InspectedMachine
 
-_RUNTIME_EXTRAS = frozenset({"cuda", "cupy", "torch", "torch-cpu", "pycuda"})
+_RUNTIME_EXTRAS = frozenset({"cuda", "cupy", "torch", "torch-cpu", "pycuda", "pycuda-math", "dask", "mpi"})
 _CUPY = re.compile(r"cupy(?:-cuda(?P<major>\d\d)x|-rocm.*)?")
 _TOOLKIT = re.compile(r"(?:cuda-bindings|nvidia-cuda-(?:nvrtc|runtime)(?:-cu\d\d)?)")
 _TORCH_CUDA = re.compile(r"\+cu(\d+)(\d)$")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xferlib._pipeline.engines.ranges import MapRequest
 
 
-class Communicator(Protocol):
+class Ranks(Protocol):
     """The part of a communicator that is used here."""
 
     @property
@@ -34,7 +34,7 @@ class Communicator(Protocol):
         """Return when every rank has called it."""
 
 
-def run(request: MapRequest, comm: Communicator) -> Any:
+def run(request: MapRequest, comm: Ranks) -> Any:
     """Compute this rank's part of a call, and return when every rank has computed its own."""
     if comm.size == 1:
         return _alone(request, comm)
@@ -68,7 +68,7 @@ def run(request: MapRequest, comm: Communicator) -> Any:
     return request.sink.value
 
 
-def _alone(request: MapRequest, comm: Communicator) -> Any:
+def _alone(request: MapRequest, comm: Ranks) -> Any:
     spans = chunks_of(request.first, request.reader.rows, request.chunk_rows)
     results = Results(request.reader, request.sink, spans, request.progress)
     try:
@@ -116,7 +116,7 @@ def _refuse_unshared(request: MapRequest) -> None:
         )
 
 
-def _share(request: MapRequest, comm: Communicator, unit: int) -> tuple[int, int]:
+def _share(request: MapRequest, comm: Ranks, unit: int) -> tuple[int, int]:
     """The rows of this rank, from a multiple of ``unit`` to the next rank's."""
     first, rows = request.first, request.reader.rows
     blocks = -(-rows // unit) - first // unit
