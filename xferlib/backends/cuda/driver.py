@@ -65,6 +65,14 @@ context_synchronize = _bound("cuCtxSynchronize", 0)
 launch_kernel = _bound("cuLaunchKernelEx", 4)
 pool_allocate = _bound("cuMemAllocFromPoolAsync", 4)
 pool_free = _bound("cuMemFreeAsync", 2)
+capture_begin = _bound("cuStreamBeginCapture_v2", 2)
+capture_end = _bound("cuStreamEndCapture", 2)
+graph_instantiate = _bound("cuGraphInstantiateWithFlags", 3)
+graph_launch = _bound("cuGraphLaunch", 2)
+graph_destroy = _bound("cuGraphDestroy", 1)
+graph_exec_destroy = _bound("cuGraphExecDestroy", 1)
+memory_allocate = _bound("cuMemAlloc_v2", 2)
+memory_free = _bound("cuMemFree_v2", 1)
 _elapsed = _bound("cuEventElapsedTime", 3)
 _pointer_attribute = _bound("cuPointerGetAttribute", 3)
 
@@ -78,11 +86,6 @@ send_whole = driver_calls.bind_copy(
 """A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
 fetch_whole = driver_calls.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """The same from the device, which waits for the default stream."""
-fetch_pinned = driver_calls.bind_copy(
-    _address("cuMemcpyDtoHAsync_v2"), _address("cuCtxGetCurrent"), 0,
-    is_upward=False, synchronize=_address("cuStreamSynchronize"),
-)  # fmt: skip
-"""As `fetch_whole`, to pinned memory."""
 send_gathered = driver_calls.bind_spread(
     _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
 )
@@ -104,6 +107,7 @@ STAGING = {
 """For `staging.c`."""
 
 BLOCKING_SYNC = 1
+CAPTURE_RELAXED = 2
 _DISABLE_TIMING = 2
 INTERPROCESS = 4
 _MEMORY_TYPE = 2
