@@ -8,6 +8,7 @@
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
 #   make native   strict warnings of the C files, and the sanitizers over random cases
+#   make installed  install it as a new user does, in an empty environment, and do what the front page says
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
 #
@@ -18,17 +19,21 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ON_SIM = "(sim and not crosscheck and not mutations) or raw or cli or messages or device or config or scopes"
 
-.PHONY: demo quick test test-sim coverage lint types native docs reference check clean
+.PHONY: demo quick test test-sim coverage lint types native installed docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
 
 quick: $(VENV)/.test
+	@echo "the heart of the test suite, on two processes: a minute or more"
 	$(BIN)/python -m pytest -n 2 -q @tests/quick.txt $(ARGS)
 
 test: $(VENV)/.test
+	@echo "the test suite: some minutes; 's' is a test that this machine cannot run, and why"
+	@echo "is counted at the end; 'make quick' takes a minute, and ARGS=tests/test_transfer.py runs a part"
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
 test-sim: $(VENV)/.test
@@ -54,6 +59,9 @@ types: $(VENV)/.lint
 native: $(VENV)/.test
 	$(BIN)/python tools/check_native.py
 
+installed: $(VENV)/.made
+	$(BIN)/python tools/check_install.py $(ARGS)
+
 docs: $(VENV)/.docs reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -67,20 +75,24 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of the demo into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of the tests into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of lint and types into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[lint]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of the documentation into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 

@@ -20,12 +20,10 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and name the platform; a compiler that is absent or fails is told and is no error."""
+        if reason := self._module("_runtime/supported.py").refusal():
+            raise SystemExit(reason)
         folder = Path(self.root, "xferlib", "_native")
-        spec = importlib.util.spec_from_file_location("xferlib_native_build", folder / "build.py")
-        assert spec is not None
-        assert spec.loader is not None
-        compiling = importlib.util.module_from_spec(spec)  # not through the package, which needs NumPy
-        spec.loader.exec_module(compiling)
+        compiling = self._module("_native/build.py")
         problems = compiling.build_all(folder)
         for name, problem in problems.items():
             if problem:
@@ -37,3 +35,13 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         python = "cp311-abi3" if compiling.EXTENSIONS.intersection(made) else "py3-none"
         build_data["tag"] = f"{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+    def _module(self, path: str) -> Any:
+        """Load a file of the package by itself: the package needs NumPy."""
+        file = Path(self.root, "xferlib", path)
+        spec = importlib.util.spec_from_file_location(f"xferlib_build_{file.stem}", file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import xferlib as xl
+from tests.pair import Left, Right
 from xferlib.testing import backend_named, configured, fresh_registry
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
@@ -68,6 +69,15 @@ def fake(plugins: Path) -> Iterator[Any]:
     backend: Any = backend_named("fake")
     yield backend
     _refuse_violations(backend.machine)
+
+
+@pytest.fixture
+def pair() -> Iterator[None]:
+    """The backends `left` and `right`, two libraries on the devices of one fake machine."""
+    with fresh_registry(left=Left, right=Right):
+        left: Any = backend_named("left")
+        yield
+        _refuse_violations(left.machine)
 
 
 def _refuse_violations(machine: Any) -> None:

@@ -68,6 +68,10 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
         yield f"{name}(x)", call
         for option in [each for each in inspect.signature(call).parameters.values() if each.kind is each.KEYWORD_ONLY]:
             yield f"{name}({option.name}=)", lambda v, c=call, f=first, o=option.name: c(f, **{o: v})
+    yield "copy_to(x)", lambda v: xl.copy_to(v, xl.get_device())
+    yield "copy_to(device)", lambda v: xl.copy_to(d, v)
+    for name in ("dtype", "stream", "copy"):
+        yield f"copy_to({name}=)", lambda v, o=name: xl.copy_to(d, xl.get_device(), **{o: v})
     for name in ("empty", "zeros", "ones", "pinned_empty", "pinned_zeros"):
         yield f"{name}(shape)", getattr(xl, name)
         yield f"{name}(dtype)", lambda v, n=name: getattr(xl, n)(3, v)

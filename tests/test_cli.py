@@ -54,7 +54,7 @@ def test_info_shows_values_as_one_would_write_them(capsys: pytest.CaptureFixture
     values = {"pinned_limit": 4096, "host_cache": 1 << 20, "strict": frozenset({"pageable"}), "device": None}
     with configured({}, **values):
         lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
-    for line in ("PINNED_LIMIT 4096", "HOST_CACHE 1 MiB", "STRICT pageable", "DEVICE unset", "THREADS 0"):
+    for line in ("PINNED_LIMIT 4096", "HOST_CACHE 1 MiB", "STRICT pageable", "DEVICE unset", "THREADS unset"):
         assert any(each.startswith(f"XFERLIB_{line} (") for each in lines), line
 
 
@@ -211,6 +211,43 @@ def test_a_benchmark_refuses_a_file_that_it_could_not_write(command: str, capsys
     assert "must be a directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["bench transfer", "bench sweep", "demo"])
+@pytest.mark.parametrize("name", ["x.abc", "x"])
+def test_a_picture_in_a_format_that_is_none_is_refused_at_once(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--plot", str(tmp_path / name)])
+    assert "is no picture: give a name that ends in .png, .svg or .pdf" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["trace", "{script}"], ["bench", "sweep"], ["bench", "transfer"], ["demo"]])
+def test_a_file_without_permission_is_refused_at_once(
+    arguments: list[str], script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    words = [each.format(script=script) for each in arguments]
+    with pytest.raises(SystemExit):
+        main([*words, "--json", str(script.with_suffix(".json"))])
+    captured = capsys.readouterr()
+    assert "you have no permission" in captured.err
+    assert not captured.out
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "transfer", "--out", str(script / "folder")])
+    assert "cannot be made: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "inf", "nan", "soon"])
+def test_a_time_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "sweep", "--seconds", text])
+    assert "no number of seconds above 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("group", ["bench", "cache"])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_a_group_of_commands_explains_itself(group: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,6 +270,22 @@ def test_an_unknown_command_is_refused_with_the_choices(
     assert capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("docter", "doctor"), ("bench transfr", "bench transfer"), ("cache clean", "cache clear")]
+)
+def test_a_misspelt_command_is_recognised(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(typed.split())
+    assert f"there is no command {typed!r} (did you mean {meant!r}?)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["transfer", "sweep"])
+def test_a_size_that_is_none_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", command, "--largest", "huge"])
+    assert "'huge': expected a size such as 256MiB" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["kernels", "overlap"])
 def test_a_benchmark_outside_the_package_is_named_with_its_command(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -249,7 +302,9 @@ def test_a_benchmark_outside_the_package_is_named_with_its_command(
     assert found.stdout.startswith(f"usage: python -m benchmarks {name}")
 
 
-COMMANDS = ("info", "demo", "trace", "bench transfer", "bench sweep", "cache info", "cache clear")
+COMMANDS = (
+    "info", "doctor", "demo", "trace", "bench transfer", "bench sweep", "cache info", "cache clear", "completion"
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -260,12 +315,23 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert f"usage: xferlib {command}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["", *COMMANDS, "bench", "cache"])
+def test_help_keeps_to_the_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     out = capsys.readouterr().out
     listed = out.partition("commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert tuple(re.split(r"  +", line.strip())[0] for line in listed) == COMMANDS
+    begun = [line for line in listed if not line.startswith("   ")]
+    assert tuple(re.split(r"  +", line.strip())[0] for line in begun) == COMMANDS
 
 
 def test_python_m_xferlib_is_the_command_and_loads_no_array_library() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import xferlib as xl
+from tests.pair import Left, Right
 from xferlib.errors import ConfigError, DeviceNotFoundError
-from xferlib.testing import configured
+from xferlib.testing import configured, fresh_registry
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -64,6 +65,65 @@ def test_blocks_nest_restore_and_bring_their_backend() -> None:
             assert xl.get_device() is one
         assert xl.get_backend().name == "numpy"
     assert xl.get_device("fake") is xl.Device("fake:sim:0")
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_block_holds_for_every_library_that_has_the_device() -> None:
+    left, right = xl.get_backend(xl.zeros(3, backend="left")), xl.get_backend(xl.zeros(3, backend="right"))
+    with xl.Device("left:sim:1"):
+        assert [str(each.device_current()) for each in (left, right)] == ["left:sim:1", "right:sim:1"]
+        assert xl.get_device("fake") is xl.Device("fake:sim:0")  # which are devices of their own
+        with xl.Device("right:sim:0"):
+            assert xl.get_backend() is right
+            assert [str(each.device_current()) for each in (left, right)] == ["left:sim:0", "right:sim:0"]
+        assert [str(each.device_current()) for each in (left, right)] == ["left:sim:1", "right:sim:1"]
+    assert [str(each.device_current()) for each in (left, right)] == ["left:sim:0", "right:sim:0"]
+
+
+class Late(Right):
+    name = "late"
+
+
+def test_a_library_that_is_met_within_blocks_is_on_their_device(pair: None) -> None:
+    with fresh_registry(left=Left, late=Late):
+        with xl.Device("left:sim:1"):
+            with xl.Device("left:sim:0"), xl.Device("left:sim:1"):
+                late = xl.get_backend(xl.zeros(3, backend="late"))
+                assert str(late.device_current()) == "late:sim:1"
+            assert str(late.device_current()) == "late:sim:1"
+            with xl.Device("left:sim:0"):
+                assert str(late.device_current()) == "late:sim:0"
+        assert str(late.device_current()) == "late:sim:0"
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_device_that_one_library_refuses_leaves_all_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = (xl.get_backend(xl.zeros(3, backend=name)) for name in ("left", "right"))
+
+    def refuse(device: xl.Device) -> None:
+        if device.index == 1:
+            raise DeviceNotFoundError("lost")
+        own(device)
+
+    own = left.device_use
+    monkeypatch.setattr(left, "device_use", refuse)
+    with pytest.raises(DeviceNotFoundError, match="lost"):
+        xl.Device("left:sim:1").__enter__()
+    assert [str(each.device_current()) for each in (left, right)] == ["left:sim:0", "right:sim:0"]
+
+
+def test_libraries_compute_on_the_device_of_the_block() -> None:
+    found = {
+        name: [each for each in status.devices if "cuda" in each] for name, status in xl.available_backends().items()
+    }
+    names = [name for name, devices in found.items() if len(devices) > 1]
+    if len(names) < 2:
+        pytest.skip("no two libraries see two GPUs here")
+    for name in names:
+        for index in (1, 0):
+            with xl.Device(f"{name}:cuda:{index}"):
+                for other in names:
+                    assert xl.device_of(xl.zeros(3, backend=other) + 1) is xl.Device(f"{other}:cuda:{index}")
 
 
 def test_use_holds_from_then_on_for_the_thread() -> None:

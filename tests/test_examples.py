@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 # What the last line says, and the arguments that keep a run short.
 RESULTS: dict[str, tuple[str, list[str]]] = {
     "batches.py": (r"mean 3\.00, standard deviation 2\.00, from 10 batches", []),
+    "data_parallel.py": (r"rank 0 of 1: checksum of the weights 12261699", []),
     "digits.py": (r"\w+:\w+(:\d+)?: 9[5-9]\.\d% of 297 held-out digits, loss 2\.2\d -> 0\.03\d+", []),
     "either.py": (r"softplus\(x \+ 1\) on .*", []),
     "from_chainer.py": (r"log-likelihood -0\.463934", []),
@@ -29,7 +30,8 @@ RESULTS: dict[str, tuple[str, list[str]]] = {
     "model.py": (r"89,610 parameters and their optimizer on \w+:\w+(:\d+)?; b3 is -0\.1", []),
     "out_of_core.py": (r"19 MiB in 10 chunks; the last column sums to 19921\.9", []),
     "raw_kernel.py": (r"KernelTypeError: argument 'ny' is 2\.5 and the parameter int32; round it first", []),
-    "two_devices.py": (r"data-parallel: 2 replicas agree with one device's step", []),
+    "split_batch.py": (r"half a batch each on .* and .*: 9[1-9]\.\d% of 297 digits, with the bits of one device", []),
+    "split_layers.py": (r"layers on .* and .*: 9[1-9]\.\d% of 297 digits, with the bits of one device", []),
     "two_streams.py": (r"doubled: 2 to 2; 80 MB came back", []),
     "without_cuda.py": (r"BackendNotFoundError: there is no backend 'abacus'.*", []),
 }
@@ -76,3 +78,15 @@ def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
     assert " passed" in done.stdout
+
+
+def test_the_sample_package_passes_its_tests_on_every_backend() -> None:
+    package = FOLDER / "sample_package"
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), str(package), environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-p", "xferlib._cli.pytest_plugin", "-p", "no:cacheprovider", "-rA"]
+    done = subprocess.run(command, cwd=package, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
+    usable = {name for name, status in xl.available_backends().items() if status.is_available}
+    for test in ("centred_signals_have_no_mean", "any_layout_will_do", "power_of_batches"):
+        assert set(re.findall(rf"PASSED \S+::test_{test}\[(\w+)\]", done.stdout)) == usable

@@ -60,11 +60,11 @@ def test_every_error_is_in_its_reference_and_in_the_tree_that_it_opens_with() ->
     for name in defined:
         assert f"`{name}`" in page
         assert re.search(rf"\b{name}\b", errors.__doc__ or "")
-        assert issubclass(getattr(errors, name), errors.XferError)
+        assert issubclass(getattr(errors, name), (errors.XferError, errors.XferWarning))
 
 
 def test_each_error_inherits_a_builtin_that_callers_already_catch() -> None:
-    families = (ValueError, TypeError, RuntimeError, MemoryError, ImportError, NotImplementedError)
+    families = (ValueError, TypeError, RuntimeError, MemoryError, ImportError, NotImplementedError, UserWarning)
     groups = {"XferError", "BackendError", "DeviceError", "ArrayError", "KernelError"}
     for name, value in vars(errors).items():
         if isinstance(value, type) and issubclass(value, Exception) and name not in groups:

@@ -1,8 +1,12 @@
 """The harvest of kernels: which calls count, and which of them are taken."""
 
+import shutil
 import sys
 
+import pytest
+
 from tools import harvest_kernels
+from tools.kernel_harvest import comparing, cpp_program, finding, trying
 
 SOURCE = """
 import cupy
@@ -25,3 +29,31 @@ def test_static_kernels_are_counted_and_refusals_have_their_reason(tmp_path, mon
     printed = capsys.readouterr().out
     assert "all: 3 of 4 taken" in printed
     assert "module.py:8: operation, line 1, column 5: unknown function 'no_such_function'" in printed
+
+
+def _harvested(folder, source):
+    (folder / "module.py").write_text(source)
+    return [trying.trials(each) for each in finding.kernels_in(folder)]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_kernels_are_compared_with_their_text_as_cpp(tmp_path, monkeypatch):
+    source = """
+import cupy
+cupy.ElementwiseKernel("T x, raw T a, int32 k", "T y", "y = x / k + exp(a[i]); if (x < 0) continue; y += 1", "one")
+cupy.ElementwiseKernel("T x", "raw T y", "y[i] = x % 7 ? -x : x << 1", "integers")
+cupy.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "norm")
+"""
+    kernels = _harvested(tmp_path, source)
+    for each in comparing.compare(kernels):
+        assert each.agreed, each.reason
+        assert not each.differed
+        assert not each.beyond
+
+    plain = cpp_program._plain
+    monkeypatch.setattr(cpp_program, "_plain", lambda text: plain(text).replace("x / k", "x * k").replace("a + b", "b"))
+    first, second, third = comparing.compare(kernels)
+    assert first.differed
+    assert third.differed
+    assert second.agreed
+    assert not second.differed

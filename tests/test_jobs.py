@@ -289,17 +289,17 @@ def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers
 @pytest.mark.parametrize(
     ("count", "threads", "crew"),
     [
-        (1, 0, (1, 1, 1, 0)),
-        (2, 0, (2, 2, 2, 0)),
-        (8, 0, (8, 8, 8, 4)),
-        (16, 0, (10, 14, 16, 8)),
-        (32, 0, (10, 20, 32, 9)),
+        (1, None, (1, 1, 1, 0)),
+        (2, None, (2, 2, 2, 0)),
+        (8, None, (8, 8, 8, 4)),
+        (16, None, (10, 14, 16, 8)),
+        (32, None, (10, 20, 32, 9)),
         (16, 3, (3, 6, 3, 2)),
         (2, 5, (5, 5, 5, 0)),
     ],
 )
 def test_the_threads_leave_cores_to_the_program_and_keep_to_what_is_set(
-    count: int, threads: int, crew: tuple[int, ...]
+    count: int, threads: int | None, crew: tuple[int, ...]
 ) -> None:
     with cores(count), configured(threads=threads):
         assert thread_budget.crew() == crew

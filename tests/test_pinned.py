@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 import xferlib as xl
 from xferlib._memory import registration
 from xferlib.errors import PinnedMemoryError
+from xferlib.testing import configured
 
 PAGE = mmap.PAGESIZE
 U8 = np.dtype(np.uint8)
@@ -198,9 +200,11 @@ class _Late:
         self.passed.add(event)
 
 
-@pytest.fixture
-def late() -> _Late:
-    return _Late()
+@pytest.fixture(params=["on", "off"])
+def late(request: pytest.FixtureRequest) -> Iterator[_Late]:
+    """With leases in C, and in Python."""
+    with configured(native=request.param):
+        yield _Late()
 
 
 def _dropped_under(pool: xl.PinnedPool, nbytes: int, *events: str) -> int:
@@ -222,6 +226,65 @@ def test_a_block_is_reused_only_after_its_last_event(late: _Late) -> None:
     assert pool.stats().draining_nbytes == bin_nbytes(5000)
     late.passed.add("two")
     assert pool.empty((5000,), U8).ctypes.data == first
+
+
+def test_a_block_that_no_copy_uses_is_free_at_once(late: _Late) -> None:
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
+    x = pool.empty((5000,), U8)
+    address, view = x.ctypes.data, x[100:200]
+    del x
+    assert pool.find(address) is not None  # the view keeps it
+    other = pool.empty((5000,), U8)
+    assert other.ctypes.data != address
+    del view
+    assert pool.find(address) is None
+    assert pool.stats().free_nbytes == bin_nbytes(5000)
+    again = pool.empty((5000,), U8)
+    assert again.ctypes.data == address
+    assert pool.find(address) is not None
+    stats = pool.stats()
+    assert (stats.allocations, stats.reuses, stats.free_nbytes) == (2, 1, 0)
+    assert pool.trim() == 0
+    del again
+    assert pool.trim() == bin_nbytes(5000)
+    assert pool.stats().total_nbytes == bin_nbytes(5000)
+
+
+def test_an_error_on_its_way_outlives_the_release_of_a_block(late: _Late) -> None:
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
+
+    def fail() -> None:
+        x = pool.empty((5000,), U8)
+        raise KeyError(x.ctypes.data)
+
+    with pytest.raises(KeyError) as raised:
+        fail()
+    address = raised.value.args[0]
+    del raised
+    assert pool.empty((5000,), U8).ctypes.data == address
+
+
+def test_threads_that_take_and_drop_blocks_have_each_its_own(late: _Late) -> None:
+    pool, wrong = xl.PinnedPool(late), []  # type: ignore[arg-type]
+
+    def work(number: int) -> None:
+        for turn in range(300):
+            x = pool.empty((700 + 64 * (turn % 3),), U8)
+            x[:] = number
+            y = pool.empty((700,), U8)
+            y[:] = number + 100
+            if not (x == number).all() or not (y == number + 100).all():
+                wrong.append((number, turn))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    stats = pool.stats()
+    assert stats.in_use_nbytes == stats.draining_nbytes == 0
+    assert pool.trim() == stats.free_nbytes
 
 
 def test_trim_leaves_blocks_that_copies_still_use(late: _Late) -> None:

@@ -34,6 +34,17 @@ def test_every_half_is_converted_exactly_and_back(wide: str) -> None:
     assert not strided_cases.differ(back, halves[::-1].copy())
 
 
+def test_nans_keep_their_payloads_between_floats_and_halves() -> None:
+    """As NumPy has them, signaling ones too, which the processor's own conversion makes quiet."""
+    floats = np.array([0x7F800001, 0x7FA12345, 0xFF812345, 0x7FC00000, 0x3F800000] * 5, np.uint32).view(np.float32)
+    halves = np.array([0x7C01, 0x7D55, 0xFC01, 0x7E00, 0x3C00] * 5, np.uint16).view(np.float16)
+    with forced("staged"):
+        to_half = xl.to_host(xl.to_device(floats[::-1], device="fake:sim:0", dtype="float16"))
+        to_float = xl.to_host(xl.to_device(halves[::-1], device="fake:sim:0", dtype="float32"))
+    assert_same_bits(to_half.view(np.uint16), floats[::-1].astype(np.float16).view(np.uint16))
+    assert_same_bits(to_float.view(np.uint32), halves[::-1].astype(np.float32).view(np.uint32))
+
+
 def test_a_double_is_rounded_once_to_a_half() -> None:
     """Halfway between two halves, and a little above: rounding to a float first would lose that little."""
     halves = np.arange(0x7BFF, dtype=np.uint16).view(np.float16).astype(np.float64)

@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import find, given
+from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.testing import (
     PATHS,
     BackendConformance,
+    assert_allclose_ulp,
+    assert_identical,
     assert_same_bits,
     backend_named,
     configured,
@@ -29,6 +33,7 @@ from xferlib.testing import (
     scribble,
     settle_all,
     staging_stats,
+    strategies,
 )
 from xferlib.testing.strategies import DTYPES, bits_of
 
@@ -60,6 +65,124 @@ def test_byte_order_strides_and_equal_nans_do_not_count() -> None:
     assert_same_bits(x.astype(">f8"), x)
     assert_same_bits(np.asfortranarray(x), x)
     assert_same_bits(_nan(0x7F800001), _nan(0x7F800001))
+
+
+# --- assertions for programs
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim", "torch"])
+def test_arrays_of_any_backend_are_compared(backend: str) -> None:
+    if not xl.available_backends()[backend].is_available:
+        pytest.skip(f"{backend} cannot run here")
+    x = np.array([[1.5, np.nan], [-0.0, np.inf]])
+    d = xl.to_device(x, backend=backend)
+    assert_identical(d, x, nan_payloads=True)
+    assert_identical(x.astype(">f8"), d)
+    assert_allclose_ulp(d, x, max_ulp=0)
+    for check in (assert_identical, lambda a, b: assert_allclose_ulp(a, b, max_ulp=3)):
+        with pytest.raises(AssertionError, match=r"1 of 4 .*\(0, 0\)"):
+            check(d, np.array([[1.6, np.nan], [-0.0, np.inf]]))
+
+
+def test_nans_are_identical_whatever_their_bits_unless_payloads_count() -> None:
+    one, two = _nan(0x7FC00001), _nan(0xFFC00000)
+    assert_identical(one, two)
+    assert_identical(one + 1j * two, two + 1j * one)
+    with pytest.raises(AssertionError, match="0100c07f"):
+        assert_identical(one, two, nan_payloads=True)
+    with pytest.raises(AssertionError, match="1 of 1"):
+        assert_identical(one, np.zeros(1, "float32"))
+    assert one.view("uint32") == 0x7FC00001  # what is compared stays as it is
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "message"),
+    [
+        (np.zeros(3), np.zeros(4), r"shape \(3,\), expected \(4,\)"),
+        (np.zeros(3, "f4"), np.zeros(3), "dtype float32, expected float64"),
+        (np.zeros(0, "f4"), np.zeros(0), "dtype float32, expected float64"),
+        (3, 4, "1 of 1"),
+    ],
+)
+def test_shape_dtype_and_integers_must_be_equal(one: object, two: object, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        assert_identical(one, two)
+    with pytest.raises(AssertionError, match=message):
+        assert_allclose_ulp(one, two, max_ulp=100)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+@given(data=st.data())
+def test_ulp_are_counted_as_steps_to_the_next_number(dtype: str, data: st.DataObject) -> None:
+    real = np.zeros(1, dtype).real.dtype
+    start = np.array(data.draw(st.floats(width=8 * real.itemsize, allow_nan=False, allow_infinity=False)), real)
+    steps, found = data.draw(st.integers(0, 5)), start
+    with np.errstate(over="ignore", under="ignore"):
+        for _ in range(steps):
+            found = np.nextafter(found, real.type(-np.inf))
+    if not np.isfinite(found):
+        return
+    a, b = (np.array(x, dtype) for x in (found, start))
+    assert_allclose_ulp(a, b, max_ulp=steps)
+    if steps:
+        with pytest.raises(AssertionError, match=rf"more than {steps - 1} ulp apart.*: {steps} ulp apart"):
+            assert_allclose_ulp(b, a, max_ulp=steps - 1)
+
+
+def test_ulp_of_zeros_infinities_and_nans() -> None:
+    assert_allclose_ulp([0.0, np.inf, np.nan], [-0.0, np.inf, -np.nan], max_ulp=0)
+    assert_allclose_ulp(np.zeros((0, 3)), np.zeros((0, 3)), max_ulp=0)
+    most = np.finfo(float).max
+    for one, two in ((np.inf, most), (np.inf, -np.inf), (np.nan, 1.0)):
+        with pytest.raises(AssertionError, match="no finite number"):
+            assert_allclose_ulp(one, two, max_ulp=1 << 63)
+    with pytest.raises(AssertionError, match=f"{2 * (0x7FEFFFFFFFFFFFFF)} ulp"):
+        assert_allclose_ulp(most, -most, max_ulp=1 << 63)
+
+
+@pytest.mark.parametrize("max_ulp", [-1, 0.5, True, None, "2"])
+def test_a_bound_that_is_none_is_refused(max_ulp: Any) -> None:
+    with pytest.raises(xl.errors.ArgumentError, match="max_ulp"):
+        assert_allclose_ulp(1.0, 1.0, max_ulp=max_ulp)
+
+
+def test_what_are_no_numbers_are_refused() -> None:
+    with pytest.raises(xl.errors.UnsupportedDTypeError, match="<U1"):
+        assert_identical(["a"], ["a"])
+
+
+@given(strategies.host_arrays(), st.data())
+def test_values_laid_out_anew_are_the_same(values: Any, data: st.DataObject) -> None:
+    found = data.draw(strategies.laid_out(values))
+    assert_identical(found, values, nan_payloads=True)
+    if found.flags.writeable:
+        found[...] = 1
+        assert (found == 1).all()  # no element shares memory with another
+
+
+def test_all_layouts_are_drawn() -> None:
+    layouts = {
+        "reversed": lambda x: x.strides[0] < 0,
+        "transposed": lambda x: 0 < x.strides[0] < x.strides[1],
+        "cropped": lambda x: x.strides[0] > 3 * x.strides[1] > 0,
+        "byte-swapped": lambda x: not x.dtype.isnative,
+        "misaligned": lambda x: not x.flags.aligned,
+        "read-only": lambda x: not x.flags.writeable,
+    }
+    for kind in layouts.values():
+        assert find(strategies.laid_out(np.arange(6.0).reshape(2, 3)), kind).shape == (2, 3)
+
+
+def test_the_assertions_need_neither_pytest_nor_hypothesis() -> None:
+    script = """
+import sys
+sys.modules["pytest"] = sys.modules["hypothesis"] = None
+from xferlib.testing import assert_identical, configured, scribble
+import xferlib.testing
+assert_identical([1], [1])
+assert set(dir(xferlib.testing)) >= set(xferlib.testing.__all__)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,3 +60,14 @@ def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> 
     one, two = (xl.Stream(place).record() for place in places)
     with pytest.raises(StreamError, match="on one device"):
         two.elapsed_ms(one)
+
+
+def test_the_benchmark_measures_every_way() -> None:
+    root = Path(__file__).parents[1]
+    if not (root / "benchmarks").is_dir():
+        pytest.skip("the benchmarks are not beside the tests")
+    command = [sys.executable, "-m", "benchmarks", "devices", "--backends", "sim", "--mib", "0.01", "--rounds", "1"]
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    lines = found.stdout.splitlines()[1:]
+    assert len(lines) == 9
+    assert all("GB/s" in line and " 0.0 us" not in line for line in lines)

@@ -63,6 +63,7 @@ if [ $# -eq 0 ]; then
 fi
 "$PYTHON" -m xferlib._native.build # where the tree is used as it lies; installing does it too
 section info 30 "$PYTHON" -m xferlib info
+section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
         tests | layouts | demo | bench) "run_$part" ;;

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
-from xferlib._cli import main as _main  # noqa: E402
+from xferlib._cli import commands  # noqa: E402
 from xferlib._cli.info import shown  # noqa: E402
 from xferlib._core import registry  # noqa: E402
 from xferlib._core.capabilities import Capabilities  # noqa: E402
@@ -211,12 +211,22 @@ def command_line() -> str:
         "# Command line\n",
         "`xferlib`, or `python -m xferlib`. `xferlib command --help` explains a command's arguments.\n",
         "| command | |\n|---|---|",
-        *(f"| `xferlib {name}` | {command.help} |" for name, command in _main._COMMANDS.items()),
+        *(f"| `xferlib {name}` | {command.help} |" for name, command in commands.COMMANDS.items()),
         "\n| exit status | |\n|---|---|",
         "| 0 | done |",
-        "| 1 | a part failed: a backend of the demo, a benchmark |",
+        "| 1 | a part failed: a backend of the demo, a benchmark, a line of `info`; `doctor` found a problem |",
         "| 2 | the arguments, the configuration or the choice of backend cannot be used; one line says why |",
         "| 130 | interrupted |",
+        "\n## Completion\n",
+        "`xferlib completion` prints a script with which the Tab key completes commands, options, backends and files.",
+        "It needs `pip install 'xferlib[completion]'`. The script itself starts no Python.\n",
+        "```sh",
+        'eval "$(xferlib completion bash)"                  # in ~/.bashrc',
+        "xferlib completion zsh > ~/.zfunc/_xferlib          # where fpath has ~/.zfunc, before compinit",
+        "```",
+        "\n## Output\n",
+        "Tables keep to the columns of a terminal. In a pipe, each fact of `info` and `doctor` is one line; `--json`",
+        "gives the same to a program. `NO_COLOR` ends colour where there is any. Progress goes to standard error.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -293,7 +303,8 @@ def installs() -> str:
     for name, kinds in where.items():
         spec = registry._BUILTIN[name]
         places = " and ".join("NVIDIA GPUs" if kind == "CUDA" else kind for kind in kinds)
-        lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | `{spec.install}` |")
+        install = "comes with xferlib" if name in ("sim", "numpy") else f"`{spec.install}`"
+        lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | {install} |")
     return "\n".join(lines) + "\n"
 
 

@@ -26,7 +26,7 @@ from tools import pages  # noqa: E402
 from xferlib._core import registry  # noqa: E402
 
 STUB = ROOT / "xferlib" / "__init__.pyi"
-MODULES = ("errors", "random", "sim", "tree")
+MODULES = ("distributed", "errors", "kernels", "random", "sim", "tree")
 HEAD = """# Written by tools/make_stub.py from the names and signatures of the code; change those instead.
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar, overload
@@ -95,6 +95,8 @@ def signatures(function: ast.FunctionDef) -> Iterator[str]:
             literal = {"backend": f'Literal["{backend}"]', **rest}
             yield define(function, literal, around.format(cls), without_default="backend")
         yield define(function, rest, around.format("DeviceArray"))
+    elif function.name == "copy_to":
+        yield define(function, {}, "DeviceArray")
 
 
 def define(function: ast.FunctionDef, types: dict[str, str], result: str, *, without_default: str = "") -> str:

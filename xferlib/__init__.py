@@ -2,12 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib import errors
-from xferlib._runtime import torch_compile
-from xferlib._runtime.version import __version__ as __version__
+from xferlib._runtime import supported
+
+supported.refuse()  # before NumPy, which would fail in a way of its own
+
+from xferlib import errors  # noqa: E402
+from xferlib._runtime import torch_compile  # noqa: E402
+from xferlib._runtime.version import __version__ as __version__  # noqa: E402
 
 if TYPE_CHECKING:
-    from xferlib import random, sim
+    from xferlib import distributed, random, sim
+    from xferlib import kernels as kernels
     from xferlib import tree as tree
     from xferlib._api.calibration import Calibration, calibrate
     from xferlib._api.constructors import arange, asarray, concat, eye, linspace
@@ -33,12 +38,14 @@ if TYPE_CHECKING:
     from xferlib._api.device_array import DeviceArray
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
-    from xferlib._api.transfers import to_device, to_device_async, to_host, to_host_async
+    from xferlib._api.transfers import copy_to, to_device, to_device_async, to_host, to_host_async
     from xferlib._core.defaults import use_backend
     from xferlib._core.device import Device
     from xferlib._core.devices import device_of, get_device
+    from xferlib._core.event import Event
+    from xferlib._core.graph import Graph
     from xferlib._core.registry import BackendStatus, available_backends
-    from xferlib._core.stream import Event, Stream, current_stream
+    from xferlib._core.stream import Stream, current_stream
     from xferlib._memory.pinned import PinnedPool, PinnedStats
     from xferlib._pipeline.prefetch import prefetch
     from xferlib._pipeline.prefetcher import Prefetcher
@@ -65,6 +72,7 @@ __all__ = [
     "ElementwiseKernel",
     "Event",
     "Explanation",
+    "Graph",
     "KernelAttributes",
     "PinnedPool",
     "PinnedStats",
@@ -85,8 +93,10 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -98,6 +108,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "load",
     "ones",
@@ -144,11 +155,13 @@ _LAZY = {
         "xferlib._api.device_array": ("DeviceArray",),
         "xferlib._api.dispatch": ("common", "get_array_module", "get_backend"),
         "xferlib._api.explain": ("Explanation", "explain"),
-        "xferlib._api.transfers": ("to_device", "to_device_async", "to_host", "to_host_async"),
+        "xferlib._api.transfers": ("copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
         "xferlib._core.defaults": ("use_backend",),
         "xferlib._core.devices": ("Device", "device_of", "get_device"),
         "xferlib._core.registry": ("BackendStatus", "available_backends"),
-        "xferlib._core.stream": ("Event", "Stream", "current_stream"),
+        "xferlib._core.event": ("Event",),
+        "xferlib._core.graph": ("Graph",),
+        "xferlib._core.stream": ("Stream", "current_stream"),
         "xferlib._memory.pinned": ("PinnedPool", "PinnedStats"),
         "xferlib._pipeline.prefetch": ("prefetch",),
         "xferlib._pipeline.prefetcher": ("Prefetcher",),
@@ -159,14 +172,18 @@ _LAZY = {
         "xferlib._transfer.handle": ("Transfer", "TransferStats"),
         "xferlib.kernels": (
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",
-            "raw_module", "reduction", "ScanKernel", "scan",
+            "kernels", "raw_module", "reduction", "ScanKernel", "scan",
         ),
+        "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
         "xferlib.tree": ("load", "save", "tree"),
     }.items()
     for name in names
 }  # fmt: skip
+
+_ROOMS = ("distributed", "kernels", "random", "sim", "tree")
+"""Names that are modules themselves."""
 
 
 # Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
@@ -176,7 +193,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     module = importlib.import_module(_LAZY[name])
-    value = module if name in ("random", "sim", "tree") else getattr(module, name)
+    value = module if name in _ROOMS else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from pycuda.gpuarray import GPUArray
 
+from xferlib import distributed as distributed
 from xferlib import errors as errors
+from xferlib import kernels as kernels
 from xferlib import random as random
 from xferlib import sim as sim
 from xferlib import tree as tree
@@ -35,9 +37,10 @@ from xferlib._core.device import Device as Device
 from xferlib._core.device import DeviceName, DeviceSpec
 from xferlib._core.devices import device_of as device_of
 from xferlib._core.devices import get_device as get_device
+from xferlib._core.event import Event as Event
+from xferlib._core.graph import Graph as Graph
 from xferlib._core.registry import BackendStatus as BackendStatus
 from xferlib._core.registry import available_backends as available_backends
-from xferlib._core.stream import Event as Event
 from xferlib._core.stream import Stream as Stream
 from xferlib._core.stream import current_stream as current_stream
 from xferlib._memory.pinned import PinnedPool as PinnedPool
@@ -76,6 +79,7 @@ __all__ = [
     "ElementwiseKernel",
     "Event",
     "Explanation",
+    "Graph",
     "KernelAttributes",
     "PinnedPool",
     "PinnedStats",
@@ -96,8 +100,10 @@ __all__ = [
     "common",
     "concat",
     "configure",
+    "copy_to",
     "current_stream",
     "device_of",
+    "distributed",
     "elementwise",
     "empty",
     "empty_like",
@@ -109,6 +115,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "kernels",
     "linspace",
     "load",
     "ones",
@@ -237,6 +244,7 @@ def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: Devic
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> DeviceArray: ...
 def concat(arrays: Sequence[_A], axis: int | None = 0, *, dtype: Any = None) -> _A: ...
+def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> DeviceArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"

@@ -27,6 +27,11 @@
     ├── TransferError (RuntimeError)             a copy failed after it was accepted
     │   ├── TransferTimeoutError (TimeoutError)
     │   └── SlowPathError                        refused by XFERLIB_STRICT
+    ├── DistributedError (RuntimeError)          ranks that do not work together; their group refuses more calls
+    │   ├── DistributedTimeoutError (TimeoutError)   a rank did not come in time
+    │   ├── MismatchError (ValueError)               the ranks made different calls
+    │   ├── PeerError                                another rank failed, was killed, or ended its program
+    │   └── DriverUnavailableError (ImportError)     what carries the data cannot run here
     └── KernelError
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
@@ -34,14 +39,14 @@
         │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
+    XferWarning (UserWarning)                    it works, more slowly than it could
+
 Every message is a fact, the value that caused it, and the remedy.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,11 +64,19 @@ def shown(value: object) -> str:
         return f"[{inside}]" if kind is list else f"({inside}{',' if len(items) == 1 else ''})"
     if isinstance(value, int) and value.bit_length() > 256:  # Python itself refuses to show very long ones
         return f"an int of {value.bit_length()} bits"
-    if kind not in _SIMPLE and not (kind.__module__ == "numpy" and issubclass(kind, (np.number, np.bool))):
+    if kind not in _SIMPLE and not _is_numpy_number(kind):
         return f"an object of type {kind.__name__}"
     if kind in (str, bytes) and len(value) > 80:  # type: ignore[arg-type]
         return f"{value[:80]!r}..."  # type: ignore[index]
     return repr(value)
+
+
+def _is_numpy_number(kind: type) -> bool:
+    if kind.__module__ != "numpy":
+        return False
+    import numpy as np  # here: errors are all that `import xferlib` brings in, and need no library
+
+    return issubclass(kind, (np.number, np.bool))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -190,6 +203,26 @@ class SlowPathError(TransferError):
     """``XFERLIB_STRICT`` refused a transfer that would have taken a slow path."""
 
 
+class DistributedError(XferError, RuntimeError):
+    """The ranks of a group cannot go on together; the group refuses every later call."""
+
+
+class DistributedTimeoutError(DistributedError, TimeoutError):
+    """A rank did not come, or its data did not arrive, within the group's timeout."""
+
+
+class MismatchError(DistributedError, ValueError):
+    """The ranks made different calls, or gave arrays of different shapes or dtypes; nothing was sent."""
+
+
+class PeerError(DistributedError):
+    """Another rank failed, was killed, or ended its program."""
+
+
+class DriverUnavailableError(DistributedError, ImportError):
+    """The driver of a communicator is not installed, or the process was not started for it."""
+
+
 class KernelError(XferError):
     """A kernel could not be defined, compiled or called."""
 
@@ -212,3 +245,7 @@ class KernelShapeError(KernelTypeError, ValueError):
 
 class KernelCompileError(KernelError, RuntimeError):
     """The CUDA compiler refused the kernel's source."""
+
+
+class XferWarning(UserWarning):
+    """Something works, more slowly than it could; the message says how to mend it, and how to be rid of the message."""

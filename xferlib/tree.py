@@ -14,7 +14,7 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._api.files import saving
-from xferlib._core import registry
+from xferlib._core import capture, registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
 from xferlib._core.thresholds import PACKED_DOWN_FROM, PACKED_LEAF_MOST, PACKED_UP_FROM, TOGETHER_FROM
@@ -53,6 +53,7 @@ def to_device(
         sent = transfers.to_device(leaves[0], backend=backend, device=device, dtype=dtype, stream=stream)
         return rebuild([sent])
     target, place, order, *_ = ends.target_of(backend, device, stream, None)
+    capture.refuse_current("tree.to_device", target, place)
     results = list(leaves)
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
@@ -117,6 +118,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
         else:
             results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
     for owner, place in dict.fromkeys((*large, *small)):
+        capture.refuse_current("tree.to_host", owner.at(place), place)
         key, backend = (owner, place), owner.at(place)
         _fetch(results, large.get(key, []), small.get(key, []), backend, place, stream, is_pinned=pinned)
     return rebuild(results)

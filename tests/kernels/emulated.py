@@ -14,7 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+
+from xferlib.backends.base import ArrayInfo
 
 _HEADER = """
 #include <ucontext.h>
@@ -51,6 +54,11 @@ inline double __longlong_as_double(long long x) { double y; __builtin_memcpy(&y,
 
 inline unsigned int __brev(unsigned int x) {
   unsigned int y = 0; for (int k = 0; k < 32; ++k) y |= (x >> k & 1) << (31 - k); return y;
+}
+
+template <typename T> T atomicAdd(T* at, T value) { T old = *at; *at = old + value; return old; }
+template <typename T> T atomicCAS(T* at, T compared, T value) {
+  T old = *at; if (old == compared) *at = value; return old;
 }
 
 static int misaligned = 0;
@@ -170,3 +178,19 @@ class Emulator:
     def _run(self, kernel: Kernel, grid: int, block: Any, params: int) -> None:
         kernel.run(ctypes.c_void_p(params), grid, block[0], block[1])
         self.misaligned += kernel.take_misaligned()
+
+
+def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> None:
+    """Run an element-wise kernel's CUDA source, compiled by g++, on all its arguments."""
+    from xferlib.kernels.engines.cuda.engine import CudaPlan
+
+    program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
+    infos = {
+        number: ArrayInfo(each.ctypes.data, each.shape, each.strides, each.dtype, None, True)
+        for number, each in enumerate(arrays)
+    }
+    elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
+    emulator: Any = Emulator()
+    plan = CudaPlan(emulator, None, program, (elements or arrays)[-1].shape, infos, is_aliased=False)
+    plan.bind([arrays[number].ctypes.data for number in plan.array_order])
+    plan.launch(0)

@@ -110,8 +110,7 @@ def test_what_is_no_such_struct_is_refused(library: str, wrong: Any) -> None:
 
 def test_a_struct_can_be_declared_where_the_source_hides_it(library: str) -> None:
     source = """
-template <typename T> struct Box { T low, high; };
-typedef Box<float> Range;
+struct Range { float low, high; __device__ float width() const { return high - low; } };
 extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r.low), r.high); }"""
     with pytest.raises(KernelSyntaxError, match="types="):
         _kernel(source, "clamp")
@@ -126,7 +125,41 @@ extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r
     assert xl.to_host(x).tolist() == [2]
 
 
-@pytest.mark.parametrize("types", [{"A": "object"}, {"A": None.__class__}, {"a b": "f4"}, {3: "f4"}, {"A": "V0"}])
+_BOX = """
+template <typename T, int N = 2> struct Box { T low[N]; short tag; };
+typedef Box<float> Pair;
+using Triple = Box<double, 3>;
+template <typename T> __global__ void k(T *x, const Box<T> a, Box< int , 4 > b, Pair p, Triple t) {}"""
+
+
+def test_the_instances_of_a_template_of_structs_are_read_from_the_source() -> None:
+    found = dict(_parameters(_BOX, "k<double>", names=("k<double>",)))
+    sizes = {
+        name: (dtype["low"].shape, dtype["low"].base.name, dtype.itemsize)
+        for name, dtype in found.items()
+        if name != "x"
+    }
+    assert sizes == {
+        "a": ((2,), "float64", 24), "b": ((4,), "int32", 20), "p": ((2,), "float32", 12), "t": ((3,), "float64", 32),
+    }  # fmt: skip
+
+
+def test_the_instance_of_a_template_can_be_declared(library: str) -> None:
+    source = """
+template <typename T> struct Scale { T by; __device__ T operator()(T x) const { return x * by; } };
+extern "C" __global__ void scale(float *x, Scale< float > s) { x[0] = s(x[0]); }"""
+    with pytest.raises(KernelSyntaxError, match="types="):
+        _kernel(source, "scale")
+    cpu = lambda x, s: np.multiply(x, s["by"], out=x)
+    kernel = _kernel(source, "scale", cpu, types={"Scale<float>": [("by", "f4")]})
+    x = xl.to_device(np.full(1, 9, np.float32))
+    kernel(1, 1, (x, (2,)))
+    assert xl.to_host(x).tolist() == [18]
+
+
+@pytest.mark.parametrize(
+    "types", [{"A": "object"}, {"A": None.__class__}, {"a b": "f4"}, {3: "f4"}, {"A": "V0"}, {"A<": "f4"}, {"": "f4"}]
+)
 def test_a_declared_type_that_has_no_bytes_is_refused(types: Any) -> None:
     with pytest.raises(KernelSyntaxError, match="types: "):
         raw_module("", types=types)

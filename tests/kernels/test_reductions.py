@@ -160,6 +160,11 @@ def test_cupy_mean_with_sizes():
     assert mean(np.arange(12.0).reshape(3, 4), axis=0).tolist() == [4, 5, 6, 7]
 
 
+def test_a_single_output_is_the_accumulator(target):
+    total = reduction("T x", "float32 y", map_expr="x * x", reduce_expr="a + b", identity="0")
+    assert target.get(total(target.put(np.arange(4, dtype=np.int64)))).item() == 14
+
+
 def test_pycuda_form(target):
     dot = reduction("float *x, float *y", map_expr="x[i]*y[i]", reduce_expr="a+b", identity="0", dtype="float")
     x, y = np.arange(400, dtype=np.float32), np.ones(400, np.float32)
@@ -211,7 +216,7 @@ def test_empty():
         (lambda x: reductions.sum(x, axis=0, out=x[0]), KernelTypeError, "overlaps|is an input"),
         (lambda x: reductions.sum(3.0), KernelTypeError, "no argument is an array"),
         (lambda x: reductions.min(x * 1j), KernelTypeError, "not defined for complex128"),
-        (lambda x: reduction("T x", "T y", map_expr="x", reduce_expr="a+b")(x), KernelSyntaxError, "post_map_expr"),
+        (lambda x: reduction("T x", "T y, T z", map_expr="x", reduce_expr="a")(x), KernelSyntaxError, "post_map_expr"),
         (lambda x: reduction("T x", map_expr="x", reduce_expr="a+b")(x), KernelSyntaxError, "dtype="),
         (lambda x: reduction("T x", map_expr="x", reduce_expr="a+c", dtype="T")(x), KernelSyntaxError, "'c' is not"),
     ],

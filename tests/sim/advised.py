@@ -116,7 +116,7 @@ def followed(lines: list[str], race: sim.Race) -> list[str]:
     found = re.fullmatch(rf"(.+) (before|after) {_LINE}(?: and before the write)?", advice)
     assert found is not None, f"advice that cannot be followed to the letter: {race.remedy}"
     call, side, line = found[1], found[2], int(found[3])
-    names = dict(re.findall(r"\b([abt]) is (.+?)(?= and [abt] is |$)", where))
+    names = dict(re.findall(r"\b([abt]|s\d) is (.+?)(?= and (?:[abt]|s\d) is |$)", where))
     call = re.sub(r"\b([abt])\b", lambda name: _named(lines, names[name[1]]), call) if names else call
     call = call.replace("xferlib.synchronize()", "xl.synchronize()")
     at = line - 1 if side == "before" else line

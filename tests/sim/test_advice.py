@@ -74,8 +74,8 @@ def test_programs_with_a_write_into_a_target_in_use(seed: int) -> None:
 def test_the_study_notices_advice_that_lets_the_copy_follow_what_came_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     right = reports._remedy
 
-    def late(hazard: object, first: object, second: object) -> str:
-        return right(hazard, first, second).replace(" before ", " after ")  # type: ignore[arg-type]
+    def late(hazard: object, first: object, second: object, names: object) -> str:
+        return right(hazard, first, second, names).replace(" before ", " after ")  # type: ignore[arg-type]
 
     monkeypatch.setattr(reports, "_remedy", late)
     assert any(study(seed).fault for seed in range(20))

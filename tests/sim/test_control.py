@@ -45,7 +45,7 @@ def test_a_report_names_both_lines_both_streams_and_the_call_that_mends_it() -> 
     assert "x += 1.0" in lines[race.second.site.line - 1]
     assert race.first.what == "copy host to device"
     assert race.second.what == "add"
-    assert race.remedy.startswith(f"b.wait(a) before {__file__}:{race.second.site.line}, where b is stream ")
+    assert race.remedy.startswith(f"two.wait(one) before {__file__}:{race.second.site.line}, where two is stream ")
     assert f"made at test_control.py:{race.first.site.line - 1})" in race.remedy
     assert f"bytes 0 to {8 * N} of" in race.memory
     assert all(part in str(raised.value) for part in (race.missing, race.remedy, race.first.by, race.second.by))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,34 +16,77 @@ from xferlib.kernels import elementwise, reduction
 from xferlib.kernels.frontends import signature
 
 _DTYPES = ("float64", "float32", "int32", "int64", "uint8", "complex128", "bool")
-_MOST_TRIES = 60
+_USUAL = ("float64", "int32", "complex128")
+_MOST_TRIES = 400
+MOST_BINDINGS = 3
 
 
-def refusal(found: Found) -> str | None:
-    """The reason why the kernel is refused for the first dtypes; None where it is taken for any."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A kernel that xferlib takes, for the first dtypes with which it does."""
+
+    found: Found
+    kernel: Any
+    math: str
+    types: dict[str, np.dtype[Any]]
+    """The dtype of each generic letter."""
+    inputs: tuple[signature.CParam, ...]
+    outputs: tuple[signature.CParam, ...]
+    scalars: frozenset[int]
+    """The inputs that are numbers: those declared ``raw`` and never indexed."""
+
+    def dtype(self, param: signature.CParam) -> np.dtype[Any]:
+        return param.dtype or self.types[str(param.generic)]
+
+
+def trials(found: Found) -> list[Taken] | str:
+    """The kernel, exact or else fast, for the first few dtypes that fit; or why it is refused."""
+    exact = _trials(found, "exact")
+    fast = _trials(found, "fast") if isinstance(exact, str) else exact
+    return exact if isinstance(fast, str) else fast
+
+
+def _trials(found: Found, math: str) -> list[Taken] | str:
     texts = found.texts
     try:
-        inputs = signature.parse(texts["in_params"], "in_params")
-        params = [*inputs, *signature.parse(texts.get("out_params", ""), "out_params")]
-        definition = _kernel(found).definition
+        inputs = tuple(signature.parse(texts["in_params"], "in_params"))
+        outputs = tuple(signature.parse(texts.get("out_params", ""), "out_params"))
+        kernel = _kernel(found, math)
     except XferError as error:
         return str(error)
-    letters = sorted({each.generic for each in params if each.generic})
-    first = None
-    alike = ((name,) * len(letters) for name in _DTYPES)
-    for names in itertools.islice(itertools.chain(alike, itertools.product(_DTYPES, repeat=len(letters))), _MOST_TRIES):
-        types = {letter: np.dtype(name) for letter, name in zip(letters, names, strict=True)}
+    params = (*inputs, *outputs)
+    scalars = frozenset(k for k, each in enumerate(inputs) if each.is_raw and not _is_indexed(each.name, texts))
+    refused, taken = "", []
+    for types in _bindings(sorted({each.generic for each in params if each.generic})):
         kinds = tuple(each.dtype or types[str(each.generic)] for each in params)
         try:
-            definition.specialize(kinds, frozenset())
+            kernel.definition.specialize(kinds, scalars)
         except XferError as error:
-            first = first or str(error)
+            refused = refused or str(error)
         else:
-            return None
-    return first
+            taken.append(Taken(found, kernel, math, types, inputs, outputs, scalars))
+        if len(taken) == MOST_BINDINGS:
+            break
+    return taken or refused
 
 
-def _kernel(found: Found) -> Any:
+def _bindings(letters: list[str]) -> Iterator[dict[str, np.dtype[Any]]]:
+    """Dtypes for the letters, each choice once: all alike, in between the usual ones, then any."""
+    count = len(letters)
+    alike = [(name,) * count for name in _DTYPES]
+    usual = list(itertools.product(_USUAL, repeat=count))
+    mixed = [each for pair in itertools.zip_longest(alike, usual) for each in pair if each is not None]
+    names = itertools.chain(mixed, itertools.product(_DTYPES, repeat=count))
+    for chosen in dict.fromkeys(itertools.islice(names, _MOST_TRIES)):
+        yield {letter: np.dtype(name) for letter, name in zip(letters, chosen, strict=True)}
+
+
+def _is_indexed(name: str, texts: dict[str, str]) -> bool:
+    bodies = " ".join(text for key, text in texts.items() if not key.endswith("params"))
+    return re.search(rf"\b{name}\s*[\[.]", bodies) is not None
+
+
+def _kernel(found: Found, math: str) -> Any:
     texts = found.texts
     preamble = texts.get("preamble", "")
     if "after_loop" in texts:
@@ -48,9 +94,9 @@ def _kernel(found: Found) -> Any:
     if not found.is_reduction:
         lists: list[Any] = [texts[each] for each in ("in_params", "out_params") if each in texts]
         make: Any = elementwise  # of two texts or three
-        return make(*lists, texts["operation"], preamble=preamble, loop_prep=texts.get("loop_prep", ""))
+        return make(*lists, texts["operation"], preamble=preamble, loop_prep=texts.get("loop_prep", ""), math=math)
     return reduction(
         texts["in_params"], texts.get("out_params"), map_expr=texts["map_expr"], reduce_expr=texts["reduce_expr"],
         post_map_expr=texts.get("post_map_expr"), identity=texts.get("identity"), dtype=texts.get("reduce_type"),
-        preamble=preamble,
+        preamble=preamble, math=math,
     )  # fmt: skip

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from xferlib import _native
 from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
+from xferlib._core import devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime.checks import refuse_no_flag, refuse_positional
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from xferlib._core.layout import HostArray
+
+_native.tell_if_absent()
 
 
 def to_device(
@@ -34,9 +38,9 @@ def to_device(
     """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
 
     Any strides, order, alignment and byte order are taken; the result is contiguous. Without
-    ``stream`` the source may be changed when the call returns, and the result is ordered on the
-    current stream. With ``stream`` a pinned source must stay unchanged until the copy is complete on
-    the stream; any other has been read on return.
+    ``stream`` the source may be changed when the call returns (one on a device: on its current stream),
+    and the result is ordered on the current stream. With ``stream`` a source that is pinned or on a
+    device must stay unchanged until the copy is complete on the stream; any other has been read on return.
 
     Args:
         x: A host array (NumPy, torch on the CPU, a sequence, a scalar) or a device array; shape S.
@@ -73,6 +77,34 @@ def to_device(
         if done is not None:
             return done
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
+
+
+def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> Array:
+    """Copy an array to another device, of its own backend or of another one.
+
+    The bytes go straight from device to device where the hardware lets one reach the other, else through pinned
+    memory, one piece on either link at once. No thread waits for the copy: the target's stream waits for the work
+    enqueued so far on the current stream of the source's device, and, without ``stream``, that stream for the copy,
+    so that the source may be changed there. The result is contiguous, and ordered on the target's stream.
+
+    Args:
+        x: An array of any backend, shape S, of any strides; one on the host as well.
+        device: A specification, or an array whose device is meant. It is of the backend of ``x`` where it names
+            none: ``1`` and ``"cuda:1"`` of a tensor are ``"torch:cuda:1"``. None: that backend's current device.
+        dtype: Converted to on the source's device; floats saturate to integers. The dtype of ``x`` if omitted.
+        stream: A stream of the target that carries the copy, instead of the current one; ``x`` must then stay
+            unchanged until the copy is complete there.
+        copy: True: always copy. None: return ``x`` itself where it is on the device. False: only that.
+
+    Returns:
+        A new array of shape S on the device. ``to_device(x, out=y)`` fills one that exists.
+
+    Raises:
+        As `to_device`.
+    """
+    return copies.copy(
+        ends.source_of(x), ends.target_of(None, devices.for_array(device, x), stream, None), dtype, copy=copy
+    )
 
 
 def to_device_async(

@@ -9,9 +9,6 @@ import argparse
 import json
 import os
 import platform
-import shutil
-import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
@@ -20,6 +17,7 @@ from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
 from xferlib._cli import cuda_driver
+from xferlib._cli.columns import terminal_columns, wrapped
 from xferlib._core import defaults, registry
 from xferlib._native import driver_calls
 from xferlib._runtime import config
@@ -27,7 +25,6 @@ from xferlib.errors import ConfigError
 
 _DISTRIBUTIONS = ("numpy", "torch", "array-api-compat", "pycuda", "cuda-core", "cuda-bindings")
 _INDENT = 6
-_LEAST_WIDTH = 30
 
 
 class Fact(NamedTuple):
@@ -40,7 +37,7 @@ class Fact(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """Print everything; 1 where a line says that something failed."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     sections = {
         "Backends": [*_facts("backends", lambda: _backends(is_loading=options.load))],
         "Configuration": [*_facts("configuration", _configuration)],
@@ -49,17 +46,18 @@ def main(argv: list[str]) -> int:
     if options.json:
         print(json.dumps({title.lower(): [each._asdict() for each in found] for title, found in sections.items()}))
     else:
-        print(as_text(sections, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        print(as_text(sections, terminal_columns()))
     return int(any(each.is_failure for found in sections.values() for each in found))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(
         prog="xferlib info", description="Backends with their devices, the configuration, and versions."
     )
-    parser.add_argument("--load", action="store_true", help="import every library, and list the devices that it sees")
-    parser.add_argument("--json", action="store_true", help="print the same as JSON")
-    return parser
+    made.add_argument("--load", action="store_true", help="import every library, and list the devices that it sees")
+    made.add_argument("--json", action="store_true", help="print the same as JSON")
+    return made
 
 
 def as_text(sections: dict[str, list[Fact]], width: int | None) -> str:
@@ -70,15 +68,9 @@ def as_text(sections: dict[str, list[Fact]], width: int | None) -> str:
         column = max((len(each.name) for each in found), default=0)
         for each in found:
             line = f"  {each.name:{column}}  {each.text}".rstrip()
-            lines += [line] if width is None else _wrapped(line, width)
+            lines += wrapped(line, width, indent=_INDENT)
         lines += [""]
     return "\n".join(lines)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        line, max(width, _LEAST_WIDTH), subsequent_indent=" " * _INDENT, drop_whitespace=True, break_on_hyphens=False
-    )
 
 
 def _facts(name: str, find: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
+import shutil
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from xferlib.errors import XferError
+from xferlib._cli.columns import wrapped
+from xferlib._cli.commands import COMMANDS, ONLY_IN_CHECKOUTS, load
+from xferlib.errors import XferError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-
-class _Command(NamedTuple):
-    path: str
-    """``module:function``, called with the remaining arguments; returns the exit status."""
-    help: str
-
-
-_COMMANDS: dict[str, _Command] = {
-    "info": _Command("xferlib._cli.info:main", "backends, devices, configuration and versions"),
-    "demo": _Command("xferlib._cli.demo.command:main", "train on handwritten digits on every backend"),
-    "trace": _Command("xferlib._cli.trace:main", "run a script and draw what it copies and computes, and when"),
-    "bench transfer": _Command("xferlib._cli.bench.transfer:main", "GB/s of transfers, beside the other libraries"),
-    "bench sweep": _Command(
-        "xferlib._cli.bench.sweep.command:main",
-        "random transfers, trees, kernels and reductions, beside the best of others",
-    ),
-    "cache info": _Command("xferlib._cli.cache:info", "where compiled kernels are kept, and how many"),
-    "cache clear": _Command("xferlib._cli.cache:clear", "delete the compiled kernels"),
-}
-_ONLY_IN_CHECKOUTS = {f"bench {name}": f"python -m benchmarks {name}" for name in ("kernels", "overlap")}
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         name, rest = _split(arguments)
-        status = _load(_COMMANDS[name].path)(rest)
+        status = load(name).main(rest)
         sys.stdout.flush()
     except XferError as error:
         print(f"xferlib: {error}", file=sys.stderr)
@@ -58,29 +39,35 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     """Split off the subcommand, of one word or two, from its own arguments."""
     for words in (2, 1):
         name = " ".join(arguments[:words])
-        if name in _COMMANDS:
+        if name in COMMANDS:
             return name, arguments[words:]
     if len(arguments) == 2 and arguments[1] in ("-h", "--help") and _group(arguments[0]):
         _group_parser(arguments[0]).parse_args(["--help"])
     parser = _parser()
     parser.parse_args(arguments[:1])  # answers --help and --version
     name = " ".join(arguments[:2])
-    if name in _ONLY_IN_CHECKOUTS:
+    if name in ONLY_IN_CHECKOUTS:
         parser.error(
-            f"{name!r} is not in the installed package; run `{_ONLY_IN_CHECKOUTS[name]}` in a checkout of xferlib"
+            f"{name!r} is not in the installed package; run `{ONLY_IN_CHECKOUTS[name]}` in a checkout of xferlib"
         )
-    choices = _group(arguments[0]) or list(_COMMANDS)
-    return parser.error(f"there is no command {name!r}; the commands are {', '.join(choices)}")
+    choices = _group(arguments[0]) or list(COMMANDS)
+    return parser.error(
+        f"there is no command {name!r}{did_you_mean(name, choices)}; the commands are {', '.join(choices)}"
+    )
 
 
 def _group(word: str) -> list[str]:
     """The commands of two words that begin with this one."""
-    return [each for each in _COMMANDS if each.startswith(f"{word} ")]
+    return [each for each in COMMANDS if each.startswith(f"{word} ")]
 
 
 def _listed(names: Sequence[str]) -> str:
-    width = max(map(len, names)) + 2
-    return "commands:\n" + "\n".join(f"  {name:{width}}{_COMMANDS[name].help}" for name in names)
+    indent = max(map(len, names)) + 4
+    width = shutil.get_terminal_size().columns - 2  # as argparse does
+    lines = [
+        line for name in names for line in wrapped(f"  {name:{indent - 2}}{COMMANDS[name].help}", width, indent=indent)
+    ]
+    return "\n".join(["commands:", *lines])
 
 
 def _group_parser(word: str) -> argparse.ArgumentParser:
@@ -97,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="xferlib",
         usage="xferlib [--version] command [arguments]",
         description="Move arrays to accelerators, compute, and move them back.",
-        epilog=f"{_listed(list(_COMMANDS))}\n\n`xferlib command --help` explains a command.",
+        epilog=f"{_listed(list(COMMANDS))}\n\n`xferlib command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version)
@@ -114,9 +101,3 @@ class _Version(argparse.Action):
 
         print(f"xferlib {__version__}")
         parser.exit()
-
-
-def _load(path: str) -> Callable[[list[str]], int]:
-    module, _, function = path.partition(":")
-    found: Callable[[list[str]], int] = getattr(importlib.import_module(module), function)
-    return found

@@ -35,7 +35,13 @@ def main(argv: list[str]) -> int:
 def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
-    parser = argparse.ArgumentParser(
+    options, arguments = parser().parse_known_args(ours)
+    return options, arguments + after
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(
         prog="xferlib trace",
         usage="xferlib trace [options] script.py [arguments]",
         description="Run a script and record every copy, staging step and kernel that xferlib enqueues in it. "
@@ -43,13 +49,12 @@ def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         epilog="Options may stand before or after the script; what follows -- is the script's alone.",
         allow_abbrev=False,
     )
-    parser.add_argument("script", type=_script, help="a Python file, run as __main__")
-    parser.add_argument("--plot", type=_picture, metavar="FILE", help="draw the timeline: .png, .svg or .pdf")
-    parser.add_argument("--json", type=_json, metavar="FILE", help="write the timeline for https://ui.perfetto.dev")
-    parser.add_argument("--title", help="of the picture; the script's name if omitted")
-    parser.add_argument("--keep", type=int, default=100_000, help="operations to remember (100000)")
-    options, arguments = parser.parse_known_args(ours)
-    return options, arguments + after
+    made.add_argument("script", type=_script, help="a Python file, run as __main__")
+    made.add_argument("--plot", type=_picture, metavar="FILE", help="draw the timeline: .png, .svg or .pdf")
+    made.add_argument("--json", type=_json, metavar="FILE", help="write the timeline for https://ui.perfetto.dev")
+    made.add_argument("--title", help="of the picture; the script's name if omitted")
+    made.add_argument("--keep", type=int, default=100_000, help="operations to remember (100000)")
+    return made
 
 
 def _script(text: str) -> Path:

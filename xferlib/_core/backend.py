@@ -54,6 +54,13 @@ class Arrays(_Named, LibraryHooks, ABC):
     array_types: tuple[str, ...]
     """Dotted names of the array types, matched along the MRO without importing the library."""
 
+    def __repr__(self) -> str:
+        try:
+            found = ", ".join(map(str, self.devices()))
+        except Exception:  # of a backend that is being made, or whose library fails
+            found = "devices that cannot be listed"
+        return f"<Backend {getattr(self, 'name', '?')!r} on {found}>"
+
     def namespace(self) -> ModuleType:
         """The library's Array-API namespace."""
         raise self._unsupported("namespace")
@@ -155,6 +162,14 @@ class Streams(_Named, ABC):
         self.stream_synchronize(stream)
         function()
 
+    def capture_begin(self, stream: RawStream) -> None:
+        """From now on record what is enqueued on ``stream``, which is none of the default ones, without doing it."""
+        raise self._unsupported("graphs")
+
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+        """End the recording, even if this raises; return the function that enqueues the work on a stream."""
+        raise self._unsupported("graphs")
+
     @abstractmethod
     def device_synchronize(self, device: Device) -> None: ...
 
@@ -215,6 +230,10 @@ class Copies(_Named, ABC):
     @abstractmethod
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         """Enqueue a copy between pinned host memory and device memory, in any combination."""
+
+    def reaches(self, device: Device, other: Device) -> bool:
+        """Whether a copy on ``device`` reads memory of ``other``, of this domain, directly; else it is staged."""
+        return True
 
     @abstractmethod
     def pinned_alloc(self, nbytes: int) -> PinnedBlock: ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -19,7 +18,7 @@ from xferlib.errors import (
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
 
-from xferlib._core.registry import get, names
+from xferlib._core.registry import cuda_driver_present, get, names
 
 _lock = threading.Lock()
 _automatic: str | None = None
@@ -74,6 +73,9 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
     ) -> None:
         _scope.reset(self._tokens.pop())
 
+    def __repr__(self) -> str:
+        return f"<use_backend {self.name!r}>"
+
 
 _scope: ContextVar[str | None] = ContextVar("xferlib_backend", default=None)
 _process_choice: use_backend | None = None
@@ -94,6 +96,13 @@ def default_backend() -> Backend:
     return get(name)
 
 
+def chosen() -> str | None:
+    """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
+    choice = _process_choice
+    name = _scope.get()
+    return name if name is not None or choice is None else choice.name
+
+
 def described() -> str:
     """The default backend in words, without loading one to find out.
 
@@ -103,7 +112,7 @@ def described() -> str:
     name = _config.get().backend or _from_device()
     if name is not None:
         return name if name in names() else _chosen_by_environment(name).name
-    if not _cuda_driver_present():
+    if not cuda_driver_present():
         return "numpy"
     return "the first of cupy, torch and pycuda that runs on a CUDA device; else numpy"
 
@@ -144,22 +153,11 @@ def _first_usable() -> str:
 
 
 def _runs_on_cuda(name: str) -> bool:
-    if not _cuda_driver_present():  # importing torch costs a second: not where it cannot help
+    if not cuda_driver_present():  # importing torch costs a second: not where it cannot help
         return False
     try:
         return any(device.kind == "cuda" for device in get(name).devices())
     except BackendUnavailableError:
-        return False
-
-
-def _cuda_driver_present() -> bool:
-    import ctypes
-
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-        count = ctypes.c_int(0)
-        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-    except OSError:
         return False
 
 

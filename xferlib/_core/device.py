@@ -81,8 +81,9 @@ class Device:
     """A device of a backend: ``cupy:cuda:0``, ``torch:cpu``, ``numpy:cpu``.
 
     Equal devices are the same object. As a context manager it makes an accelerator, and its
-    backend, current for this thread: in xferlib and in the native library. A CPU device does
-    nothing there, so that the same code runs on both.
+    backend, current for this thread: in xferlib, in the native library, and in each other library
+    of the process that xferlib has met on the same accelerators. A CPU device does nothing there,
+    so that the same code runs on both.
 
     Args:
         spec: ``"cupy:cuda:0"``; ``"cuda:1"``, ``"cpu"`` or an ``int`` for the current backend;

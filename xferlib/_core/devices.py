@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults, registry
+from xferlib._core import capture, defaults, registry
 from xferlib._core import device as _device
-from xferlib._core.device import Device, DeviceSpec
+from xferlib._core.device import Device, DeviceSpec, make_device
 from xferlib._runtime import config
 from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
 
-    _Entered = tuple[Backend, Device, Token[str | None]]
+    _Entered = tuple[Device, list[tuple[Backend, Device]], Token[str | None]]
 
 _SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
 _INDEX = re.compile(r"\d{1,4}")
@@ -55,12 +55,11 @@ class _Directory:
         return registry.get(device.backend).at(device).device_attribute(device, attribute_name(name))
 
     def synchronize(self, device: Device) -> None:
+        capture.refuse_device("synchronize", device)
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:
-        backend = registry.get(device.backend)
-        current_device(backend)  # so that a later first look does not undo this with XFERLIB_DEVICE
-        backend.device_use(device)
+        _switch(device)
         defaults.use_backend(device.backend)
 
     def enter(self, device: Device) -> None:
@@ -68,17 +67,57 @@ class _Directory:
         if device.kind == "cpu":
             stack.append(None)
             return
-        backend = registry.get(device.backend)
-        before = current_device(backend)
-        backend.device_use(device)
-        stack.append((backend, before, defaults.scoped_default(device.backend)))
+        before = _switch(device)
+        stack.append((device, before, defaults.scoped_default(device.backend)))
 
     def leave(self) -> None:
         entered: _Entered | None = _local.stack.pop()
         if entered is not None:
-            backend, before, token = entered
+            _, before, token = entered
             defaults.reset_default(token)
-            backend.device_use(before)
+            _use_all(before)
+
+
+def _switch(device: Device) -> list[tuple[Backend, Device]]:
+    """Make a device current in its library, and in each other one that has it; returns what was current.
+
+    A library that the program has set to its CPU stays there.
+    """
+    owner = registry.get(device.backend)
+    before = [(owner, current_device(owner))]  # so that a later first look does not undo this with XFERLIB_DEVICE
+    after = [(owner, device)]
+    for each in registry.loaded():  # some share their current device, so all are asked before any is told
+        here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
+        if here is not None and (there := _same(device, each, here)) is not None:
+            before.append((each, here))
+            after.append((each, there))
+    try:
+        _use_all(after)
+    except BaseException:
+        _use_all(before)
+        raise
+    return before
+
+
+def _same(device: Device, backend: Backend, here: Device) -> Device | None:
+    """The device as another library has it; None if that is current there, or the library is to stay elsewhere."""
+    there = make_device(backend.name, device.kind, device.index)
+    return there if here is not there and here.kind == device.kind and there in backend.devices() else None
+
+
+def _join(backend: Backend) -> None:
+    """Make a library that the thread meets within blocks of devices as if it had met it before them."""
+    for entered in _local.__dict__.get("stack", []):
+        if entered is not None and registry.get(entered[0].backend).pinned_domain == backend.pinned_domain:
+            here = backend.device_current()
+            if (there := _same(entered[0], backend, here)) is not None:
+                entered[1].append((backend, here))
+                backend.device_use(there)
+
+
+def _use_all(places: list[tuple[Backend, Device]]) -> None:
+    for backend, device in reversed(places):  # the library that was named comes last, where they share
+        backend.device_use(device)
 
 
 _device.directory = _Directory()
@@ -219,6 +258,7 @@ def current_device(backend: Backend) -> Device:
     if not is_seen:
         _apply_default(backend)
         _local.seen.add(backend.name)
+        _join(backend)
     return backend.device_current()
 
 
@@ -260,6 +300,18 @@ def device_of(x: Any) -> Device:
             "xferlib.get_device(spec) takes specifications"
         )
     return backend.device_of(x)
+
+
+def for_array(spec: Any, array: Any) -> Device:
+    """`get_device`, of the array's own backend where the specification names none; NumPy's is the default one."""
+    owner = registry.backend_of(array)
+    if owner is None or owner.name == "numpy":
+        return get_device(spec)
+    token = defaults.scoped_default(owner.name)
+    try:
+        return get_device(spec)
+    finally:
+        defaults.reset_default(token)
 
 
 def get_device(spec: Any = None) -> Device:

@@ -40,11 +40,18 @@ class _Spec:
     path: str
     install: str
     array_types: tuple[str, ...] = ()
+    install_on_cpu: str = ""
+    """In place of ``install`` where there is no CUDA device."""
 
 
 _BUILTIN: dict[str, _Spec] = {
     "cupy": _Spec("xferlib.backends.cupy:CupyBackend", "pip install 'xferlib[cupy]'", ("cupy.ndarray",)),
-    "torch": _Spec("xferlib.backends.torch:TorchBackend", "pip install 'xferlib[torch]'", ("torch.Tensor",)),
+    "torch": _Spec(
+        "xferlib.backends.torch:TorchBackend",
+        "pip install 'xferlib[torch]'",
+        ("torch.Tensor",),
+        "uv pip install --torch-backend=cpu 'xferlib[torch-cpu]'",  # pip would bring gigabytes of CUDA
+    ),
     "pycuda": _Spec(
         "xferlib.backends.pycuda:PycudaBackend", "pip install 'xferlib[pycuda]'", ("pycuda.gpuarray.GPUArray",)
     ),
@@ -164,9 +171,21 @@ def _unavailable(name: str, error: Exception) -> BackendUnavailableError:
 def _install(name: str) -> str:
     spec = _BUILTIN.get(name)
     if spec is not None:
-        return spec.install
+        return spec.install if not spec.install_on_cpu or cuda_driver_present() else spec.install_on_cpu
     distribution = getattr(_entry_points()[name], "dist", None)
     return f"pip install {distribution.name}" if distribution is not None else f"the package that provides {name!r}"
+
+
+def cuda_driver_present() -> bool:
+    """Whether the CUDA driver starts and sees a device; imports no library."""
+    import ctypes
+
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+        count = ctypes.c_int(0)
+        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    except OSError:
+        return False
 
 
 def _entry_points() -> dict[str, Any]:

@@ -5,10 +5,11 @@ dies, so it is reused only after every event recorded on it.
 The obvious way is a ``__del__`` of the array's owner that takes the pool's lock and puts the block into a free list.
 It fails three times: an object dies in any thread and within any call, so also while this thread changes the books;
 KeyboardInterrupt raised in a ``__del__`` is swallowed, and the block lost; and the block may still be read by a copy.
-So a death only appends to a deque, by a C function, and the next allocation moves the block on, under the lock: in use,
-then draining until its last event completes, then ready. A block that is ready has its next lease already, so handing
-it out is to take that lease from a list: if Ctrl-C strikes then, the lease dies, and its block comes back by itself.
-Every other step is whole by itself, too: a block goes on only if its `user` is still the one that the step began with.
+So a death only appends the block to a deque, by a C function, and an allocation that finds no free block moves it on,
+under the lock: in use, then draining until its last event completes, then free. Where no copy was in flight, C puts the
+block among the free ones at once. Handing a block out is one call of C, too (`lease.c`): Ctrl-C comes before or after.
+Where that is not compiled, and on the simulator, which must see who hands what to whom, Python does it with Ctrl-C put
+off. Every other step is whole by itself: a block goes on only if its last user is dead, and if it did not before.
 
 Guaranteed: no block is handed out before every event given to `Lease.hold` is complete; the bytes in use, draining
 and free stay within the limit, if there is one; the pool neither waits for an event nor allocates with its lock held.
@@ -21,26 +22,27 @@ append to it.
 from __future__ import annotations
 
 import bisect
-import ctypes
-import functools
 import math
 import mmap
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from xferlib._memory.domains import PerDomain
+from xferlib._memory.lease import CompiledLease, Lease, PooledBlock, lease_type
+from xferlib._native import driver_calls
 from xferlib._runtime import config
-from xferlib._runtime.handoff import Death, Handed
+from xferlib._runtime.handoff import is_followed
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.raw import PinnedBlock, RawEvent
+    from xferlib._core.raw import RawEvent
 
 WhenFull = Literal["stage", "block", "raise"]
 
@@ -78,72 +80,6 @@ class PinnedStats:
         return self.in_use_nbytes + self.free_nbytes + self.draining_nbytes
 
 
-class _Block(Handed):
-    """A block of the pool, the events of copies that use it, and its bytes as the pool counts them."""
-
-    __slots__ = ("events", "lease_type", "memory", "nbytes", "pool", "user")
-
-    def __init__(self, memory: PinnedBlock, nbytes: int, pool: PinnedPool) -> None:
-        self.memory = memory
-        self.nbytes = nbytes
-        self.pool = pool
-        self.lease_type = _lease_type(nbytes)
-        self.events: list[RawEvent] = []
-        self.user: Death[Lease] | None = None
-        """Of its lease; None while it drains, and after it was dropped."""
-
-
-class Lease:
-    """A pinned block while arrays use it; back to the pool when the last of them dies.
-
-    An instance is a ctypes array over the block besides: NumPy makes an array over that in a tenth of the time that
-    ``__array_interface__`` takes.
-    """
-
-    _block: _Block
-    _many = 1
-    """Prune completed events once the list grows past this length (doubles each time)."""
-
-    @property
-    def block(self) -> PinnedBlock:
-        return self._block.memory
-
-    @property
-    def nbytes(self) -> int:
-        return self._block.nbytes
-
-    @property
-    def events(self) -> list[RawEvent]:
-        return self._block.events
-
-    def hold(self, event: RawEvent) -> None:
-        """Do not recycle the block until ``event`` completes, even if its arrays are collected first; thread-safe.
-
-        Re-recording an event already held extends the hold.
-        """
-        pool = self._block.pool
-        is_done = pool._backend.event_done
-        with pool._lock:
-            events = self.events
-            if event in events:
-                return
-            if len(events) == 1:  # as a rule: of a block that is sent again and again
-                first = events[0]
-                if is_done(first) and events == [first]:  # which may have run a finalizer
-                    events[0] = event
-                    return
-            events.append(event)
-            if len(events) > self._many:
-                complete = {id(each) for each in events[:-1] if is_done(each)}
-                events[:] = [each for each in events if id(each) not in complete]
-                self._many = 2 * len(events)
-
-
-@functools.lru_cache(maxsize=1024)
-def _lease_type(nbytes: int) -> Any:
-    return type("Lease", (Lease, ctypes.c_char * nbytes), {})
-
-
 class PinnedPool:
     """Recycles page-locked blocks of one backend family.
 
@@ -161,13 +97,14 @@ class PinnedPool:
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
-        self._dead: deque[Death[Lease]] = deque()
-        """Leases that have died, and whose blocks have not been moved on."""
-        self._draining: dict[_Block, None] = {}
+        self._dead: deque[Any] = deque()
+        """Blocks, or the references to their leases, that have died while copies were in flight, or in Python."""
+        self._draining: dict[PooledBlock, None] = {}
         """In the order of their release."""
-        self._ready: dict[int, list[Lease]] = {}
-        """Leases to hand out, by bytes."""
-        self._blocks: dict[int, _Block] = {}
+        self._free: dict[int, list[PooledBlock]] = {}
+        """By bytes; the lists stay, as leases put their blocks into them."""
+        self._lend_at_once = driver_calls.lender()
+        self._blocks: dict[int, PooledBlock] = {}
         """All, by address."""
         self._starts: list[int] = []
         """Their addresses, in order."""
@@ -182,62 +119,82 @@ class PinnedPool:
             PinnedMemoryError: The pool is full and ``when_full`` is ``"raise"``, or blocking cannot
                 help because nothing is in flight; or the system refuses more page-locked memory.
         """
-        nbytes = math.prod(shape) * dtype.itemsize
-        lease = self._lease(bin_nbytes(nbytes))
-        if lease is None:
+        size = bin_nbytes(math.prod(shape) * dtype.itemsize)
+        free = self._free.get(size)
+        lease = self._lent(free) if free else None
+        if lease is None and (lease := self._lease(size)) is None:
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, lease)
 
     def _lease(self, size: int) -> Any:
         """The lease of a block of this size; None: the array is to be staged."""
+        free = self._free.setdefault(size, [])
         while True:
             with self._lock:
-                if self._dead or self._draining:
-                    self._poll()
-                if ready := self._ready.get(size):
-                    lease = ready.pop()
-                    lease._block.take_over()
-                    self._reuses += 1
-                    return lease
+                self._poll()
+            if (lease := self._lent(free)) is not None:
+                return lease
             with deferred:
                 if self._make_room(size):
-                    return self._allocate(size)
+                    self._allocate(size, free)
+                    continue
             if self.when_full == "stage":
                 return None
             self._await_copy(size)
+
+    def _lent(self, free: list[PooledBlock]) -> Any:
+        """A lease of a free block; None: there is none."""
+        if self._lend_at_once is not None and not is_followed():
+            lease = self._lend_at_once(CompiledLease, free, self._dead)
+            if lease is not None:
+                self._reuses += 1
+            return lease
+        with deferred, self._lock:
+            if not free:
+                return None
+            self._reuses += 1
+            return self._lent_in_python(free.pop())
+
+    def _lent_in_python(self, block: PooledBlock) -> Any:
+        block.take_over()
+        lease = lease_type(block.nbytes).from_address(block.pointer)
+        lease._block = block
+        block.user = block.follow(lease, self._dead)
+        return lease
 
     def _make_room(self, size: int) -> bool:
         """Count ``size`` as held if the limit allows."""
         limit = self._limit
         with self._lock:
             if limit and self._total + size > limit:
-                self._drop_ready()
+                self._drop_free()
             if limit and self._total + size > limit:
                 return False
             self._total += size
             self._peak = max(self._peak, self._total)
             return True
 
-    def _allocate(self, size: int) -> Lease:
+    def _allocate(self, size: int, free: list[PooledBlock]) -> None:
         try:
-            block = _Block(self._backend.pinned_alloc(size), size, self)  # outside the lock: it takes milliseconds
+            memory = self._backend.pinned_alloc(size)  # outside the lock: it takes milliseconds
         except BaseException:
             with self._lock:
                 self._total -= size
             raise
-        pointer = block.memory.pointer
+        block = PooledBlock(memory, size, self._lock, self._backend)
+        block.hand_on()
         with self._lock:
             self._allocations += 1
-            self._blocks[pointer] = block
-            bisect.insort(self._starts, pointer)
-            lease, block.user = self._followed(block)
-            return lease
+            self._reuses -= 1  # who takes it first does not use it again
+            self._blocks[block.pointer] = block
+            bisect.insort(self._starts, block.pointer)
+        free.append(block)
 
     def _await_copy(self, size: int) -> None:
         """Wait for the copy that will release the next block."""
         with self._lock:
             drain = next(iter(self._draining), None)
-            in_use = self._total - self._ready_nbytes() - self._draining_nbytes()
+            in_use = self._total - self._free_nbytes() - self._draining_nbytes()
         if self.when_full == "raise" or drain is None:
             raise PinnedMemoryError(
                 f"{size} pinned bytes do not fit: {in_use} of at most {self._limit} are in use; release pinned "
@@ -250,49 +207,44 @@ class PinnedPool:
     def _limit(self) -> int:
         return self.max_bytes if self.max_bytes is not None else config.get().pinned_limit
 
-    def _followed(self, block: _Block) -> tuple[Lease, Death[Lease]]:
-        """A new lease of a block, and the reference to it that is to become the block's user."""
-        lease: Lease = block.lease_type.from_address(block.memory.pointer)
-        lease._block = block
-        return lease, block.follow(lease, self._dead)
-
     def _poll(self) -> None:
         """Move dead leases' blocks on, and those whose last event is complete; with the lock held."""
         dead = self._dead
         while dead:
-            reference = dead[0]
-            block = cast("_Block", reference.thing)
-            if block.user is reference:
-                if block.events:
-                    self._draining[block] = None
-                    block.user = None
-                else:
-                    self._renew(block, reference)
-            if dead and dead[0] is reference:  # else a finalizer has been here
+            entry = dead[0]
+            block: PooledBlock = getattr(entry, "thing", entry)
+            user = block.user
+            if user is not None and user() is None:
+                with deferred:
+                    if block.events:
+                        self._draining[block] = None
+                        block.user = None
+                    else:
+                        self._set_free(block, user)
+            if dead and dead[0] is entry:  # else a finalizer has been here
                 dead.popleft()
         is_done = self._backend.event_done
         for block in [each for each in tuple(self._draining) if all(map(is_done, each.events))]:
-            self._renew(block, None)
-            self._draining.pop(block, None)
+            with deferred:
+                if self._draining.pop(block, self) is None:  # else a finalizer has been here
+                    self._set_free(block, None)
 
-    def _renew(self, block: _Block, user: Death[Lease] | None) -> None:
-        """Make a block ready if ``user`` is still its user: making the lease may run a finalizer."""
-        lease, reference = self._followed(block)
-        ready = self._ready.setdefault(block.nbytes, [])
-        if block.user is user and block.memory.pointer in self._blocks:
-            block.events = []
-            block.user = reference
+    def _set_free(self, block: PooledBlock, user: weakref.ref[Lease] | None) -> None:
+        """Let a block be handed out if ``user`` is still its user: making the list may run a finalizer."""
+        events: list[RawEvent] = []
+        if block.user is user and block.pointer in self._blocks:
+            block.user = None
+            block.events = events
             block.hand_on()
-            ready.append(lease)
+            self._free[block.nbytes].append(block)
 
-    def _drop_ready(self) -> None:
-        for leases in self._ready.values():
-            for lease in leases:
-                block = lease._block
-                block.user = None
-                del self._blocks[block.memory.pointer]
+    def _drop_free(self) -> None:
+        """Forget the free blocks, with the lock held and Ctrl-C put off."""
+        for blocks in tuple(self._free.values()):
+            while blocks:
+                block = blocks.pop()
+                del self._blocks[block.pointer]
                 self._total -= block.nbytes
-        self._ready = {}
         self._starts = sorted(self._blocks)
 
     def find(self, pointer: int) -> Lease | None:
@@ -304,24 +256,28 @@ class PinnedPool:
             if index < 0:
                 return None
             block = self._blocks[self._starts[index]]
-            if pointer >= block.memory.pointer + block.nbytes or block.user is None:
+            if pointer >= block.pointer + block.nbytes or block.user is None:
                 return None
             return block.user()
 
-    def _ready_nbytes(self) -> int:
-        return sum(size * len(leases) for size, leases in self._ready.items())
+    def _free_nbytes(self) -> int:
+        return sum(size * len(blocks) for size, blocks in tuple(self._free.items()))
 
     def _draining_nbytes(self) -> int:
         return sum(block.nbytes for block in self._draining)
+
+    def __repr__(self) -> str:
+        most = "" if self.max_bytes is None else f" of at most {self.max_bytes}"
+        return f"<PinnedPool of {self._backend.pinned_domain}: {self._total}{most} bytes, when full: {self.when_full}>"
 
     def stats(self) -> PinnedStats:
         """Count what the pool holds now."""
         with self._lock:
             self._poll()
-            ready, draining = self._ready_nbytes(), self._draining_nbytes()
+            free, draining = self._free_nbytes(), self._draining_nbytes()
             return PinnedStats(
-                in_use_nbytes=self._total - ready - draining,
-                free_nbytes=ready,
+                in_use_nbytes=self._total - free - draining,
+                free_nbytes=free,
                 draining_nbytes=draining,
                 peak_nbytes=self._peak,
                 allocations=self._allocations,
@@ -332,8 +288,8 @@ class PinnedPool:
         """Give every free block back to the system; returns the bytes given up."""
         with deferred, self._lock:
             self._poll()
-            nbytes = self._ready_nbytes()
-            self._drop_ready()
+            nbytes = self._free_nbytes()
+            self._drop_free()
             return nbytes
 
 

@@ -9,7 +9,7 @@ from xferlib._memory import pinned, registration
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._memory.pinned import Lease
+    from xferlib._memory.lease import Lease
 
 
 class PinnedRanges(NamedTuple):

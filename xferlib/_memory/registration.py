@@ -146,6 +146,10 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
             self._await_copies()
             registrations.of(self._backend).remove(held)
 
+    def __repr__(self) -> str:
+        state = "page-locked" if self._held else "not page-locked"
+        return f"<pin of {self._array.nbytes} bytes for {self._backend.name}, {state}>"
+
     def _await_copies(self) -> None:
         """Wait for all that may still use the pages: xferlib's copies on every device, the library's on the current."""
         from xferlib._memory.in_flight import in_flight

@@ -18,7 +18,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
-PARTS = {"staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h")}
+PARTS = {
+    "staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h"),
+    "calls.c": ("lease.c", "lease.h"),
+}
 """Other files that a library is made from."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""

@@ -9,9 +9,8 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "lease.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -577,6 +576,8 @@ static PyMethodDef methods[] = {
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", bind_namespaces, METH_VARARGS,
      "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
+    {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
+     "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},
@@ -588,7 +589,7 @@ static int begin(PyObject *module)
     PyObject *found = PyLong_FromUnsignedLong(xf_fingerprint);
     int result = found ? PyObject_SetAttrString(module, "fingerprint", found) : -1;
     Py_XDECREF(found);
-    return result;
+    return result ? result : xf_add_lease(module);
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};

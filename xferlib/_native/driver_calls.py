@@ -17,6 +17,8 @@ from typing import Any
 from xferlib import _native
 
 SOURCE = Path(__file__).with_name("calls.c")
+PARTS = ("lease.c", "lease.h")
+"""Other files that the module is made from."""
 LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"
 
@@ -31,7 +33,8 @@ def load(name: str) -> Any:
         ImportError: It cannot be loaded, or was made from another source.
     """
     module = importlib.import_module(name)
-    if module.fingerprint != _native.fingerprint(SOURCE.read_bytes()):
+    sources = (SOURCE, *(SOURCE.with_name(part) for part in PARTS))
+    if module.fingerprint != _native.fingerprint(b"".join(path.read_bytes() for path in sources)):
         raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
     return module
 
@@ -91,6 +94,31 @@ def bind_namespaces(
     doc = f"{in_python.__name__}(*arrays)\n--\n\n{in_python.__doc__}"
     made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, look_up, in_python.__module__, doc)
     return made
+
+
+class NoLease:
+    """In place of the compiled base of leases, where it is absent."""
+
+    __slots__ = ()
+
+
+def lease_type() -> type:
+    """The base of compiled leases of the pinned pool; `NoLease` where it is not compiled."""
+    module = _loaded()[0]
+    found: type = NoLease if module is None else module.Lease
+    return found
+
+
+def lender() -> Callable[[type, list[Any], Any], Any] | None:
+    """A function that lends a block of the pinned pool; None where it is not compiled.
+
+    It takes a subclass of `lease_type`, the list of free blocks and the queue of dead ones, and returns a lease of the
+    last free block, or None. The lease is a buffer over the block's memory. Its death puts the block into the list, or
+    into the queue if the block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and
+    ``user``, which becomes a weak reference to the lease, and None where it goes back to the list.
+    """
+    module = _module()
+    return None if module is None else module.lend
 
 
 def guard_thread() -> None:

@@ -21,13 +21,14 @@
 #endif
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
-#define HAS_AVX2
+#define HAS_AVX2 /* and F16C: every processor with the one has the other */
 #endif
 
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
-#define PAST_LEAST 4096      /* fewer bytes are copied through the caches */
-#define STREAM_LEAST 256     /* shorter runs are not worth their fence */
+#define PAST_LEAST 16384     /* fewer bytes are copied through the caches */
+#define STREAM_LEAST 16384   /* shorter runs lose more by their fence, and by the lines at both ends that two runs share */
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
+#define FLOATS 512           /* of a conversion in two steps: 2 KiB */
 #define HOPS_BELOW 16       /* words of an innermost loop: fewer cost less than what is around it */
 #define HOPS_MOST 512       /* words of one hop */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
@@ -156,12 +157,14 @@ static inline float half_to_float(uint16_t half) {
 
 #ifdef HAS_AVX2
 #define NAMED(NAME) NAME##_avx2
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2,f16c")))
+#define HALVES_BY_F16C
 #include "loops.h"
+#undef HALVES_BY_F16C
 #endif
 
 #ifdef HAS_AVX2
-#define BEST(NAME) (__builtin_cpu_supports("avx2") ? NAME##_avx2 : NAME##_anywhere)
+#define BEST(NAME) (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? NAME##_avx2 : NAME##_anywhere)
 #else
 #define BEST(NAME) NAME##_anywhere
 #endif

@@ -236,7 +236,8 @@ class Batch(Handed):
         if router.transform is None:
             return self._arriving.result()
         if not router.transforms_ahead:
-            return router.transform(self._arriving.result())
+            with router.device:
+                return router.transform(self._arriving.result())
         self._transform_ahead()
         assert self._made is not None
         current = router.backend.stream_current(router.device)

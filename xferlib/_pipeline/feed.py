@@ -159,6 +159,11 @@ class Feed:
         )
 
     @property
+    def taken(self) -> int:
+        """The number of batches handed out."""
+        return self._taken
+
+    @property
     def has_ended(self) -> bool:
         """Whether the source has ended and every batch has been handed out."""
         return self._end is not None and not self._ready

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import devices, registry
+from xferlib._core import capture, registry
+from xferlib._core import devices as devices_of_process
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
+from xferlib._pipeline.chunk_map import targets_of
 from xferlib._pipeline.prefetcher import Prefetcher
 from xferlib._pipeline.reader_feed import ThreadedFeed
+from xferlib._pipeline.rotation import Dealer, Rotation
 from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
@@ -40,6 +43,7 @@ def prefetch(
     device: DeviceSpec = None,
     transform: Callable[[Any], Any] | None = None,
     stream: Any = None,
+    devices: Any = None,
 ) -> Prefetcher:
     """Iterate over batches as device arrays; the next ones are copied while you work on this one.
 
@@ -65,6 +69,8 @@ def prefetch(
         depth: Batches ahead of the one that you work on; at least 1. The device holds ``depth + 1``
             batches, and one more while a loop variable still holds the one before.
         device: The target; the current device if omitted.
+        devices: Several targets: batch n goes to device n modulo their number, and each has ``depth`` batches ahead.
+            ``zip(batches, batches)`` over one iterator of two devices gives a batch for each at a time.
         transform: Called with each batch *on the device*; its result is handed out: for instance
             ``uint8`` to ``float32``, so that the link carries the smaller type. It runs ahead as well, on
             the stream of the copies and in the thread that reads, where the library's operations follow a
@@ -78,7 +84,8 @@ def prefetch(
         iterator a ``for`` goes on with the rest, and raises ClosedError when there is none.
 
     Raises:
-        ArgumentError: ``depth`` is no whole number from 1, or ``transform`` no function.
+        ArgumentError: ``depth`` is no whole number from 1, or ``transform`` no function; or ``devices`` are none, or
+            given with ``device``, or several with a stream.
         UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several, or a data set's columns.
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
     """
@@ -91,21 +98,63 @@ def prefetch(
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
     _refuse_single(batches)
     _refuse_columns(batches)
-    target = stream.device if device is None and isinstance(stream, Stream) else devices.resolve(device)
-    backend = registry.get(target.backend).at(target)
-    backend.attach(target)
-    given = ends.raw_stream(stream, target) if stream is not None else None
+    targets = _targets(device, devices, stream)
+    for target in targets:
+        _backend_of(target).attach(target)
+        capture.refuse_current("prefetch", _backend_of(target), target)
+    given = ends.raw_stream(stream, targets[0]) if stream is not None else None
 
-    def begin() -> Feed:
-        streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
-        conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
-        router = Router(backend, target, transform, conveyor)
-        items = batches if type(batches) is list or type(batches) is tuple else None
-        if items is not None and not _needs_thread(items, backend, target):
-            return ListFeed(items, router, streams)
-        return ThreadedFeed(iter(batches), router, streams, is_stable=items is not None)
+    def begin() -> Feed | Rotation:
+        items: Any = batches if type(batches) is list or type(batches) is tuple else None
+        count = len(targets)
+        if count == 1:
+            return _feed_of(items if items is not None else iter(batches), targets[0], ahead, transform, given)
+        dealer = Dealer(iter(batches), count) if items is None else None
+        feeds: list[Feed] = []
+        rotation = Rotation(feeds, dealer)
+        try:
+            for number, target in enumerate(targets):
+                part = dealer.part(number) if dealer is not None else items[number::count]
+                feeds.append(_feed_of(part, target, ahead, transform, given))
+        except BaseException:
+            rotation.close(waits=False)
+            raise
+        return rotation
 
     return Prefetcher(batches, begin)
+
+
+def _targets(device: Any, several: Any, stream: Any) -> list[Device]:
+    """The devices that batches go to."""
+    if several is None:
+        is_streams = device is None and isinstance(stream, Stream)
+        return [stream.device if is_streams else devices_of_process.resolve(device)]
+    if device is not None:
+        raise ArgumentError("prefetch: device and devices are both given; leave one of them out")
+    targets = targets_of(several, "prefetch")
+    if stream is not None and len(targets) > 1:
+        raise ArgumentError(
+            f"prefetch: stream is of one device, but devices are {[str(each) for each in targets]!r}; leave stream out"
+        )
+    return targets
+
+
+def _backend_of(device: Device) -> Backend:
+    return registry.get(device.backend).at(device)
+
+
+def _feed_of(
+    source: Any, target: Device, ahead: int, transform: Callable[[Any], Any] | None, given: RawStream | None
+) -> Feed:
+    """The feed of one device, from a list or an iterator."""
+    backend = _backend_of(target)
+    streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
+    conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
+    router = Router(backend, target, transform, conveyor)
+    is_list = not isinstance(source, Iterator)
+    if is_list and not _needs_thread(source, backend, target):
+        return ListFeed(source, router, streams)
+    return ThreadedFeed(iter(source) if is_list else source, router, streams, is_stable=is_list)
 
 
 def _refuse_single(batches: Any) -> None:

@@ -11,6 +11,7 @@ from xferlib.errors import ClosedError
 
 if TYPE_CHECKING:
     from xferlib._pipeline.feed import Feed
+    from xferlib._pipeline.rotation import Rotation
 
 
 class Prefetcher(Iterator[Any]):
@@ -23,7 +24,7 @@ class Prefetcher(Iterator[Any]):
     Dropping the prefetcher ends it, too.
     """
 
-    def __init__(self, batches: Any, begin: Callable[[], Feed]) -> None:
+    def __init__(self, batches: Any, begin: Callable[[], Feed | Rotation]) -> None:
         self._source = type(batches).__name__
         self._again = None if isinstance(batches, Iterator) else (batches, begin)
         """None of an iterator, which ends when the feed lets go of it."""
@@ -31,7 +32,7 @@ class Prefetcher(Iterator[Any]):
         self._taken = 0
         self._use(begin())
 
-    def _use(self, feed: Feed) -> None:
+    def _use(self, feed: Feed | Rotation) -> None:
         self._feed = feed
         self._finalizer = weakref.finalize(self, feed.close, waits=False)
         self._finalizer.atexit = False
@@ -49,7 +50,7 @@ class Prefetcher(Iterator[Any]):
         self._is_iterated = True
         return _Iteration(self, self._feed)
 
-    def _restart(self, begin: Callable[[], Feed]) -> None:
+    def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)
         self._finalizer.detach()
         self._has_ended, self._taken = False, 0
@@ -97,7 +98,8 @@ class Prefetcher(Iterator[Any]):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._is_closed else "ended" if self._has_ended else f"{self._taken} batches taken"
+        taken = f"{self._taken} batch{'es' * (self._taken != 1)} taken"
+        state = "closed" if self._is_closed else "ended" if self._has_ended else taken
         return f"<Prefetcher over {self._source}, {state}>"
 
 
@@ -106,7 +108,7 @@ class _Iteration(Iterator[Any]):
 
     __slots__ = ("_feed", "_prefetcher")
 
-    def __init__(self, prefetcher: Prefetcher, feed: Feed) -> None:
+    def __init__(self, prefetcher: Prefetcher, feed: Feed | Rotation) -> None:
         self._prefetcher = prefetcher
         self._feed = feed
 

@@ -77,7 +77,7 @@ class _Assigned:
         self.out[start:stop] = host
 
 
-class _InPlace(_Assigned):
+class InPlace(_Assigned):
     """The memory of the source: rows are stored in their order, so that those not yet stored can be read again."""
 
     def __init__(self, value: Any, out: HostArray) -> None:
@@ -150,7 +150,7 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
     is_in_place = registry.backend_of(source) is not None and shared_rows.is_in_place(host_rows(source, "source"), host)
     owner.note_write(out, "stream_map: out")
-    return _InPlace(out, host) if is_in_place else _Into(out, host, Pages.of(out))
+    return InPlace(out, host) if is_in_place else _Into(out, host, Pages.of(out))
 
 
 def _misfit(

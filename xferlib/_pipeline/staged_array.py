@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawEvent
-    from xferlib._memory.pinned import Lease
+    from xferlib._memory.lease import Lease
 
 
 class PinnedBuffer:

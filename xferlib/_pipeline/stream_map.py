@@ -7,18 +7,15 @@ both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from xferlib._core.devices import resolve
+from xferlib._core import capture, registry
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
-from xferlib._pipeline.device_worker import Station
+from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of
 from xferlib._runtime.checks import MOST_AHEAD, whole
-from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
-
-if TYPE_CHECKING:
-    from xferlib._core.device import Device
+from xferlib.errors import ArgumentError, shown
 
 
 def stream_map(
@@ -33,6 +30,7 @@ def stream_map(
     initial: Any = None,
     start: int = 0,
     progress: Callable[[int, int], Any] | None = None,
+    engine: Any = None,
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
 
@@ -44,6 +42,10 @@ def stream_map(
     with three more attributes: ``rows_done``, the rows from the beginning whose results are stored,
     ``out``, and with ``reduce`` ``reduced``, the value so far. To go on, call again with
     ``start=error.rows_done``, ``out=error.out``, ``initial=error.reduced``: the result has the same bits.
+
+    With an ``engine`` other processes compute ranges of chunks, each as described here, and with the same bits.
+    They open memory maps and zarr arrays by themselves; rows of any other source travel to them, and results for any
+    other ``out``, or for ``reduce``, travel back.
 
     Args:
         fn: Called with each chunk, shape (rows, ...) on its device, in order, in the calling thread, with
@@ -63,6 +65,11 @@ def stream_map(
         initial: The value to begin with instead.
         start: The row to begin at, where a chunk begins.
         progress: Called with the rows done and all rows, in the calling thread, whenever they change.
+        engine: A ``dask.distributed.Client``, or an executor of ``concurrent.futures``: its workers compute, each on
+            its own current device, or on ``devices`` as it has them. A range whose worker died is computed again, if
+            the executor tries again, as Dask does. Or a communicator, of `xferlib.distributed` or anything with
+            ``rank``, ``size`` and ``barrier()``: each rank makes this call, and computes its part of the rows; all of
+            them share ``out``, and each gets the value of ``reduce``.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
@@ -70,7 +77,8 @@ def stream_map(
     Raises:
         ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
-        LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``.
+        LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
+            is the source and there is an executor.
         DeviceNotFoundError: A device does not exist.
     """
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
@@ -90,8 +98,14 @@ def stream_map(
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
     if reduce is None and initial is not None:
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
-    targets = _targets(devices)
-    rows = row_sources.source_of(source, chunk_rows, targets[0])
+    if engine is not None:
+        from xferlib._pipeline.engines import choice, ranges
+
+        run = choice.runner_of(engine)
+    targets = targets_of(devices) if engine is None else []  # workers have devices of their own
+    for target in targets:
+        capture.refuse_current("stream_map", registry.get(target.backend).at(target), target)
+    rows = row_sources.source_of(source, chunk_rows, targets[0] if targets else registry.get("numpy").devices()[0])
     first = whole(start, least=0)
     if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):
         raise ArgumentError(
@@ -99,9 +113,16 @@ def stream_map(
             f"up to {rows.rows}, such as error.rows_done"
         )
     sink = row_sinks.sink_of(out, rows.rows, source) if reduce is None else row_sinks.Reduced(reduce, initial)
-    spans = [(low, min(low + chunk_rows, rows.rows)) for low in range(first, rows.rows, chunk_rows)]
-    results = Results(rows, sink, spans, progress)
-    return _Map(fn, results, targets, depth).run()
+    if engine is not None:
+        return run(
+            ranges.MapRequest(fn, source, rows, out, sink, chunk_rows, listed(devices), depth, first, progress), engine
+        )
+    results = Results(rows, sink, chunks_of(first, rows.rows, chunk_rows), progress)
+    try:
+        return ChunkMap(fn, results, targets, depth).run()
+    except BaseException as error:
+        results.explain(error)
+        raise
 
 
 def _from_one(name: str, number: int) -> int:
@@ -109,87 +130,3 @@ def _from_one(name: str, number: int) -> int:
     if found is None:
         raise ArgumentError(f"stream_map: {name}={shown(number)} is not a whole number from 1")
     return found
-
-
-def _targets(devices: Any) -> list[Device]:
-    if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
-        return [resolve(devices)]
-    if not isinstance(devices, Iterable):
-        raise ArgumentError(
-            f"stream_map: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']"
-        )
-    try:
-        given = list(devices)
-    except Exception as error:  # a foreign object may raise anything
-        raise ArgumentError(
-            f"stream_map: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
-        ) from error
-    targets = [resolve(each) for each in given]
-    if not targets or len(set(targets)) < len(targets):
-        raise ArgumentError(
-            f"stream_map: devices={[str(each) for each in targets]!r}; name at least one, and each once"
-        )
-    return targets
-
-
-class _Map:
-    """One call of `stream_map`."""
-
-    def __init__(self, fn: Callable[[Any], Any], results: Results, targets: list[Device], depth: int) -> None:
-        self._fn = fn
-        self._results = results
-        self._targets = targets
-        self._depth = depth
-        self._stations: list[Station] = []
-
-    def run(self) -> Any:
-        """Return the result, or raise the error with the rows that are done."""
-        results = self._results
-        results.on_stop = self._release
-        try:
-            self._work()
-        except BaseException as error:
-            results.explain(error)
-            raise
-        return results.value
-
-    def _work(self) -> None:
-        results, count = self._results, len(self._targets)
-        try:
-            results.report()
-            for index, device in enumerate(self._targets):
-                numbers = range(index, len(results.spans), count)
-                self._stations.append(Station(device, numbers, results, self._depth))
-            for number in range(len(results.spans)):
-                if results.is_stopped:
-                    break
-                self._compute(number, self._stations[number % count])
-                results.report()
-        except BaseException as error:
-            results.stop(error)
-            raise
-        finally:
-            for station in self._stations:
-                station.close()
-            results.end()
-        if results.error is not None:
-            raise results.error
-        results.report()
-
-    def _release(self) -> None:
-        for station in self._stations:
-            station.release()
-
-    def _compute(self, number: int, station: Station) -> None:
-        try:
-            chunk = station.next()
-        except StopIteration:
-            return  # another thread has failed; its error is raised at the end
-        with station.device:
-            value = self._fn(chunk)
-            del chunk
-            if value is None:
-                raise UnsupportedArrayError(
-                    "stream_map: the function gave None; let it return an array of as many rows, or give reduce"
-                )
-            station.give(number, value)

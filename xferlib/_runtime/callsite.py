@@ -12,7 +12,8 @@ import numpy as np
 
 _PACKAGE = os.path.realpath(__file__).rsplit(os.sep, 2)[0] + os.sep
 _TESTING = _PACKAGE + "testing" + os.sep
-_OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, "<frozen")
+_IMPORTING = f"{os.__file__.rpartition(os.sep)[0]}{os.sep}importlib{os.sep}"
+_OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, _IMPORTING, "<frozen")
 _is_ours: dict[str, bool] = {}
 is_recorded = False
 """Whether a trace is open, so that each job notes the line that it works for."""
@@ -37,6 +38,11 @@ inherited = threading.local()
 """``inherited.site``: for one of xferlib's own threads, the line that it works for."""
 
 
+def is_own(file: str) -> bool:
+    """Whether a file of code is xferlib's or NumPy's, and not the program's."""
+    return file.startswith(_OURS) and not file.startswith(_TESTING)
+
+
 def user_site() -> Site:
     """Return the innermost line outside xferlib and NumPy; in one of xferlib's own threads, the line it works for."""
     return site_of(user_call()[0])
@@ -51,7 +57,7 @@ def user_call() -> tuple[CodeLocation, str]:
         file = code.co_filename
         ours = _is_ours.get(file)
         if ours is None:
-            ours = _is_ours[file] = file.startswith(_OURS) and not file.startswith(_TESTING)
+            ours = _is_ours[file] = is_own(file)
         if not ours:
             if file == threading.__file__:
                 break

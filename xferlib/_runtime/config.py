@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
-from xferlib.errors import ConfigError, nearest, shown
+from xferlib.errors import ConfigError, did_you_mean, nearest, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _PREFIX = "XFERLIB_"
@@ -56,7 +56,7 @@ def _parse_strict(text: str) -> frozenset[str]:
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
-            raise ValueError(f"expected one of {', '.join(words)}")
+            raise ValueError(f"expected one of {', '.join(words)}{did_you_mean(text, words)}")
         return text
 
     return parse
@@ -86,8 +86,8 @@ class Config:
         "XFERLIB_HOST_CACHE", parse_nbytes, 4 << 30,
         "Most bytes of released results of to_host kept for reuse in a loop; the kernel may reclaim them at any time.",
     )  # fmt: skip
-    threads: int = _variable(
-        "XFERLIB_THREADS", _counted(256, "threads"), 0,
+    threads: int | None = _variable(
+        "XFERLIB_THREADS", _counted(256, "threads"), None,
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
         "stage, or all of them into memory that was never touched.",
     )  # fmt: skip

@@ -22,6 +22,11 @@ from xferlib._runtime import happens_before
 T = TypeVar("T")
 
 
+def is_followed() -> bool:
+    """Whether a race detector learns what threads hand to each other."""
+    return happens_before.listener is not None
+
+
 class Handed:
     """Something that threads use one after the other."""
 

@@ -21,20 +21,20 @@ from xferlib._trace.timeline import (
 from xferlib._trace.timeline_rows import TITLES, TimelineRow, rows_of, size_text
 from xferlib.errors import UnsupportedError
 
-_COLOURS = {
+COLOURS = {
     Kind.CALL: "#8a94a3", Kind.STAGING: "#8e6bb0", Kind.H2D: "#2b6cb0", Kind.KERNEL: "#2f855a", Kind.D2H: "#c2570c",
     Kind.D2D: "#0f8b8d", Kind.PEER: "#b83280",
 }  # fmt: skip
-_RANGE = "#74b894"
-_BOTH = "#fbe8a6"
+RANGE_COLOUR = "#74b894"
+BOTH_COLOUR = "#fbe8a6"
 _WIDTH_IN = 11.0
 _PIXELS = 1400.0
 _CHARACTER_PX = 8.0
-_UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
+UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
 _MOST_CALL_ROWS = 4
 
 
-class _Bar(NamedTuple):
+class Bar(NamedTuple):
     start: float
     end: float
     label: str
@@ -50,10 +50,10 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
     import matplotlib.pyplot as plt
 
     operations = found.operations
-    first, last = _extent(operations, start_s, end_s)
+    first, last = extent(operations, start_s, end_s)
     shown = [each for each in operations if each.end_s >= first and each.start_s <= last]
-    scale, unit = next((scale, unit) for limit, scale, unit in _UNITS if last - first < limit)
-    rows = _rows(rows_of(shown))
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if last - first < limit)
+    rows = drawn_rows(rows_of(shown))
     figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.15 + 0.42 * max(len(rows), 2)), layout="constrained")
     try:
         _shade(axes, shown, first, scale)
@@ -65,13 +65,13 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
         plt.close(figure)
 
 
-def _extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> Span:
+def extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> Span:
     first = min((each.start_s for each in operations), default=0.0) if start_s is None else start_s
     last = max((each.end_s for each in operations), default=first) if end_s is None else end_s
     return first, max(last, first + 1e-6)
 
 
-def _rows(found: list[TimelineRow]) -> list[TimelineRow]:
+def drawn_rows(found: list[TimelineRow]) -> list[TimelineRow]:
     """Keep one row for all staging threads, and the calls of the threads that call most."""
     calls = [row for row in found if row.kind is Kind.CALL]
     calls = sorted(calls, key=lambda row: (row.stream != "MainThread", -len(row.operations)))[:_MOST_CALL_ROWS]
@@ -88,7 +88,7 @@ def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: floa
     """Return the spans in which a copy and a kernel ran at once."""
     numbers = Numbers(shown)
     for start, end in intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)):
-        axes.axvspan((start - first) * scale, (end - first) * scale, color=_BOTH, linewidth=0, zorder=0)
+        axes.axvspan((start - first) * scale, (end - first) * scale, color=BOTH_COLOUR, linewidth=0, zorder=0)
 
 
 def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float, scale: float) -> None:
@@ -97,10 +97,10 @@ def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float,
         return
     ranges = [each for each in row.operations if each.kind == Kind.RANGE]
     others = [each for each in row.operations if each.kind != Kind.RANGE]
-    colour = _COLOURS[row.kind]
-    for members, paint, height in ((ranges, _RANGE, 0.78), (others, colour, 0.78 if not ranges else 0.5)):
+    colour = COLOURS[row.kind]
+    for members, paint, height in ((ranges, RANGE_COLOUR, 0.78), (others, colour, 0.78 if not ranges else 0.5)):
         pixel_s = (last - first) / _PIXELS
-        bars = _bars(members, pixel_s)
+        bars = bars_of(members, pixel_s)
         pieces = [((bar.start - first) * scale, max(bar.end - bar.start, 1.5 * pixel_s) * scale) for bar in bars]
         axes.broken_barh(
             pieces, (position - height / 2, height), facecolors=paint, edgecolors="white",
@@ -110,7 +110,7 @@ def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float,
             _label(axes, position, bar, first, last, scale)
 
 
-def _label(axes: Any, position: int, bar: _Bar, first: float, last: float, scale: float) -> None:
+def _label(axes: Any, position: int, bar: Bar, first: float, last: float, scale: float) -> None:
     start, end = max(bar.start, first), min(bar.end, last)
     room = int((end - start) / (last - first) * _PIXELS * 0.8 / _CHARACTER_PX)
     if bar.label and len(bar.label) <= room:
@@ -120,9 +120,9 @@ def _label(axes: Any, position: int, bar: _Bar, first: float, last: float, scale
         )
 
 
-def _bars(members: Sequence[TraceOperation], pixel_s: float) -> list[_Bar]:
+def bars_of(members: Sequence[TraceOperation], pixel_s: float) -> list[Bar]:
     """Return the bars to draw: pieces of one transfer, and bars narrower than a pixel, are merged."""
-    bars: list[_Bar] = []
+    bars: list[Bar] = []
     previous: TraceOperation | None = None
     nbytes = 0
     for each in sorted(members, key=lambda operation: operation.start_s):
@@ -132,10 +132,10 @@ def _bars(members: Sequence[TraceOperation], pixel_s: float) -> list[_Bar]:
         if is_near and (is_piece or is_narrow):
             nbytes += each.nbytes
             end = max(bars[-1].end, each.end_s)
-            bars[-1] = _Bar(bars[-1].start, end, _text(each, nbytes) if is_piece else "")
+            bars[-1] = Bar(bars[-1].start, end, _text(each, nbytes) if is_piece else "")
         else:
             nbytes = each.nbytes
-            bars.append(_Bar(each.start_s, each.end_s, _text(each, nbytes)))
+            bars.append(Bar(each.start_s, each.end_s, _text(each, nbytes)))
         previous = each
     return bars
 
@@ -160,7 +160,7 @@ def _draw_staging(axes: Any, position: int, row: TimelineRow, first: float, scal
         counts.append(count)
     most = max(counts) or 1
     tops = [position + 0.39 - 0.78 * each / most for each in counts]
-    axes.fill_between(times, position + 0.39, tops, step="post", color=_COLOURS[Kind.STAGING], linewidth=0, zorder=3)
+    axes.fill_between(times, position + 0.39, tops, step="post", color=COLOURS[Kind.STAGING], linewidth=0, zorder=3)
 
 
 def _dress(
@@ -186,10 +186,10 @@ def _dress(
         if rows[position].device != rows[position - 1].device:
             axes.axhline(position - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title(_heading(title, found, shown), fontsize=10, loc="left")
+    axes.set_title(heading(title, found, shown), fontsize=10, loc="left")
 
 
-def _heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
+def heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
     numbers = Numbers(shown)
     speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
     parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]

@@ -341,6 +341,8 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         return TransferStats(nbytes=self._nbytes, path=str(self._path), seconds=seconds)
 
     def __repr__(self) -> str:
-        direction = "to" if self.is_upload else "from"
-        state = "done" if self.done() else "in flight"
-        return f"<Transfer of {self._nbytes} bytes {direction} {self._device}, {self._path}, {state}>"
+        job, way = self._job, "to" if self.is_upload else "from"
+        is_over = self._complete_s or (self._event is None and (job is None or job.is_over))
+        state = "failed" if self.has_failed else "complete" if is_over else "in flight"  # as known: asks no device
+        device = self._device or f"{self._backend.name}:cpu"
+        return f"<Transfer of {self._nbytes} bytes {way} {device}, {self._path}, {state}>"

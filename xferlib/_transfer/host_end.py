@@ -52,3 +52,11 @@ class HostEnd:
         if self._pinned is _UNKNOWN:
             self._pinned = pinned_ranges.find(self.pointer, self.nbytes, self.backend)
         return self._pinned
+
+    @property
+    def is_read_by_device(self) -> bool:
+        """Whether the array as it is, before its conversion, lies in page-locked memory in C order."""
+        array = self.array
+        if not (array.dtype.isnative and array.flags.c_contiguous):
+            return False
+        return pinned_ranges.find(self.pointer, array.nbytes, self.backend) is not None

@@ -9,9 +9,11 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.device import make_device
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
-from xferlib._memory import in_flight
+from xferlib._core.thresholds import MEDIUM_NBYTES
+from xferlib._memory import in_flight, slab
 from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import relayout
 from xferlib._transfer.ends import CopySource, CopyTarget
@@ -24,7 +26,11 @@ if TYPE_CHECKING:
 
 @observe.user_call(lambda source, target, dtype: (target.backend, math.prod(source.shape) * dtype.itemsize))
 def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
-    """A copy between arrays of one pinned domain, on one device or two."""
+    """A copy between arrays of one pinned domain, on one device or two.
+
+    It comes after the work enqueued so far on both ends' streams; and, unless the caller has named the stream, before
+    the later work on them, which may change the source.
+    """
     assert source.info is not None
     giver, taker, device = source.backend, target.backend, target.device
     src, info = resolved(source.given, source.info, giver)
@@ -42,18 +48,20 @@ def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
     if into is None:
         dst = taker.empty(info.shape, dtype, device=device, stream=order)
         into = taker.view(dst)
-    needs_room = not is_local or _overlap(info, into)
-    flat, temporary = in_c_order(src, info, giver, near) if needs_room else (info, src)
+    flat, temporary, arrived = info, src, None
     if not is_local:
+        flat, temporary = in_c_order(src, info, giver, near)
+    elif _overlap(info, into):  # no copy may read what it writes
+        flat, temporary = _copied(info, giver, near)
+    if is_local:
+        relayout.copy(into, flat._replace(device=into.device), taker, order)
+    elif flat.size:
         _follow(order, near, taker, giver)
-        giver.consumed(temporary, order)
-    if needs_room and not into.is_c_contiguous:
-        between = taker.empty(info.shape, dtype, device=device, stream=order)
-        observe.copy(Kind.PEER, taker.view(between).pointer, flat.pointer, flat.nbytes, taker, order)
-        flat, temporary = taker.view(between), (temporary, between)
-    kind = Kind.D2D if flat.device.index == into.device.index else Kind.PEER
-    relayout.copy(into, flat._replace(device=into.device), taker, order, kind)
-    in_flight.in_flight.hold(taker, in_flight.record(taker, order), src, temporary, dst)
+        giver.consumed(temporary, _known_to(giver, order, info.device.kind))
+        arrived = _fetch(into, flat, taker, giver, order, near)
+    in_flight.in_flight.hold(taker, in_flight.record(taker, order), src, temporary, arrived, dst)
+    if target.stream is None:
+        _follow(before, order, giver, taker)
     return dst
 
 
@@ -63,12 +71,58 @@ def _follow(order: RawStream, before: RawStream, taker: Backend, giver: Backend)
         taker.event_wait(order, giver.event_record(before, timing=False))
 
 
+def _known_to(backend: Backend, stream: RawStream, kind: str) -> RawStream:
+    """The stream as ``backend`` has it, whose own object for it the stream of another library does not have."""
+    if stream.device.backend == backend.name:
+        return stream
+    return backend.stream_wrap(stream.handle, make_device(backend.name, kind, stream.device.index))
+
+
 def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
     """Whether the address ranges overlap."""
     (low_one, high_one), (low_two, high_two) = (
         bounds(each.pointer, each.shape, each.strides, each.dtype.itemsize) for each in (one, two)
     )
     return low_one < high_two and low_two < high_one
+
+
+# --- from one device to another
+
+
+def _fetch(
+    into: ArrayInfo, flat: ArrayInfo, taker: Backend, giver: Backend, order: RawStream, near: RawStream
+) -> Array | None:
+    """Fill an array of any layout from contiguous memory of another device; returns the temporary that it took."""
+    between = None
+    arrived = into
+    if not into.is_c_contiguous:
+        between = taker.empty(flat.shape, flat.dtype, device=into.device, stream=order)
+        arrived = taker.view(between)
+    if taker.reaches(into.device, flat.device):
+        observe.copy(Kind.PEER, arrived.pointer, flat.pointer, flat.nbytes, taker, order)
+    else:
+        _send_by_host(arrived.pointer, flat, taker, giver, order, near)
+    if between is not None:
+        relayout.copy(into, arrived, taker, order)
+    return between
+
+
+def _send_by_host(dst: int, flat: ArrayInfo, taker: Backend, giver: Backend, order: RawStream, near: RawStream) -> None:
+    """Copy by way of this thread's slab, so that one piece leaves it while the next one comes.
+
+    Returns when the last pieces are enqueued, as any staged copy.
+    """
+    own = slab.slab_of(taker, min(flat.nbytes, MEDIUM_NBYTES))
+    for start in range(0, flat.nbytes, MEDIUM_NBYTES):
+        nbytes = min(flat.nbytes - start, MEDIUM_NBYTES)
+        _, pinned = own.take(nbytes, order)
+        try:
+            observe.copy(Kind.D2H, pinned, flat.pointer + start, nbytes, giver, near)
+            _follow(order, near, taker, giver)
+        except BaseException:  # the slab knows of the copy on ``order`` alone, which has not come
+            in_flight.abandon(giver, near)
+            raise
+        observe.copy(Kind.H2D, dst + start, pinned, nbytes, taker, order)
 
 
 # --- before or after a copy
@@ -120,8 +174,10 @@ def resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, Arra
 
 def in_c_order(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
     """The array in C order, copied on the device if it is not; and what owns it."""
-    if info.is_c_contiguous:
-        return info, src
+    return (info, src) if info.is_c_contiguous else _copied(info, backend, stream)
+
+
+def _copied(info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
     temporary = backend.empty(info.shape, info.dtype, device=info.device, stream=stream)
     flat = backend.view(temporary)
     relayout.copy(flat, info, backend, stream)

@@ -17,6 +17,7 @@ from xferlib._core import registry
 from xferlib._core.layout import address
 from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
 from xferlib._memory import host, pinned, slab
+from xferlib._memory.lease import Lease
 from xferlib._transfer import compiled_copies, host_copy, plan, staged
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.one_step import arriving, converted, memory_of
@@ -69,8 +70,11 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
     if dst is None:
         return None
-    if fast.fetch_whole(dst, d, pointer, _ANY if is_pinned else DRIVER_MOST_DOWN):
+    fills_pinned = is_pinned or (nbytes > DRIVER_MOST_DOWN and HostEnd(dst, given, owner).pinned is not None)
+    if fast.fetch_whole(dst, d, pointer, _ANY if fills_pinned else DRIVER_MOST_DOWN):
         return dst
+    if fills_pinned and not is_pinned:
+        return None
     info = owner.view(d)
     backend = owner.at(info.device)
     backend.attach(info.device)
@@ -78,10 +82,7 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     if is_pinned:
         return _fetch_pinned(dst, info, backend, stream)
     if not plan.is_drivers_size(nbytes, is_upward=False):
-        end = HostEnd(dst, given, backend)
-        if out is not None and end.pinned is not None:
-            return None
-        return dst if staged.stage_in_one_call(end, pointer, stream, is_upward=False) else None
+        return dst if staged.stage_in_one_call(HostEnd(dst, given, backend), pointer, stream, is_upward=False) else None
     if not fast.takes_pageable(stream, idle=False):
         return None
     return dst if fast.copy_to_host(address(dst), pointer, nbytes, stream=stream) else None
@@ -106,7 +107,7 @@ def _result(
     if not is_pinned:
         return host.host_cache.empty(shape, dtype)
     made = pinned.pools.of(owner).empty(shape, dtype)
-    return made if isinstance(made.base, pinned.Lease) else None
+    return made if isinstance(made.base, Lease) else None
 
 
 def _fetch_pinned(dst: HostArray, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:

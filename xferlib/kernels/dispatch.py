@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
+from xferlib.kernels.calls import options
 from xferlib.kernels.calls.caller import MOST_PLANS, Caller
-from xferlib.kernels.frontends.definitions import Definition, Specialization
+from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, Specialization
 from xferlib.kernels.frontends.host_numbers import OtherNumbersError, Variants
 
 Run = Callable[[Any, list[Any]], Any]
@@ -31,20 +32,26 @@ class Dispatch:
     Args:
         definition: What the kernel computes.
         make: Makes the kernels of its derivatives.
+        threads: Of a block on a GPU; the engine's own choice if omitted.
     """
 
-    def __init__(self, definition: Definition, make: autograd.Make) -> None:
+    def __init__(self, definition: Definition, make: autograd.Make, threads: int | None = None) -> None:
         self.name = definition.name
+        self._definition = definition
         self._make = make
         self._names = definition.names
-        self._caller = Caller(definition)
+        self._caller = Caller(definition, threads)
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._last: _Last | None = None
+        self._variants: dict[tuple[int | None, int | None], Dispatch] = {}
+        """For calls with options, by the threads of a block and the step between elements."""
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
+        if keywords and isinstance(self._definition, SnippetDefinition) and not options.NAMES.isdisjoint(keywords):
+            return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
         else:
@@ -62,6 +69,23 @@ class Dispatch:
                 except OtherNumbersError:  # its numbers are of another kind
                     pass
         return self._look_up(args, out, size, keywords, given)
+
+    def _call_with_options(self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]) -> Any:
+        threads, elements = options.taken(self.name, keywords, args)
+        step = None
+        if elements is not None:
+            if size is not None:
+                raise KernelTypeError(f"{self.name}(): a part of the elements has its own size; leave size= out")
+            args, size, step = (*args, elements.start), len(elements), elements.step
+        variant = self._variants.get((threads, step))
+        if variant is None:
+            definition = self._definition
+            if step is not None and isinstance(definition, SnippetDefinition):
+                definition = definition.of_part(step)
+            if len(self._variants) >= MOST_PLANS:
+                self._variants.clear()
+            variant = self._variants[threads, step] = Dispatch(definition, self._make, threads)
+        return variant.call(*args, out=out, size=size, **keywords)
 
     def _look_up(
         self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], given: Sequence[Any]

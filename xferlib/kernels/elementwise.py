@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls.arguments import SCALARS
 from xferlib.kernels.dispatch import Dispatch
-from xferlib.kernels.frontends import signature
+from xferlib.kernels.frontends import compiler_options, signature
 from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, TracedDefinition
 from xferlib.kernels.pickling import check_function, named
 
@@ -26,7 +26,9 @@ class ElementwiseKernel(functools.partial[Any]):
             outputs follow its inputs, all or none.
         out: The output of a traced kernel, or a tuple of them; new arrays if omitted.
         size: The number of elements, where no argument says so.
-        **keywords: The keyword-only scalars of a traced kernel.
+        **keywords: The keyword-only scalars of a traced kernel. Of a C snippet: ``block_size``, the threads of a block
+            on a GPU, which changes no result; and in PyCUDA's notation ``range`` or ``slice``, the numbers ``i`` of the
+            elements to compute, of those of the first array.
 
     Returns:
         The output or the tuple of outputs; None for a kernel that only writes to its arguments.
@@ -95,6 +97,7 @@ def elementwise(
     math: str = "exact",
     preamble: str = "",
     loop_prep: str = "",
+    options: Sequence[str] = (),
 ) -> ElementwiseKernel: ...
 @overload
 def elementwise(
@@ -106,11 +109,17 @@ def elementwise(
     math: str = "exact",
     preamble: str = "",
     loop_prep: str = "",
+    options: Sequence[str] = (),
 ) -> ElementwiseKernel: ...
 
 
 def elementwise(
-    *definition: Any, name: str | None = None, math: str = "exact", preamble: str = "", loop_prep: str = ""
+    *definition: Any,
+    name: str | None = None,
+    math: str = "exact",
+    preamble: str = "",
+    loop_prep: str = "",
+    options: Sequence[str] = (),
 ) -> Any:
     """Make an element-wise kernel.
 
@@ -127,14 +136,16 @@ def elementwise(
 
         preamble: C functions that a snippet may call.
         loop_prep: C statements before the snippet: values that are the same for every element, which it may read.
+        options: Of a CUDA compiler, for C snippets: ``-DNAME=VALUE`` replaces a word of the snippet, and
+            ``--use_fast_math`` is ``math="fast"``; those that change no result are taken.
 
     Raises:
         KernelSyntaxError: The signature, snippet or preamble cannot be read.
     """
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
-    if (preamble or loop_prep) and len(definition) < 2:
-        what = "preamble" if preamble else "loop_prep"
+    if (preamble or loop_prep or options) and len(definition) < 2:
+        what = "preamble" if preamble else "loop_prep" if loop_prep else "options"
         raise KernelTypeError(f"{what}= is for C snippets; a Python kernel calls Python functions")
     if not definition:
         return lambda function: elementwise(function, name=name, math=math)
@@ -145,13 +156,20 @@ def elementwise(
             "elementwise takes a function, (in_params, out_params, operation) or (params, operation) as strings; "
             f"given were {', '.join(type(each).__name__ for each in definition)}"
         )
-    *lists, operation = definition
+    compiled = compiler_options.read(options, math)
+    *lists, operation = map(compiled.applied, definition)
     if len(lists) == 2:
         inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
     else:
         inputs, outputs = signature.parse(lists[0], "params"), []
     return ElementwiseKernel(
         SnippetDefinition(
-            inputs, outputs, operation, name=name or "kernel", math=math, preamble=preamble, loop_prep=loop_prep
+            inputs,
+            outputs,
+            operation,
+            name=name or "kernel",
+            math=compiled.math,
+            preamble=compiled.applied(preamble),
+            loop_prep=compiled.applied(loop_prep),
         )
     )

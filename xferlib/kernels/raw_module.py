@@ -58,6 +58,12 @@ class RawModule:
     def __copy__(self) -> RawModule:
         return self
 
+    def __repr__(self) -> str:
+        lines = self.source.count("\n") + 1
+        code = f"{len(self._binary)} bytes of machine code" if self._binary else f"{lines} lines of CUDA source"
+        loaded = sorted({arch for (arch, _), found in tuple(self._loaded.items()) if found})
+        return f"<RawModule of {code}, {'loaded for ' + ', '.join(loaded) if loaded else 'not loaded'}>"
+
     def get_function(
         self, name: str, signature: str | None = None, *, cpu: Callable[..., Any] | None = None
     ) -> RawKernel:

@@ -14,6 +14,7 @@ from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
 from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
+from xferlib.kernels.frontends import compiler_options
 from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.frontends.reduction_definition import ReductionDefinition, SnippetReduction
 from xferlib.kernels.ir.layout import broadcast_shape
@@ -207,6 +208,7 @@ def reduction(
     name: str = "reduction",
     math: str = "exact",
     preamble: str = "",
+    options: Sequence[str] = (),
 ) -> ReductionKernel:
     """Make a reduction from C expressions, as CuPy's ReductionKernel and PyCUDA's do.
 
@@ -215,26 +217,28 @@ def reduction(
         out_params: The outputs; omitted, the result is the accumulator.
         map_expr: The mapped element, an expression in the inputs (``x * x``, or ``x[i] * x[i]``).
         reduce_expr: The combination of two accumulators ``a`` and ``b``; associative and commutative up to rounding.
-        post_map_expr: Statements that assign the outputs from ``a``.
+        post_map_expr: Statements that assign the outputs from ``a``; a single output is ``a`` if omitted.
         identity: The accumulator of no elements; without it an empty reduction is an error.
         dtype: The accumulator's dtype, C type or generic letter; the first output's if omitted.
         name: For messages and profilers.
         math: ``"exact"`` or ``"fast"``.
         preamble: C functions that the expressions may call.
+        options: Of a CUDA compiler, as for `elementwise`.
 
     Raises:
         KernelSyntaxError: A signature or expression cannot be read.
     """
+    compiled = compiler_options.read(options, math)
     definition = SnippetReduction(
-        in_params,
-        out_params,
-        map_expr=map_expr,
-        reduce_expr=reduce_expr,
-        post_map_expr=post_map_expr,
-        identity=identity,
+        compiled.applied(in_params),
+        compiled.applied(out_params),
+        map_expr=compiled.applied(map_expr),
+        reduce_expr=compiled.applied(reduce_expr),
+        post_map_expr=compiled.applied(post_map_expr),
+        identity=compiled.applied(identity),
         dtype=dtype,
         name=name,
-        math=math,
-        preamble=preamble,
+        math=compiled.math,
+        preamble=compiled.applied(preamble),
     )
     return ReductionKernel(definition)

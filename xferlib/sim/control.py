@@ -50,6 +50,10 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         machine().raise_found()
         return list(self.detector.races)
 
+    def __repr__(self) -> str:
+        count = len(self.detector.races)
+        return f"<sim.check, mode {self.detector.mode.value!r}: {count} fault{'s' * (count != 1)}>"
+
     def __enter__(self) -> Self:
         simulated = machine()
         pending.settle_all()  # earlier operations are not the block's

@@ -1,46 +1,51 @@
-"""The conformance suite that every backend is held to, and the tools it is made of.
+"""Tools for tests: of programs, with assertions and layouts for Hypothesis; of backends, with the conformance suite.
 
-Needs pytest and Hypothesis (``pip install 'xferlib[test]'``); ``import xferlib`` needs neither.
-
-    import xferlib.testing
+    from xferlib.testing import assert_allclose_ulp, assert_identical
 
     class TestMine(xferlib.testing.BackendConformance):
         backend = "mine"
+
+`strategies` need Hypothesis, and the suite needs pytest too (``pip install 'xferlib[test]'``); the assertions need
+neither. Names are imported when they are first used.
 """
 
-from xferlib._core import promotion
-from xferlib._core.array import DTYPES
-from xferlib.testing import strategies
-from xferlib.testing.asserts import assert_same_bits, native_bits, scribble
-from xferlib.testing.conformance import BackendConformance
-from xferlib.testing.settings import (
-    advised,
-    configured,
-    cores,
-    forced,
-    fresh_registry,
-    fresh_staging,
-    results_begun,
-    work_shared,
-)
-from xferlib.testing.stand_ins import recorded
-from xferlib.testing.state import (
-    PATHS,
-    THRESHOLDS,
-    Native,
-    StagingStats,
-    Thresholds,
-    backend_named,
-    held_nbytes,
-    in_flight_count,
-    in_python,
-    is_recording,
-    lent_chunks,
-    native,
-    pending_count,
-    settle_all,
-    staging_stats,
-)
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xferlib._core import promotion
+    from xferlib._core.array import DTYPES
+    from xferlib.testing import strategies
+    from xferlib.testing.asserts import assert_allclose_ulp, assert_identical, assert_same_bits, native_bits, scribble
+    from xferlib.testing.conformance import BackendConformance
+    from xferlib.testing.settings import (
+        advised,
+        configured,
+        cores,
+        forced,
+        fresh_registry,
+        fresh_staging,
+        no_peers,
+        results_begun,
+        work_shared,
+    )
+    from xferlib.testing.stand_ins import recorded
+    from xferlib.testing.state import (
+        PATHS,
+        THRESHOLDS,
+        Native,
+        StagingStats,
+        Thresholds,
+        backend_named,
+        held_nbytes,
+        in_flight_count,
+        in_python,
+        is_recording,
+        lent_chunks,
+        native,
+        pending_count,
+        settle_all,
+        staging_stats,
+    )
 
 __all__ = [
     "DTYPES",
@@ -51,6 +56,8 @@ __all__ = [
     "StagingStats",
     "Thresholds",
     "advised",
+    "assert_allclose_ulp",
+    "assert_identical",
     "assert_same_bits",
     "backend_named",
     "configured",
@@ -65,6 +72,7 @@ __all__ = [
     "lent_chunks",
     "native",
     "native_bits",
+    "no_peers",
     "pending_count",
     "promotion",
     "recorded",
@@ -75,3 +83,43 @@ __all__ = [
     "strategies",
     "work_shared",
 ]
+
+_LAZY = {
+    name: module
+    for module, names in {
+        "xferlib._core.array": ("DTYPES",),
+        "xferlib.testing.asserts": (
+            "assert_allclose_ulp", "assert_identical", "assert_same_bits", "native_bits", "scribble",
+        ),
+        "xferlib.testing.conformance": ("BackendConformance",),
+        "xferlib.testing.settings": (
+            "advised", "configured", "cores", "forced", "fresh_registry", "fresh_staging", "no_peers",
+            "results_begun", "work_shared",
+        ),
+        "xferlib.testing.stand_ins": ("recorded",),
+        "xferlib.testing.state": (
+            "PATHS", "THRESHOLDS", "Native", "StagingStats", "Thresholds", "backend_named", "held_nbytes",
+            "in_flight_count", "in_python", "is_recording", "lent_chunks", "native", "pending_count", "settle_all",
+            "staging_stats",
+        ),
+    }.items()
+    for name in names
+}  # fmt: skip
+_MODULES = {"promotion": "xferlib._core.promotion", "strategies": "xferlib.testing.strategies"}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _MODULES:
+        value: Any = importlib.import_module(_MODULES[name])
+    elif name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+    else:
+        raise AttributeError(f"module 'xferlib.testing' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

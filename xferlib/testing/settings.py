@@ -86,6 +86,13 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
 
 
 @contextmanager
+def no_peers(backend: str) -> Iterator[None]:
+    """Let no device of a backend reach another's memory, so that copies between them pass through the host."""
+    with replaced(registry.get(backend), "reaches", lambda device, other: False):
+        yield
+
+
+@contextmanager
 def cores(count: int) -> Iterator[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
     with replaced(thread_budget, "usable_cores", lambda: count):

@@ -130,6 +130,26 @@ def host_arrays(
     return array
 
 
+@st.composite
+def laid_out(draw: DrawFn, values: Any, *, may_be_read_only: bool = True) -> HostArray:
+    """An array with the shape, dtype and bits of ``values``, of any layout in which each element has its own memory.
+
+    Strided, transposed, cropped from a larger array, reversed, misaligned or byte-swapped; 0-d and empty as ``values``
+    is. A function that is right for an array must be right for it in all of these.
+
+    Args:
+        draw: Given by Hypothesis.
+        values: An array, or what NumPy makes one of.
+        may_be_read_only: Draw read-only arrays too.
+    """
+    wanted = np.asarray(values)
+    layout = draw(layouts(dtype=wanted.dtype, shape=wanted.shape, distinct=True))
+    array: HostArray = layout.over(np.frombuffer(bytearray(layout.nbytes), np.uint8))
+    array[...] = wanted
+    array.flags.writeable = not (may_be_read_only and draw(st.booleans()))
+    return array
+
+
 def _sprinkle(array: HostArray, choices: list[tuple[int, int]]) -> None:
     """Set elements to awkward values, bit by bit: a scalar assignment would quiet a signalling NaN."""
     for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):

@@ -11,17 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
+from xferlib._cli.arguments import output_file, output_folder, parsed_size, picture_file
 from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.peers import Peer, Run, Xferlib, present
 from xferlib._cli.bench.result import TransferResult, size_text
 from xferlib._cli.demo.report import require_matplotlib
-from xferlib._cli.output_file import output_file
 
 _GIB = 1 << 30
 _SEED = 20260501
@@ -176,23 +175,15 @@ def machine(backend: str) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print a table, write JSON and a picture."""
-    parser = argparse.ArgumentParser(prog="xferlib bench transfer", description=__doc__)
-    parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
-    parser.add_argument("--largest", default=None, help="largest transfer, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
-    parser.add_argument("--json", type=output_file, help="write the figures to this file")
-    parser.add_argument("--plot", type=output_file, help="draw GB/s against size to this file (needs matplotlib)")
-    parser.add_argument("--out", type=Path, help="a folder for transfer.json and transfer.png")
-    options = parser.parse_args(argv)
+    options = parser().parse_args(argv)
     if options.plot is not None or options.out is not None:
         require_matplotlib("bench")  # before anything is measured
     from xferlib._cli.bench import show
-    from xferlib._runtime import config
 
     backend = options.backend or xl.get_backend().name
     is_gpu = xl.get_device(backend).kind == "cuda"
-    largest = config.parse_nbytes(options.largest) if options.largest else _GIB if is_gpu else 64 << 20
+    largest = options.largest or (_GIB if is_gpu else 64 << 20)
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
         options.json, options.plot = options.out / "transfer.json", options.out / "transfer.png"
     with show.progress("measuring transfers") as report:
         results, absent = measure(backend, largest, report)
@@ -204,3 +195,14 @@ def main(argv: list[str] | None = None) -> int:
     if options.plot is not None:
         show.transfer_plot(results, here, options.plot)
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(prog="xferlib bench transfer", description=__doc__)
+    made.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
+    made.add_argument("--largest", type=parsed_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
+    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
+    made.add_argument("--plot", type=picture_file, metavar="FILE", help="draw GB/s against size (needs matplotlib)")
+    made.add_argument("--out", type=output_folder, metavar="DIR", help="a folder for transfer.json and transfer.png")
+    return made

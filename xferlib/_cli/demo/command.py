@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._cli.arguments import output_file, picture_file
 from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
-from xferlib._cli.output_file import output_file
 from xferlib._core import registry
 from xferlib._core.devices import get_device, resolve
 from xferlib._runtime import config
@@ -30,7 +30,7 @@ REFERENCE = "numpy:cpu"
 
 def main(argv: list[str]) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
         report.require_matplotlib("demo")
     digits = program.load()
@@ -46,33 +46,27 @@ def main(argv: list[str]) -> int:
     return 1 if any(row.has_failed for row in rows) else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(
         prog="xferlib demo",
         description="Train a classifier on handwritten digits on every usable backend, or on the one that "
         "XFERLIB_BACKEND or XFERLIB_DEVICE names.",
     )
-    parser.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
-    parser.add_argument("--plot", type=_picture, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
-    parser.add_argument(
+    made.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
+    made.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
+    made.add_argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
+    made.add_argument(
         "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
     )
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON")
-    return parser
+    made.add_argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON")
+    return made
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
-
-
-def _picture(text: str) -> Path:
-    path = output_file(text)
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
-    return path
 
 
 def _timeline(text: str) -> Path:

@@ -13,8 +13,9 @@ from xferlib._core.backend_options import FastCopies
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream, StagingCalls
 from xferlib.backends.cuda import driver as calls
+from xferlib.backends.cuda.contexts import Inside
 from xferlib.backends.cuda.driver import CudaEvent
-from xferlib.backends.cuda.errors import failure, is_forked, refuse_fork
+from xferlib.backends.cuda.errors import check, failure, is_forked, refuse_fork
 from xferlib.backends.cuda.streams import CudaStreams
 
 _LEGACY = (0, 1)
@@ -27,6 +28,7 @@ class CudaCopies(CudaStreams, FastCopies):
         super().__init__(count)
         self.fast = self
         self._staging: dict[int, StagingCalls] = {}
+        self._reached: dict[tuple[int, int], bool] = {}
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         refuse_fork("copying")
@@ -44,6 +46,32 @@ class CudaCopies(CudaStreams, FastCopies):
         to, come = (driver.CUcontext(self._context(index)) for index in places if index is not None)
         (result,) = driver.cuMemcpyPeerAsync(dst, to, src, come, nbytes, stream.handle)
         return int(result)
+
+    def reaches(self, device: Device, other: Device) -> bool:
+        key = (device.index, other.index)
+        found = self._reached.get(key)
+        if found is None:
+            found = self._reached[key] = self._open(*key)
+        return found
+
+    def _open(self, index: int, other: int) -> bool:
+        """Let a device read another's memory, of which the driver has to be told once; False where it cannot."""
+        result, can = driver.cuDeviceCanAccessPeer(index, other)
+        check(result, f"asking whether device {index} reaches device {other}")
+        if not int(can):
+            return False
+        with Inside(self._context(index)):
+            (result,) = driver.cuCtxEnablePeerAccess(driver.CUcontext(self._context(other)), 0)
+        if int(result) not in (calls.SUCCESS, calls.PEER_ACCESS_ALREADY_ENABLED):
+            return False  # such as more peers than the hardware has room for
+        result, pool = driver.cuDeviceGetMemPool(other)  # whose memory takes permissions of its own
+        if int(result) == calls.SUCCESS:
+            access = driver.CUmemAccessDesc()
+            access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+            access.location.id = index
+            access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+            driver.cuMemPoolSetAccess(pool, [access], 1)  # if it is refused, `_copy_between` does without
+        return True
 
     def copy_behind(
         self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any, copied: Any = None

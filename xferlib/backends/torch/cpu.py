@@ -36,7 +36,7 @@ class TorchCpu(HostBackend):
 
     name = "torch"
     array_types = ("torch.Tensor",)
-    capabilities = Capabilities(namespace=True, strided=True, why=WHY_HOST)
+    capabilities = Capabilities(namespace=True, strided=True, graphs=True, why=WHY_HOST)
 
     def namespace(self) -> ModuleType:
         from xferlib.backends.torch import namespace  # imports array-api-compat

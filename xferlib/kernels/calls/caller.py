@@ -11,9 +11,10 @@ import numpy as np
 from xferlib._core import defaults
 from xferlib._core.array import ArrayInfo
 from xferlib._runtime.checks import whole
-from xferlib.errors import KernelTypeError, shown
+from xferlib.errors import KernelShapeError, KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
+from xferlib.kernels.calls.idle import IdleCall
 from xferlib.kernels.calls.prepared import CudaCall, HostCall, Prepared
 from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
 from xferlib.kernels.frontends.host_numbers import MOST_VARIANTS, OtherNumbersError
@@ -29,8 +30,9 @@ MOST_PLANS = 512
 class Caller:
     """Checks the calls of one kernel and prepares them."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: Definition, threads: int | None = None) -> None:
         self.definition = definition
+        self._threads = threads
         self.name = definition.name
         self._specialized: dict[tuple[Any, ...], list[Specialization]] = {}
         self._defaults: dict[str, Any] = getattr(definition, "defaults", {})
@@ -143,8 +145,10 @@ class Caller:
         """The engine's call for these parameters."""
         shape = self._shape(special, infos, size)
         checked = (self.name, backend.at(device), device, special, shape, _scalars(given, infos), infos)
+        if not special.program.stores:
+            return IdleCall(*checked)
         if device.kind == "cuda":
-            return CudaCall(*checked)
+            return CudaCall(*checked, threads=self._threads)
         engine = engine_of(checked[1])
         return HostCall(*checked) if engine is None else engine.call(*checked)
 
@@ -201,13 +205,13 @@ class Caller:
         named = [(params[number].name, info.shape) for number, info in infos.items() if not params[number].is_raw]
         if size is not None:
             if named:
-                raise KernelTypeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
+                raise KernelShapeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
             count = whole(size, least=0)
             if count is None:
-                raise KernelTypeError(f"{self.name}(): size={shown(size)} must be an int, 0 or more")
+                raise KernelShapeError(f"{self.name}(): size={shown(size)} must be an int, 0 or more")
             return (count,)
         if not named:
-            raise KernelTypeError(f"{self.name}(): no argument has a shape to loop over; pass size=")
+            raise KernelShapeError(f"{self.name}(): no argument has a shape to loop over; pass size=")
         outputs = {params[number].name for number in special.outputs}
         inputs = [(name, shape) for name, shape in named if name not in outputs]
         return broadcast_shape(inputs or named)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import observe
+from xferlib._core import capture, observe
 from xferlib._core.array import ArrayInfo
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.engines.numpy.engine import NumpyPlan
 from xferlib.kernels.frontends.definitions import Specialization
@@ -97,8 +97,8 @@ class Prepared:
             )
         for number in self._omitted:
             label = f"{self.name}(): output {self._names[number]!r}"
-            if number in self._raw:
-                raise KernelTypeError(f"{label} is raw and has no shape; pass an array")
+            if number in self._raw and not infos.keys() <= self._raw:  # with size=, it has that
+                raise KernelShapeError(f"{label} is raw and has no shape; pass an array")
             if number in self.program.reads:
                 raise KernelTypeError(f"{label} is read before it is written; pass an array with its content")
         for number in self.program.writes & infos.keys():
@@ -194,6 +194,8 @@ class HostCall(Prepared):
             operands[number] = converter(given[number])
         for number in self._omitted:
             operands[number], results[number] = self._new_output(number)
+        if self._swapped:
+            capture.refuse_current(f"{self.name}(): an array in another byte order", self.backend, self.device)
         for number in self._swapped:
             operands[number] = operands[number].astype(operands[number].dtype.newbyteorder("="))
         self._compute(is_aliased, operands)
@@ -232,10 +234,14 @@ class HostCall(Prepared):
 
 
 class CudaCall(Prepared):
-    """A call on a CUDA device, launched on the current stream of the arrays' library."""
+    """A call on a CUDA device, launched on the current stream of the arrays' library.
 
-    def __init__(self, *args: Any) -> None:
+    ``threads``: of a block; the engine's own choice if omitted.
+    """
+
+    def __init__(self, *args: Any, threads: int | None = None) -> None:
         super().__init__(*args)
+        self._threads = threads
         self._infos: dict[int, ArrayInfo] = args[-1]
         self._plans: dict[tuple[Any, ...], CudaPlan] = {}
         spans = {
@@ -311,7 +317,8 @@ class CudaCall(Prepared):
             from xferlib.kernels.engines.cuda.engine import CudaPlan
 
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
-            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased)
+            kind = {} if self._threads is None else {"threads": self._threads}
+            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased, **kind)
             self._plans[key] = plan
         return plan
 

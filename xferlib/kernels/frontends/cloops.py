@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xferlib.kernels.frontends.control import assigned, data_loops
-from xferlib.kernels.frontends.control.contents import Before
 from xferlib.kernels.frontends.control.data_loops import Loop
 from xferlib.kernels.frontends.cscope import Scope
+from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_integer
 
@@ -52,6 +52,7 @@ class Loops:
     _statement: Callable[[Any], None]
     expression: Callable[[Any], Node]
     returns: Any
+    is_function: bool
     _turns = 0
     _inside: tuple[int, ...] = ()
     """The numbers of the loops around the current statement."""
@@ -75,7 +76,7 @@ class Loops:
         self._jump(node, "continue")
 
     def _jump(self, node: Any, kind: str) -> None:
-        if not self._inside and kind == "continue" and self.returns is None:
+        if not self._inside and kind == "continue" and not self.is_function:
             self.scope.set_result(self.b.const(True, BOOL))  # in CuPy it goes on with the next element
             return
         if not self._inside:

@@ -54,7 +54,7 @@ def _integer(digits: str, suffix: str) -> tuple[int, DType]:
     if "u" in suffix:
         candidates = [each for each in candidates if each.kind == "u"]
     elif is_decimal:
-        candidates = [each for each in candidates if each.kind == "i"]
+        candidates = [*(each for each in candidates if each.kind == "i"), UINT64]  # the last as NVCC and GCC do
     if len(digits) <= _MOST_DIGITS:
         value = int(digits, 10 if is_decimal else _BASES.get(digits[:2], 8))
         for dtype in candidates:

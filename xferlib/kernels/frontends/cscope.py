@@ -12,34 +12,34 @@ rest of a block runs under the condition that none of them has been reached yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import NoReturn
 
-from xferlib.kernels.frontends.control.contents import RESULT, Before, Branch, Contents, Variable
+import numpy as np
+
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
-from xferlib.kernels.ir.indices import is_distinct
+from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Variable
+from xferlib.kernels.frontends.memory.local_arrays import element_keys
+from xferlib.kernels.frontends.memory.place_scope import PlaceScope
 from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node, Store
 
-Fail = Callable[[str], NoReturn]
 
-
-class Scope(LoopScope):
+class Scope(PlaceScope, LoopScope):
     """Names, values and the condition under which the current statement runs."""
 
-    def __init__(self, builder: Builder, path: Node | None = None) -> None:
+    def __init__(self, builder: Builder, ordered: frozenset[int] = frozenset()) -> None:
         self.b = builder
         self._names: dict[str, Variable] = {}
         self._here: set[str] = set()
         self._state: dict[Hashable, Contents] = {}
         self._true = builder.const(True, BOOL)
-        self._path = path
-        self._raw_reads: dict[int, set[int]] = {}
-        self._raw_writes: dict[int, set[int]] = {}
-        self._indices: dict[Hashable, Node] = {}
+        self._path: Node | None = None
+        self._begin_elements(ordered)
         self._counter = 0
+        self._known: dict[int, np.generic | None] = {}
         self.sizes = {"_ind": builder.size()}
+        self.number = builder.index()
+        """The value of ``i``."""
 
     # --- declarations
     def bind(self, name: str, variable: Variable) -> None:
@@ -65,18 +65,6 @@ class Scope(LoopScope):
         if value is not None:
             self._state[key] = Contents(value, self._true)
 
-    def end_preparation(self) -> None:
-        """Make the local variables that have a value read-only: those of ``loop_prep``.
-
-        In CuPy these statements run once for each thread, before its loop over elements. Here they are part of every
-        element's program, and the compiler computes outside of it what does not depend on the element. The two differ
-        where the snippet changes such a variable: then CuPy's result depends on which elements a thread has.
-        """
-        for name in self._here:
-            variable = self._names[name]
-            if variable.key in self._state:
-                self._names[name] = replace(variable, kind="prepared", is_writable=False)
-
     def is_declared_here(self, name: str) -> bool:
         return name in self._here
 
@@ -86,9 +74,41 @@ class Scope(LoopScope):
         names, here = dict(self._names), self._here
         self._here = set()
         yield
-        for name in self._here:
-            self._state.pop(self._names[name].key, None)
+        self._forget(self._names[name] for name in self._here)
         self._names, self._here = names, here
+
+    def _forget(self, variables: Iterable[Variable]) -> None:
+        for each in variables:
+            for key in element_keys(each) if each.kind == "array" else [each.key]:
+                self._state.pop(key, None)
+
+    @contextmanager
+    def function(self, names: dict[str, Variable], *, is_apart: bool) -> Iterator[None]:
+        """Open the body of a function, which knows its parameters alone.
+
+        Args:
+            names: The parameters.
+            is_apart: The function may run under no condition, wherever it is called.
+        """
+        outside = self._names, self._here, self._path
+        jumps = {key: self._state.pop(key) for key in self._jumps()}
+        self._names, self._here = dict(names), set()
+        if is_apart:
+            self._path = None
+        yield
+        self._forget(self._names[name] for name in self._here)
+        self._forget(each for each in names.values() if each.is_argument)
+        for key in self._jumps():
+            del self._state[key]
+        self._names, self._here, self._path = outside
+        self._state.update(jumps)
+
+    def argument(self, name: str, dtype: DType, value: Node) -> Variable:
+        """A parameter of a function, with its value."""
+        self._counter += 1
+        key = (self._counter, name)
+        self._state[key] = Contents(value, self._true)
+        return Variable(key, dtype, is_argument=True)
 
     # --- branches
     @contextmanager
@@ -112,16 +132,21 @@ class Scope(LoopScope):
         return branch
 
     @property
+    def true(self) -> Node:
+        """The constant."""
+        return self._true
+
+    @property
     def path(self) -> Node | None:
         """The condition under which the current statement runs; None if there is none."""
         return self._path
 
     def snapshot(self) -> Before:
         """The present state, for `restore`."""
-        return Before(self._path, dict(self._state))
+        return Before(self._path, dict(self._state), dict(self.touched))
 
     def restore(self, before: Before) -> None:
-        self._path, self._state = before.path, dict(before.state)
+        self._path, self._state, self.touched = before.path, dict(before.state), dict(before.touched)
 
     def has_changed(self, branch: Branch) -> bool:
         return branch.state != self._state
@@ -179,10 +204,12 @@ class Scope(LoopScope):
         """The value of a variable or of a parameter's element."""
         variable = self._find(name, fail)
         if variable.key == ("kernel", "i"):
-            return self.b.index()
+            return self.number
         if variable.key == ("kernel", "n"):  # a parameter may have the name too
             return self.b.size()
-        if variable.kind == "raw" or variable.needs_index:
+        if variable.kind == "reference" and variable.place is not None:
+            return self.read_place(variable.place, name, fail)
+        if variable.kind in ("raw", "array", "pointer") or variable.needs_index:
             fail(f"{name!r} is an array; index it, for instance {name}[i]")
         return self._current(variable, name, fail)
 
@@ -195,20 +222,12 @@ class Scope(LoopScope):
         initial = self.b.load(variable.param)
         return initial if slot is None else self.b.select(slot.written, slot.value, initial)
 
-    def read_element(self, name: str, index: Node, fail: Fail) -> Node:
-        """Element ``index`` of a parameter."""
-        variable = self._array(name, fail)
-        assert variable.param is not None
-        if variable.kind != "raw":
-            self._check_own(index, name, fail)
-            return self._current(variable, name, fail)
-        slot = self._state.get(self._element_key(variable.param, index))
-        if slot is not None and slot.written is self._true:
-            return slot.value
-        self._note(self._raw_reads, self._raw_writes, variable.param, index, name, fail)
-        self._check_update(variable.param, index, name, fail)
-        stored = self.b.gather(variable.param, index, self._path)
-        return stored if slot is None else self.b.select(slot.written, slot.value, stored)
+    def array(self, name: str, fail: Fail) -> int:
+        """The parameter that an array which the kernel indexes is."""
+        variable = self._find(name, fail)
+        if variable.kind != "raw" or variable.param is None:
+            fail(f"{name!r} has no layout here; declare it 'raw'")
+        return variable.param
 
     def length(self, name: str, fail: Fail) -> Node:
         """The number of elements of a parameter."""
@@ -217,67 +236,13 @@ class Scope(LoopScope):
             fail(f"{name!r} is a number, which has no size()")
         return self.b.length(variable.param) if variable.kind == "raw" else self.b.size()
 
-    def assign(self, name: str, value: Node, fail: Fail) -> Node:
-        """Assign to a variable or to a parameter's element; returns the converted value."""
-        variable = self._find(name, fail)
-        if variable.kind == "raw" or variable.needs_index:
-            fail(f"{name!r} is an array; assign to an element, for instance {name}[i] = ...")
-        return self._write(variable, variable.key, value, name, fail)
-
-    def assign_element(self, name: str, index: Node, value: Node, fail: Fail) -> Node:
-        variable = self._array(name, fail)
-        assert variable.param is not None
-        if variable.kind != "raw":
-            self._check_own(index, name, fail)
-            return self._write(variable, variable.key, value, name, fail)
-        self._note(self._raw_writes, self._raw_reads, variable.param, index, name, fail)
-        self._check_update(variable.param, index, name, fail)
-        return self._write(variable, self._element_key(variable.param, index), value, name, fail)
-
-    def _check_own(self, index: Node, name: str, fail: Fail) -> None:
-        if index is not self.b.index():
-            fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
-
-    def _array(self, name: str, fail: Fail) -> Variable:
-        variable = self._find(name, fail)
-        if variable.kind != "raw" and not variable.needs_index:
-            fail(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
-        return variable
-
     def _write(self, variable: Variable, key: Hashable, value: Node, name: str, fail: Fail) -> Node:
-        if variable.kind == "prepared":
-            fail(f"{name!r} belongs to loop_prep, and is the same for every element; declare it in the operation")
         if not variable.is_writable:
             fail(f"{name!r} is read-only here; assign to an output or a local variable")
         value = self.b.cast(value, variable.dtype)
         self._state.pop(key, None)
         self._state[key] = Contents(value, self._true)
         return value
-
-    def _element_key(self, param: int, index: Node) -> Hashable:
-        key = ("element", param, id(index))
-        self._indices[key] = index
-        return key
-
-    def _note(
-        self, mine: dict[int, set[int]], others: dict[int, set[int]], param: int, index: Node, name: str, fail: Fail
-    ) -> None:
-        mine.setdefault(param, set()).add(id(index))
-        if others.get(param, set()) - {id(index)}:
-            fail(
-                f"{name!r} is read and written at different indices, so that the result would depend on the order "
-                "in which elements are computed; write to another array"
-            )
-
-    def _check_update(self, param: int, index: Node, name: str, fail: Fail) -> None:
-        """Refuse to read and write an array element that several elements of a call may share."""
-        is_update = param in self._raw_reads and param in self._raw_writes
-        if is_update and not is_distinct(index, self.b.params):
-            fail(
-                f"{name!r} is read and written at an index that several elements of a call may share, so that one "
-                "update would be lost; index it by i times a constant and a shift, or add up with a reduction, or "
-                "with atomicAdd in raw_module"
-            )
 
     def stores(self, params: dict[str, Variable]) -> list[Store]:
         """The writes to parameters."""

@@ -20,16 +20,30 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends import cfunctions, cnumbers
+from xferlib.kernels.frontends import cnumbers
+from xferlib.kernels.frontends.calls.functions import Calls
+from xferlib.kernels.frontends.calls.methods import Methods
 from xferlib.kernels.frontends.cloops import TranslationState
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
+from xferlib.kernels.frontends.memory.translation import Places
+from xferlib.kernels.frontends.preamble import PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
 from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
-from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
+from xferlib.kernels.ir.nodes import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    Builder,
+    DType,
+    Node,
+    is_complex,
+    is_float,
+)
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
@@ -62,7 +76,7 @@ def parse(text: SnippetText) -> Any:
     return body.body.block_items or []
 
 
-class Translator(Statements):
+class Translator(Statements, Calls, Methods, Places):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
     def __init__(
@@ -70,7 +84,7 @@ class Translator(Statements):
         builder: Builder,
         scope: Scope,
         text: SnippetText,
-        types: dict[str, DType],
+        types: Mapping[str, DType],
         functions: Mapping[str, PreambleFunction] = MappingProxyType({}),
         depth: int = 0,
         work: TranslationState | None = None,
@@ -78,11 +92,17 @@ class Translator(Statements):
         self.b = builder
         self.work = work or TranslationState()
         self._functions = functions
+        self.assigning = frozenset(name for name, each in functions.items() if each.has_places)
         self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
         self._depth = depth
         self.scope = scope
         self.text = text
         self.types = {**C_TYPES, **types}
+
+    def within(self, function: PreambleFunction, types: Mapping[str, DType]) -> Translator:
+        """The translator of a function's body; ``types`` are those of its template."""
+        known = {**self.types, **types}
+        return Translator(self.b, self.scope, function.text, known, self._functions, self._depth + 1, self.work)
 
     def run(self, statements: list[Any]) -> None:
         """Translate the statements, changing the scope."""
@@ -136,21 +156,9 @@ class Translator(Statements):
             return self.b.const(float(node.name[:3]), FLOAT32)
         return self.scope.read(node.name, lambda message: self.fail(node, message))
 
-    def _eval_arrayref(self, node: Any) -> Node:
-        name, index = self._element(node)
-        return self.scope.read_element(name, index, lambda message: self.fail(node, message))
-
-    def _element(self, node: Any) -> tuple[str, Node]:
-        if type(node.name).__name__ != "ID":
-            self.fail(node, "only a parameter can be indexed, with one index")
-        index = self.expression(node.subscript)
-        if is_float(index.dtype) or is_complex(index.dtype):
-            self.fail(node, f"the index is {index.dtype}; cast it to an integer", KernelTypeError)
-        return node.name.name, self.b.cast(index, INT64)
-
     def _eval_cast(self, node: Any) -> Node:
         if type(node.to_type.type).__name__ != "TypeDecl":
-            self.fail(node, "a cast to a pointer is not supported; cast to a number")
+            self.fail(node, "a cast to a pointer has no value; cast to a number")
         dtype = self.type_of(node.to_type.type.type)
         if type(node.expr).__name__ == "ExprList":
             return self._complex_of(node, dtype)
@@ -170,21 +178,30 @@ class Translator(Statements):
         words = sorted((word for word in node.names if word != "signed" or len(node.names) == 1), reverse=True)
         name = " ".join(words)
         name = name.removesuffix(" int") if (name != "int" and "long" in name) or "short" in name else name
-        dtype = self.types.get("int" if name == "signed" else name) or self.types.get(" ".join(node.names))
+        name = "int" if name == "signed" else name
+        dtype = self.types.get(name) or self.types.get(" ".join(node.names)) or self._alias(name)
         if dtype is None:
             self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")
         return dtype
+
+    def _alias(self, name: str) -> DType | None:
+        """The type to which the source gives a name."""
+        for _ in range(len(self.text.aliases)):
+            name = " ".join(self.text.aliases.get(name, name).split())
+        return self.types.get(name)
 
     def _eval_unaryop(self, node: Any) -> Node:
         if node.op in ("++", "--", "p++", "p--"):
             before = self.expression(node.expr)
             after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
-            assigned = self._assign(node.expr, after)
+            assigned = self.assign(node.expr, after)
             return before if node.op.startswith("p") else assigned
-        if node.op in ("*", "&"):
-            self.fail(node, "pointers do not exist in a snippet (for a power, write pow(x, y)); index parameters")
+        if node.op == "*":
+            return self._read(node)
+        if node.op == "&":
+            self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
-            self.fail(node, "sizeof is not supported; write the number")
+            return self._size_of(node)
         value = self.expression(node.expr)
         if node.op == "!":
             return self.b.op("not", self.b.truth(value))
@@ -257,57 +274,4 @@ class Translator(Statements):
         value = self.expression(node.rvalue)
         if node.op != "=":
             value = self._binary(node, node.op[:-1], self.expression(node.lvalue), value)
-        return self._assign(node.lvalue, value)
-
-    def _assign(self, target: Any, value: Node) -> Node:
-        kind = type(target).__name__
-
-        def fail(message: str) -> NoReturn:
-            self.fail(target, message)
-
-        if kind == "ID":
-            return self.scope.assign(target.name, value, fail)
-        if kind == "ArrayRef":
-            name, index = self._element(target)
-            return self.scope.assign_element(name, index, value, fail)
-        raise self.error(target, "this cannot be assigned to; assign to a variable or an element")
-
-    def _eval_funccall(self, node: Any) -> Node:
-        if type(node.name).__name__ == "StructRef":
-            return self._method(node)
-        if type(node.name).__name__ != "ID":
-            self.fail(node, "only named functions can be called")
-        if node.name.name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
-            return self.b.const(float("nan"), FLOAT64 if node.name.name == "nan" else FLOAT32)
-        args = [self.expression(each) for each in (node.args.exprs if node.args else [])]
-        if (function := self._functions.get(node.name.name)) is not None:
-            return self._inlined(node, function, args)
-        return cfunctions.call(self.b, node.name.name, args, lambda message, kind: self.fail(node.name, message, kind))
-
-    def _inlined(self, node: Any, function: PreambleFunction, args: list[Node]) -> Node:
-        """The call of a function of the preamble."""
-        if self._depth >= MOST_DEPTH:
-            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
-
-        def make(scope: Scope, text: SnippetText) -> Translator:
-            return Translator(self.b, scope, text, self.types, self._functions, self._depth + 1, self.work)
-
-        path = self.scope.path if self._has_loops else None  # a loop must not run where it is not reached
-        key = (id(function.tree), id(path), *map(id, args))
-        if key not in self.work.results:  # a function has no effect but its result
-            self.work.results[key] = Inliner(self.b, make).call(function, args, path)
-        return self.work.results[key]
-
-    def _method(self, node: Any) -> Node:
-        """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``."""
-        owner, method = node.name.name, node.name.field.name
-        if node.args is None and method == "size" and type(owner).__name__ == "ID":
-            if owner.name in self.scope.sizes:
-                return self.scope.sizes[owner.name]
-            return self.scope.length(owner.name, lambda message: self.fail(owner, message))
-        if node.args is None and method in ("real", "imag"):
-            value = self.expression(owner)
-            if is_complex(value.dtype):
-                return self.b.real(value) if method == "real" else self.b.imag(value)
-        problem = f"no method .{method}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
-        raise self.error(node.name.field, problem)
+        return self.assign(node.lvalue, value)

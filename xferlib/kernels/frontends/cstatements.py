@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xferlib.kernels.frontends.calls import atomics
 from xferlib.kernels.frontends.cloops import Loops
-from xferlib.kernels.frontends.control.contents import Before
+from xferlib.kernels.frontends.ctext import AUTO
+from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 
 
@@ -14,6 +16,9 @@ class Statements(Loops):
     """Translates statements, which change the scope."""
 
     type_of: Callable[[Any], DType]
+    _declare_pointer: Callable[[Any], None]
+    _declare_array: Callable[[Any], None]
+    is_function = False
     returns: DType | None = None
     """The dtype that a function returns; None in a snippet."""
 
@@ -23,6 +28,8 @@ class Statements(Loops):
         handler = getattr(self, f"_do_{name.lower()}", None)
         if handler is not None:
             handler(node)
+        elif name == "FuncCall" and getattr(node.name, "name", None) in atomics.KINDS:
+            atomics.call(self, node, node.args.exprs if node.args else [], is_used=False)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
             self.expression(node)
         elif name in ("Goto", "Switch", "Label"):
@@ -66,13 +73,28 @@ class Statements(Loops):
             self._do_decl(declaration)
 
     def _do_decl(self, node: Any) -> None:
-        if type(node.type).__name__ != "TypeDecl":
-            self.fail(node, f"local variable {node.name!r} must be a number; arrays and pointers are not supported")
+        kind = type(node.type).__name__
         if self.scope.is_declared_here(node.name):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
+        if kind == "PtrDecl":
+            self._declare_pointer(node)
+        elif kind == "ArrayDecl":
+            self._declare_array(node)
+        elif kind != "TypeDecl":
+            self.fail(node, f"local variable {node.name!r} must be a number, a pointer or an array")
+        else:
+            self._declare_number(node)
+
+    def _declare_number(self, node: Any) -> None:
+        if getattr(node.type.type, "names", None) == [AUTO]:
+            if node.init is None:
+                self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
+            value = self.expression(node.init)
+            self.scope.declare(node.name, value.dtype, value)
+            return
         dtype = self.type_of(node.type.type)
-        value = None if node.init is None else self.b.cast(self.expression(node.init), dtype)
-        self.scope.declare(node.name, dtype, value)
+        given = None if node.init is None else self.b.cast(self.expression(node.init), dtype)
+        self.scope.declare(node.name, dtype, given)
 
     def _do_if(self, node: Any) -> None:
         condition = self.b.truth(self.expression(node.cond))

@@ -7,17 +7,23 @@ every character remembers where it came from, so that an error points at what th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError
-from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, check_length, plain_types
+from xferlib.kernels.frontends.cpp import directives, type_names
+from xferlib.kernels.frontends.cpp.directives import NONE, Macros
+from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, MAX_CHARACTERS, check_length, plain_types
 from xferlib.kernels.frontends.source_lines import caret
 from xferlib.kernels.ir.types import C_TYPES
 
 _STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
-_STD = re.compile(r"\bstd\s*::\s*")
+_STD = re.compile(r"\b(?:std|thrust|cupy|pycuda)\s*::\s*")
+_LIST_INDEX = re.compile(r"\[\s*\{")
+AUTO = "xf_auto"
+"""The name of the type ``auto`` in the text that is parsed."""
 _KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
 _OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 _BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
@@ -32,24 +38,44 @@ class SnippetText:
         source: The user's text.
         generics: Type letters in force, which are type names too.
         what: ``"operation"``, ``"map_expr"`` or the like, for messages.
+        macros: Those of the preamble.
+        aliases: The names that the preamble gives to types.
     """
 
-    def __init__(self, source: str, generics: frozenset[str], what: str) -> None:
+    def __init__(
+        self,
+        source: str,
+        generics: frozenset[str],
+        what: str,
+        macros: Macros = NONE,
+        aliases: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.source = source
         self.what = what
         self._check_characters()
-        self._text = plain_types(source)
+        self._text, own = directives.split(source, what)
+        self._text = plain_types(self._text)
         self._origin = list(range(len(self._text) + 1))
         self._replace(CONTINUATION, lambda match: "")  # C joins the lines before it reads them
         self._replace(COMMENT, lambda match: re.sub(r"[^\n]", " ", match[0]))
+        self._expand({**macros, **own})
+        self._text, found = type_names.take_aliases(self._text)
+        self.aliases = {**aliases, **found}
+        generics = generics | self.aliases.keys()
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
         self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
         self._replace(_STD, lambda match: "")
+        self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
+        self._replace(_LIST_INDEX, lambda match: "[(long[]){")
+        reference = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*&\s*(?=\w)")
+        self._replace(reference, lambda match: f"{match[1]} *volatile ")
+        empty = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*\(\s*\)")
+        self._replace(empty, lambda match: f"({match[1]})(0)")
         self._edit(_initializers(self._text, names, is_within_functions=what == "preamble"))
         conversion = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()")
         self._replace(conversion, lambda match: f"({match[1]})")
-        typedefs = "".join(f"typedef int {name};" for name in names if not _BUILTIN & set(name.split()))
+        typedefs = "".join(f"typedef int {name};" for name in [*names, AUTO] if not _BUILTIN & set(name.split()))
         self._typedefs = typedefs
 
     def statements(self) -> str:
@@ -80,8 +106,16 @@ class SnippetText:
         for position, character in enumerate(self.source):
             if character == "\0" or ord(character) > 126 or (ord(character) < 32 and character not in "\t\n\r\f\v"):
                 raise self.error(f"character {character!r} cannot stand in C source; use ASCII", position)
-        if (at := self.source.find("#")) >= 0:
-            raise self.error("a snippet has no preprocessor; write the statement out, or use raw_module", at)
+
+    def _expand(self, macros: Macros) -> None:
+        """Replace the uses of macros, those in what they expand to among them."""
+        start = count = 0
+        while (found := directives.expansion(self._text, macros, start)) is not None:
+            count += 1
+            if count > directives.MOST_EXPANSIONS or len(self._text) > 4 * MAX_CHARACTERS:
+                raise self.error("its macros have no end; a macro must not name itself", self._origin[found[0]])
+            self._edit([found])
+            start = found[0]
 
     def _replace(self, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> None:
         self._edit([(*match.span(), replacement(match)) for match in pattern.finditer(self._text)])
@@ -187,7 +221,7 @@ def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool)
     for match in pattern.finditer(text):
         at = match.start("open" if match["open"] else "next")
         bracket = brackets[at]
-        if bracket.end < 0 or bracket.is_list or bracket.has_statements:
+        if bracket.end < 0 or bracket.has_statements or (bracket.is_list and not match["name"]):
             continue
         is_value = match["type"] is not None and match["name"] is None
         is_empty = not text[at + 1 : bracket.end].strip()
@@ -197,6 +231,7 @@ def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool)
                 continue  # a conversion, which has its own rule, or a function
         if is_value:
             found[match.start("type")] = (*match.span("type"), f"({match['type']})")
-        found[at] = (at, at + 1, ("" if is_value else "=") + ("(0" if is_empty else "("))
+        start = "" if is_value else f"=({match['type']})" if bracket.is_list else "="
+        found[at] = (at, at + 1, start + ("(0" if is_empty else "("))
         found[bracket.end] = (bracket.end, bracket.end + 1, ")")
     return [found[each] for each in sorted(found)]

@@ -15,16 +15,17 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends.control.contents import Variable
+from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.memory.contents import Variable
+from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.indices import conflict
-from xferlib.kernels.ir.nodes import Builder, DType, Param, Program
+from xferlib.kernels.ir.nodes import INT64, Builder, DType, Param, Program
 
 ArgumentKind = DType | type | None
 """The kind of an argument: an array's dtype, a Python scalar's type, None for an omitted output."""
@@ -110,27 +111,34 @@ class SnippetDefinition:
         math: str,
         preamble: str = "",
         loop_prep: str = "",
+        step: int | None = None,
     ) -> None:
+        """``step``: for a part of the elements, every ``step``-th from a number that the call gives last."""
         self.name = signature.check_name(name, "kernel name")
         self.math = math
         self.params = (*inputs, *outputs)
         self.names = tuple(param.name for param in self.params)
         self.first_output = len(inputs) if outputs else None
-        self._inputs = len(inputs)
+        self.step = step
+        if step is not None:
+            self.params += (CParam(name="first element", dtype=INT64, generic=None),)
+            self.names += ("first element",)
+        self._outputs = range(len(inputs), len(inputs) + len(outputs))
         self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
-        self._functions = functions_of(preamble, generics)
-        self._text = SnippetText(operation, generics, "operation")
+        self._preamble = preambles.read(preamble, generics)
+        macros, aliases = self._preamble.macros, self._preamble.aliases
+        self._text = SnippetText(operation, generics, "operation", macros, aliases)
         self._statements = csnippet.parse(self._text)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep")
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
         self._prepared = csnippet.parse(self._preparation)
         self._raw = indexed_otherwise([*self._prepared, *self._statements])
 
     def __reduce__(self) -> tuple[Any, ...]:
         inputs, outputs, operation, preamble, loop_prep = self._made_from
         make = functools.partial(
-            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep
+            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep, step=self.step
         )
         return make, (inputs, outputs, operation)
 
@@ -138,26 +146,63 @@ class SnippetDefinition:
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
+        ordered: frozenset[int] = frozenset()
+        while True:
+            try:
+                program = self._translated(bound, scalars, ordered)
+            except OrderNeededError as found:
+                ordered |= {found.param}
+            else:
+                break
+        return Specialization(program=program, outputs=tuple(self._outputs))
+
+    def _translated(self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]) -> Program:
+        """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b = Builder(math=self.math)
-        scope = Scope(b)
+        scope = Scope(b, ordered)
         variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
-            is_raw = param.is_raw or (param.is_pointer and param.name in self._raw)
+            is_raw = param.is_raw or (param.is_pointer and (param.name in self._raw or self.step is not None))
             is_scalar = number in scalars
             b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
             variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
             scope.bind(param.name, variables[param.name])
-        csnippet.Translator(b, scope, self._preparation, bound, self._functions).run(self._prepared)
-        scope.end_preparation()
-        csnippet.Translator(b, scope, self._text, bound, self._functions).run(self._statements)
-        program = b.program(scope.stores(variables))
+        if self.step is not None:
+            shift = b.op("mul", b.index(), b.const(self.step, INT64))
+            scope.number = b.op("add", shift, b.load(len(self.params) - 1))
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
+        csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
+        scope.check_order(self.names)
+        program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
-        outputs = tuple(range(self._inputs, len(self.params)))
-        return Specialization(program=program, outputs=outputs)
+        return program
+
+    def of_part(self, step: int) -> SnippetDefinition:
+        """The same kernel for every ``step``-th element.
+
+        Raises:
+            KernelTypeError: Its parameters are not PyCUDA's.
+        """
+        inputs, outputs, operation, preamble, loop_prep = self._made_from
+        if outputs or not any(param.is_pointer for param in inputs):
+            raise KernelTypeError(
+                f"{self.name}(): range= and slice= are for kernels in PyCUDA's notation, such as 'float *x'; give the "
+                "arrays' own parts: kernel(x[2:4])"
+            )
+        return SnippetDefinition(
+            inputs,
+            outputs,
+            operation,
+            name=self.name,
+            math=self.math,
+            preamble=preamble,
+            loop_prep=loop_prep,
+            step=step,
+        )
 
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
-        is_output = number >= self._inputs
+        is_output = number in self._outputs
         if is_scalar and param.is_pointer:
             raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
         if is_scalar:
@@ -174,10 +219,12 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if not program.stores:
+        if all(type(each).__name__ == "EmptyStatement" for each in self._statements):
+            return  # CuPy's kernel that does nothing
+        if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
-        for number in range(self._inputs, len(self.params)):
-            if number not in program.writes:
+        for number in self._outputs:
+            if number not in program.writes and not (self.params[number].is_raw and number in program.reads):
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
                 )

@@ -1,19 +1,24 @@
 """Device functions that a snippet may call: the ``preamble=`` of CuPy's and PyCUDA's kernels.
 
 They are parsed as C and inlined at each call, so that they mean the same on every backend. Every path through a
-function ends with ``return``; templates, pointers and preprocessor lines are refused.
+function that returns a value ends with ``return``. A function template is translated for the types of each call. Its
+pointers and references lead to variables of the caller, which it may change.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xferlib.errors import KernelSyntaxError
-from xferlib.kernels.frontends.cscope import Scope
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels.frontends.cpp import directives, type_names
+from xferlib.kernels.frontends.cpp.directives import Macros
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.ir.nodes import Builder, Node
+from xferlib.kernels.frontends.memory.contents import Place, Variable
+from xferlib.kernels.frontends.memory.translation import REFERENCE
+from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node
 
 MOST_DEPTH = 32
 
@@ -25,20 +30,44 @@ class PreambleFunction(NamedTuple):
 
     text: SnippetText
     tree: Any
+    types: tuple[str, ...] = ()
+    """The type parameters of a template."""
+
+    @property
+    def params(self) -> list[Any]:
+        given = self.tree.decl.type.args
+        return [each for each in given.params if not _is_void(each)] if given else []
+
+    @property
+    def has_places(self) -> bool:
+        """Whether it is called with pointers or references."""
+        return any(type(each.type).__name__ != "TypeDecl" for each in self.params)
 
 
-def functions_of(source: str, generics: frozenset[str]) -> dict[str, PreambleFunction]:
-    """The functions of a preamble by name.
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """The contents of a preamble, which serve the other texts of a kernel."""
+
+    functions: dict[str, PreambleFunction] = field(default_factory=dict)
+    macros: Macros = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Names of types, each by the type's words."""
+
+
+def read(source: str, generics: frozenset[str]) -> Preamble:
+    """The functions, macros and type names of a preamble.
 
     Raises:
-        KernelSyntaxError: It is not C, or holds anything but functions.
+        KernelSyntaxError: It is not C, or holds anything else.
     """
     if not source.strip():
-        return {}
+        return Preamble()
     from pycparser import c_parser
 
-    blank = _QUALIFIERS.sub(lambda match: " " * len(match[0]), source)
-    text = SnippetText(blank, generics, "preamble")
+    blank, macros = directives.split(source, "preamble")
+    blank, templates = type_names.take_templates(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
+    letters = generics | {each for names in templates.values() for each in names}
+    text = SnippetText(blank, letters, "preamble", macros)
     try:
         tree = c_parser.CParser().parse(text.unit(), filename="")
     except c_parser.ParseError as error:
@@ -49,46 +78,105 @@ def functions_of(source: str, generics: frozenset[str]) -> dict[str, PreambleFun
     for each in tree.ext:
         kind = type(each).__name__
         if kind == "FuncDef":
-            functions[each.decl.name] = PreambleFunction(text, each)
-        elif kind != "Typedef":
-            raise KernelSyntaxError(f"preamble: it holds a {kind}; write functions alone")
-    return functions
+            functions[each.decl.name] = PreambleFunction(text, each, templates.get(each.decl.name, ()))
+        elif kind != "Typedef" and not (kind == "Decl" and type(each.type).__name__ == "FuncDecl"):
+            raise KernelSyntaxError(f"preamble: it holds a {kind}; write functions, macros and names of types alone")
+    return Preamble(functions, macros, text.aliases)
 
 
 class Inliner:
-    """Inlines calls of the preamble's functions into the program.
+    """Inlines a call of a function of the preamble into the program.
 
     Args:
-        builder: The program's.
-        make: Makes a translator for a scope and a text; it knows the same types and functions, one call deeper.
+        caller: The translator of the call.
+        function: What is called.
+        make: Makes the translator of the function for its template's types.
     """
 
-    def __init__(self, builder: Builder, make: Callable[[Scope, SnippetText], Any]) -> None:
-        self.b = builder
+    def __init__(self, caller: Any, function: PreambleFunction, make: Callable[[Mapping[str, DType]], Any]) -> None:
+        self.b: Builder = caller.b
+        self._caller = caller
+        self._function = function
         self._make = make
 
-    def call(self, function: PreambleFunction, args: list[Node], path: Node | None) -> Node:
-        """The value that the function returns, called under the condition ``path``."""
-        declaration = function.tree.decl.type
-        given = declaration.args.params if declaration.args else []
-        scope = Scope(self.b, path)
-        translator = self._make(scope, function.text)
-        params = [each for each in given if not _is_void(each)]
-        if len(params) != len(args):
+    def call(self, node: Any, given: list[Any], *, is_apart: bool) -> Node:
+        """The value that the function returns; false where it returns none.
+
+        Args:
+            node: The call.
+            given: The arguments: values, or expressions of which some are for pointers and references.
+            is_apart: The function may run under no condition.
+        """
+        function, scope = self._function, self._caller.scope
+        declaration, params = function.tree.decl.type, function.params
+        if len(params) != len(given):
             name = function.tree.decl.name
-            translator.fail(function.tree.decl, f"{name}() takes {len(params)} argument(s), {len(args)} were given")
-        for param, value in zip(params, args, strict=True):
-            if type(param.type).__name__ != "TypeDecl":
-                translator.fail(param, "a parameter must be a number; pointers and arrays are not supported")
-            dtype = translator.type_of(param.type.type)
-            scope.declare(param.name, dtype, self.b.cast(value, dtype))
-        translator.returns = returned = translator.type_of(declaration.type.type)
-        translator.run(function.tree.body.block_items or [])
+            count = f"{name}() takes {len(params)} argument(s), {len(given)} were given"
+            self._make({}).fail(function.tree.decl, count)
+        args = [self._argument(param, each) for param, each in zip(params, given, strict=True)]
+        translator = self._make(self._deduced(node, params, args))
+        names = {}
+        for param, each in zip(params, args, strict=True):
+            names[param.name] = self._bound(translator, node, param, each)
+        translator.is_function = True
+        is_void = getattr(declaration.type.type, "names", None) == ["void"]
+        translator.returns = returned = None if is_void else translator.type_of(declaration.type.type)
+        with scope.function(names, is_apart=is_apart):
+            translator.run(function.tree.body.block_items or [])
+            found = scope.result
+        if is_void:
+            return self.b.const(False, BOOL)
         if not any(map(_always_returns, function.tree.body.block_items or [])):
             translator.fail(function.tree.decl, "a path through the function ends without return")
-        assert scope.result is not None
-        assert scope.result.value.dtype == returned
-        return scope.result.value
+        assert found is not None
+        assert found.value.dtype == returned
+        value: Node = found.value
+        return value
+
+    def _argument(self, param: Any, given: Any) -> Node | Place:
+        if isinstance(given, Node):
+            return given
+        kind = type(param.type).__name__
+        if kind == "TypeDecl":
+            return self._caller.expression(given)  # type: ignore[no-any-return]
+        if kind == "PtrDecl" and REFERENCE in param.type.quals:
+            if _is_lvalue(given):
+                return self._caller.place(given)  # type: ignore[no-any-return]
+            return self._caller.expression(given)  # type: ignore[no-any-return]
+        return self._caller.pointed(given)  # type: ignore[no-any-return]
+
+    def _deduced(self, node: Any, params: list[Any], args: list[Node | Place]) -> dict[str, DType]:
+        """The types of a template, by those of the arguments."""
+        found: dict[str, DType] = {}
+        for param, each in zip(params, args, strict=True):
+            kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
+            names = getattr(getattr(kind, "type", None), "names", [])
+            if len(names) != 1 or names[0] not in self._function.types:
+                continue
+            dtype = each.dtype if isinstance(each, Node) else each.variable.dtype
+            if found.setdefault(names[0], dtype) != dtype:
+                problem = f"{names[0]} of the template is {found[names[0]]} by one argument and {dtype} by another"
+                self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
+        if missing := set(self._function.types) - found.keys():
+            self._caller.fail(node, f"no argument says what {min(missing)} of the template is", KernelTypeError)
+        return found
+
+    def _bound(self, translator: Any, node: Any, param: Any, given: Node | Place) -> Variable:
+        """The variable that a parameter is."""
+        scope = self._caller.scope
+        if isinstance(given, Node):
+            kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
+            dtype = translator.type_of(kind.type)
+            return scope.argument(param.name, dtype, self.b.cast(given, dtype))  # type: ignore[no-any-return]
+        if type(param.type.type).__name__ != "TypeDecl":
+            translator.fail(param, "a parameter must be a number, or a pointer or reference to numbers")
+        translator._check_pointed(node, param.type.type.type, given)
+        is_reference = REFERENCE in getattr(param.type, "quals", ())
+        return scope.leading(param.name, given, is_reference=is_reference)  # type: ignore[no-any-return]
+
+
+def _is_lvalue(node: Any) -> bool:
+    return type(node).__name__ in ("ID", "ArrayRef") or (type(node).__name__ == "UnaryOp" and node.op == "*")
 
 
 def _always_returns(node: Any) -> bool:

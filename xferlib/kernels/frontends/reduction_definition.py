@@ -10,12 +10,12 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.frontends import csnippet, signature
-from xferlib.kernels.frontends.control.contents import Variable
+from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.preamble import functions_of
+from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.nodes import Builder, DType, Node, Param, Program
 from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
@@ -63,10 +63,12 @@ class SnippetReduction:
             raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
         if not self._outputs and dtype is None:
             raise KernelSyntaxError(f"{name}: without out_params, dtype= must say what the result is")
+        if post_map_expr is None and len(self._outputs) == 1:
+            post_map_expr = f"{self._outputs[0].name} = a"
         if self._outputs and not post_map_expr:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
-        self._functions = functions_of(preamble, generics)
+        self._preamble = preambles.read(preamble, generics)
         self._map = self._parse(map_expr, generics, "map_expr")
         free = indexed_otherwise(self._map[1])
         self._free = frozenset(
@@ -79,9 +81,8 @@ class SnippetReduction:
     def __reduce__(self) -> tuple[Any, ...]:
         return self._made_from, ()
 
-    @staticmethod
-    def _parse(source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:
-        text = SnippetText(source, generics, what)
+    def _parse(self, source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:
+        text = SnippetText(source, generics, what, self._preamble.macros, self._preamble.aliases)
         return text, csnippet.parse(text)
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
@@ -142,7 +143,7 @@ class SnippetReduction:
             variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
             scope.bind(param.name, variable)
         text, statements = self._map
-        value = csnippet.Translator(b, scope, text, types, self._functions).value(statements)
+        value = csnippet.Translator(b, scope, text, types, self._preamble.functions).value(statements)
         return b.cast(value, accumulator)
 
     def _value(
@@ -157,7 +158,7 @@ class SnippetReduction:
         for name, node in names.items():
             scope.bind_value(name, node)
         text, statements = source
-        return b.cast(csnippet.Translator(b, scope, text, types, self._functions).value(statements), dtype)
+        return b.cast(csnippet.Translator(b, scope, text, types, self._preamble.functions).value(statements), dtype)
 
     def _finished(
         self, b: Builder, a: Node, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
@@ -170,7 +171,7 @@ class SnippetReduction:
         for param, dtype in zip(self._outputs, outputs, strict=True):
             scope.declare(param.name, dtype, None)
         text, statements = self._post
-        csnippet.Translator(b, scope, text, types, self._functions).run(statements)
+        csnippet.Translator(b, scope, text, types, self._preamble.functions).run(statements)
 
         def unwritten(message: str) -> Any:
             raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
@@ -186,6 +187,10 @@ class SnippetReduction:
         return (stored_value(program),)
 
     def _refuse_loops(self, program: Program) -> None:
+        if any(node.op == "fact" for node in program.nodes):
+            raise KernelSyntaxError(
+                f"{self.name}: _ind.get(), shape() and ndim are for element-wise kernels, and for maps of raw arrays"
+            )
         if any(node.op == "loop" for node in program.nodes):
             raise KernelSyntaxError(
                 f"{self.name}: a function of its preamble has a loop that ends with the data, which a reduction's "

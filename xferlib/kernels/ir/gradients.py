@@ -144,7 +144,7 @@ def _dependents(program: Program, wanted: tuple[int, ...]) -> set[int]:
             raise KernelTypeError("gradients of complex kernels are not supported; compute with the two parts")
         if varies and node.op == "bitcast":
             raise KernelTypeError(_UNKNOWN)
-        if varies and node.op == "loop":
+        if varies and node.op in ("loop", "update"):
             raise KernelTypeError("gradients of loops that end with the data are not supported; count to a constant")
         if varies and is_float(node.dtype):
             found.add(id(node))

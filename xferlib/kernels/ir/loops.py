@@ -34,6 +34,12 @@ class LoopBody:
     arrays: tuple[int, ...]
     """The parameters of the program around the loop that are the body's arrays."""
 
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The parameters around the loop to whose elements it writes."""
+        first = self.carried + self.captured
+        return tuple(array for number, array in enumerate(self.arrays, first) if number in self.program.writes)
+
     def __str__(self) -> str:
         return f"arrays {self.arrays} {{\n{self.program.text}\n}}"
 
@@ -48,9 +54,15 @@ def leaf(b: Builder, key: object, initial: Node) -> Node:
 
 
 def make(
-    b: Builder, start: Node, variables: Sequence[tuple[Node, Node, Node]], again: Node, before: Container[int]
-) -> list[Node]:
-    """Add a loop to a program; returns the last values of its variables.
+    b: Builder,
+    start: Node,
+    variables: Sequence[tuple[Node, Node, Node]],
+    again: Node,
+    before: Container[int],
+    effects: Sequence[Node] = (),
+    after: Sequence[Node] = (),
+) -> tuple[Node, list[Node]]:
+    """Add a loop to a program; returns it, and the last values of its variables.
 
     Args:
         b: The program's builder.
@@ -58,13 +70,15 @@ def make(
         variables: For each variable its initial value, its leaf, and its value at the end of a turn.
         again: Whether another turn follows one, bool.
         before: The identities of the nodes that were computed before the loop.
+        effects: The nodes of a turn that are needed for what they write.
+        after: The nodes that must be evaluated before the loop.
     """
     roots = [*(value for _, _, value in variables), again]
     own = {id(node) for _, node, _ in variables}
-    nodes = ordered(roots)
+    nodes = ordered([*roots, *effects])
     inside: set[int] = set()
     for node in nodes:
-        is_read = node.op in ("gather", "loop") and id(node) not in before
+        is_read = node.op in ("gather", "loop", "update") and id(node) not in before
         if id(node) in own or is_read or any(id(each) in inside for each in node.args):
             inside.add(id(node))
     captured: dict[int, Node] = {}
@@ -74,20 +88,23 @@ def make(
             captured |= {id(each): each for each in node.args if id(each) not in inside and each.op != "const"}
             arrays |= dict.fromkeys(_arrays_of(node))
     captured |= {id(each): each for each in roots if id(each) not in inside and each.op != "const"}
-    body = _body(b, nodes, inside, [node for _, node, _ in variables], list(captured.values()), list(arrays), roots)
-    loop = b.emit("loop", BOOL, (start, *(initial for initial, _, _ in variables), *captured.values()), body)
-    return [b.emit("pick", node.dtype, (loop,), number) for number, (_, node, _) in enumerate(variables)]
+    leaves = [node for _, node, _ in variables]
+    body = _body(b, nodes, inside, leaves, list(captured.values()), list(arrays), roots, effects)
+    loop = b.emit("loop", BOOL, (start, *(initial for initial, _, _ in variables), *captured.values(), *after), body)
+    return loop, [b.emit("pick", node.dtype, (loop,), number) for number, (_, node, _) in enumerate(variables)]
 
 
 def _arrays_of(node: Node) -> tuple[int, ...]:
     if node.op == "loop":
         return tuple(node.attr.arrays)
+    if node.op == "update":
+        return (node.attr.param,)
     return (node.attr,) if node.op == "gather" else ()
 
 
 def _body(
     b: Builder, nodes: Sequence[Node], inside: set[int], leaves: list[Node], captured: list[Node],
-    arrays: list[int], roots: list[Node],
+    arrays: list[int], roots: list[Node], effects: Sequence[Node],
 ) -> LoopBody:  # fmt: skip
     given = [*leaves, *captured]
     params = [Param(name=f"in{number}", dtype=node.dtype) for number, node in enumerate(given)]
@@ -103,11 +120,14 @@ def _body(
         attr = node.attr
         if node.op == "gather":
             attr = place[attr]
+        elif node.op == "update":
+            attr = replace(attr, param=place[attr.param])
         elif node.op == "loop":
             attr = replace(attr, arrays=tuple(place[each] for each in attr.arrays))
         copies[id(node)] = inner.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), attr)
     stores = [Store(param=first_result + number, value=copies[id(node)]) for number, node in enumerate(roots)]
-    return LoopBody(program=inner.program(stores), carried=len(leaves), captured=len(captured), arrays=tuple(arrays))
+    program = inner.program(stores, [copies[id(node)] for node in effects])
+    return LoopBody(program=program, carried=len(leaves), captured=len(captured), arrays=tuple(arrays))
 
 
 def bodies(program: Program) -> list[Program]:

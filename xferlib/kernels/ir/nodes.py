@@ -10,6 +10,7 @@ The operations, all of whose operands have the node's dtype unless said otherwis
 ============================  =====================================================================
 const, load, index, size      a typed constant; parameter ``attr`` at this element; the element's
                               number in C order and the number of elements (int64)
+fact                          a number of the call's or an array's layout: see `xferlib.kernels.ir.layout_facts`
 gather, length                element ``args[0]`` of raw parameter ``attr``, zero where the optional
                               mask ``args[1]`` is false; the number of its elements
 cast, bitcast                 to the node's dtype: by value, or reinterpreting the bits
@@ -26,6 +27,7 @@ shl shr                       by the width or more, or by a negative count: 0, o
 select                        ``args[0]`` (bool) ? ``args[1]`` : ``args[2]``
 call                          the mathematical function ``attr``
 complex, real, imag           a complex value from its parts, and its parts
+update                        a write that others of the program see: see `xferlib.kernels.ir.updates`
 loop, pick                    a loop whose turns depend on the element, and the last value of one
                               of its variables: see `xferlib.kernels.ir.loops`
 ============================  =====================================================================
@@ -104,6 +106,8 @@ class Program:
     params: tuple[Param, ...]
     nodes: tuple[Node, ...]
     stores: tuple[Store, ...]
+    effects: tuple[Node, ...]
+    """The nodes that are needed for what they write."""
     reads: frozenset[int]
     writes: frozenset[int]
     math: str
@@ -170,6 +174,9 @@ class Builder:
 
     def length(self, param: int) -> Node:
         return self.emit("length", INT64, (), param)
+
+    def fact(self, fact: Any) -> Node:
+        return self.emit("fact", INT64, (), fact)
 
     def gather(self, param: int, index: Node, mask: Node | None = None) -> Node:
         index = self.cast(index, INT64)
@@ -255,17 +262,20 @@ class Builder:
             return value.args[1]
         return self.emit("imag", part_dtype(value.dtype), (value,))
 
-    def program(self, stores: Iterable[Store]) -> Program:
-        """The finished program: the nodes that the stores need, operands first."""
-        stores = tuple(stores)
-        nodes = ordered(operand for store in stores for operand in store.operands())
-        reads = frozenset(node.attr for node in nodes if node.op in ("load", "gather"))
-        reads |= {array for node in nodes if node.op == "loop" for array in node.attr.arrays}
-        writes = frozenset(store.param for store in stores)
+    def program(self, stores: Iterable[Store], effects: Iterable[Node] = ()) -> Program:
+        """The finished program: the nodes that the stores and ``effects`` need, operands first."""
+        stores, effects = tuple(stores), tuple(effects)
+        nodes = ordered([*effects, *(operand for store in stores for operand in store.operands())])
+        updates = frozenset(node.attr.param for node in nodes if node.op == "update")
+        reads = updates.union(node.attr for node in nodes if node.op in ("load", "gather"))
+        loops = [node.attr for node in nodes if node.op == "loop"]
+        reads = reads.union(*(each.arrays for each in loops))
+        writes = updates.union(*(each.written for each in loops)) | {store.param for store in stores}
         return Program(
             params=tuple(self.params),
             nodes=nodes,
             stores=stores,
+            effects=effects,
             reads=reads,
             writes=writes,
             math=self.math,

@@ -38,4 +38,6 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             _thread.is_inside = was
 
+    made: Any = call  # reports name the function by its code, as the program called it
+    made.__code__ = made.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
     return call

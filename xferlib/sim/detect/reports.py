@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from xferlib._runtime.callsite import Site, site_of, user_site
 from xferlib.errors import DeviceError, XferError
+from xferlib.sim.detect.program_names import called, source_line, stream_names
 from xferlib.sim.model.blocks import Span
 from xferlib.sim.model.clocks import Participant
 from xferlib.sim.model.hosts import HostThread, Stager, TransferCopies
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import SimStream, StreamKind
+
+Names = Mapping[Participant, str]
+"""The program's names of streams."""
 
 
 class Hazard(StrEnum):
@@ -31,6 +36,10 @@ class Hazard(StrEnum):
     WRONG_DEVICE = "stream used on the wrong device"
 
 
+_FOUND_LATER = (Hazard.SOURCE_CHANGED, Hazard.TARGET_CHANGED)
+"""The second access was somewhere before the line at which it was found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """One side of a hazard: the operation, and the line that requested it."""
@@ -38,13 +47,21 @@ class Access:
     what: str
     by: str
     site: Site
+    call: str = ""
+    """The function that the program called there, where that is another name."""
 
     def __str__(self) -> str:
-        return f"{self.what} on {self.by}\n              {self.site}"
+        what = f"{self.call} ({self.what})" if self.call else self.what
+        by = "" if what.endswith(f"by {self.by}") else f" on {self.by}"
+        return f"{what}{by}\n              {self.site}"
 
     @classmethod
-    def of(cls, action: Action) -> Access:
-        return cls(action.name, action.participant.label, action.site)
+    def of(cls, action: Action, names: Names | None = None) -> Access:
+        participant, what = action.participant, _KERNELS.get(action.name, action.name)
+        name = (names or {}).get(_stream_of(participant))
+        by = f"{name}, {participant.label}" if name is not None else participant.label
+        call = called(action.call)
+        return cls(what, by, action.site, call if call != what else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +81,16 @@ class Race:
     """A call in the program that seems meant to order the two."""
 
     def __str__(self) -> str:
+        at = self.second.site
+        text = "" if self.hazard in _FOUND_LATER else source_line(at)
         lines = [
-            f"{self.hazard.value}: {self.memory}",
+            f"{self.hazard.value}, at {at}",
+            *([f"    {text}"] if text else []),
             f"  first:      {self.first}",
             f"  second:     {self.second}",
+            f"  memory:     {self.memory}",
             f"  missing:    {self.missing}",
-            f"  add:        {self.remedy}",
+            f"  remedy:     {self.remedy}",
         ]
         return "\n".join([*lines, f"  note:       {self.hint}"] if self.hint else lines)
 
@@ -98,19 +119,30 @@ class WrongDeviceError(SimError, DeviceError, ValueError):
 def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> Race:
     """The report of two accesses that are not ordered."""
     one, two = first.participant, second.participant
+    names = stream_names(second.location)
     return Race(
         hazard=hazard,
-        first=Access.of(first),
-        second=Access.of(second),
+        first=Access.of(first, names),
+        second=Access.of(second, names),
         memory=memory,
-        missing=f"nothing makes {_short(two)} wait for {_short(one)}",
-        remedy=_remedy(hazard, first, second),
+        missing=f"nothing makes {_named(two, names)} wait for {_named(one, names)}",
+        remedy=_remedy(hazard, first, second, names),
         hint=_hint(first, two),
     )
 
 
+def _stream_of(participant: Participant) -> Participant:
+    """The stream that carries a participant's copies; the participant itself if it has none."""
+    return participant.stream if isinstance(participant, TransferCopies) else participant
+
+
+def _named(participant: Participant, names: Names) -> str:
+    """A stream by the program's name for it, and otherwise by its number and the line that made it."""
+    return names.get(participant) or _short(participant)
+
+
 def _short(participant: Participant) -> str:
-    """The name of a stream by the line that made it: its number means nothing to the program's author."""
+    """A stream by its number and the line that made it."""
     if isinstance(participant, TransferCopies):
         return "the transfer"
     if not isinstance(participant, SimStream):
@@ -126,40 +158,48 @@ def _line(site: Site) -> str:
     return f"{site.file}:{site.line}"
 
 
-def _remedy(hazard: Hazard, first: Action, second: Action) -> str:
+def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
     """The call that orders the two, in the program's names, and the line before which it belongs."""
     one, two = first.participant, second.participant
     before = f"before {_line(second.site)}"
     if isinstance(two, HostThread):
-        return waits_of_host(first, before)
+        return waits_of_host(first, before, names)
     if isinstance(one, HostThread) and not isinstance(one, Stager):
         return f"let the thread of {_line(first.site)} finish {before}"
+    a, b = _letters(one, two, names)
     if hazard is Hazard.USE_AFTER_FREE:
         return (
-            f"b.wait(a) before the array dies, where a is {_short(one)} and b is {_short(two)}; or keep the array "
-            "until a is synchronised"
+            f"{b}.wait({a}) before the array dies, where {a} is {_short(one)} and {b} is {_short(two)}; or keep the "
+            f"array until {a} is synchronised"
         )
-    stream = two.stream if isinstance(two, TransferCopies) else two
+    stream = _stream_of(two)
     assert isinstance(stream, SimStream)
     waiter = f"the current stream of {stream.device} there" if stream.is_own else _short(stream)
     if _is_transfer(first):
-        return f"b.wait(t) {before}, where b is {waiter} and t is the transfer of {_line(first.site)}"
+        return f"{b}.wait(t) {before}, where {b} is {waiter} and t is the transfer of {_line(first.site)}"
     if _is_own(one):
         return f"xferlib.synchronize() {before}"
-    return f"b.wait(a) {before}, where b is {waiter} and a is {_short(one)}"
+    return f"{b}.wait({a}) {before}, where {b} is {waiter} and {a} is {_short(one)}"
 
 
-def waits_of_host(first: Action, where: str) -> str:
+def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
+    """Two streams in a call: by the program's names, and as a and b where it has none."""
+    a, b = names.get(_stream_of(one)), names.get(_stream_of(two))
+    return a or ("a" if b != "a" else "first"), b or ("b" if a not in ("b", "t") else "second")
+
+
+def waits_of_host(first: Action, where: str, names: Names) -> str:
     """The call by which the host waits for an access; ``where`` says at which line."""
     one = first.participant
     if _is_transfer(first):
         # The result of an upload is a device array: the host has it while the copy still reads the source.
-        call = "t.result()" if first.call == TO_HOST else "while not t.source_released: pass"
+        call = "t.result()" if first.call == TO_HOST else "t.release()"
         return f"{call} {where}, where t is the transfer of {_line(first.site)}"
     if first.call.startswith(_READ_AHEAD) or isinstance(one, Stager):
         return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
     if isinstance(one, SimStream) and not one.is_own:
-        return f"a.synchronize() {where}, where a is {_short(one)}"
+        a = names.get(one, "a")
+        return f"{a}.synchronize() {where}, where {a} is {_short(one)}"
     if isinstance(one, HostThread):
         return f"let the thread of {_line(first.site)} finish {where}"
     return f"xferlib.synchronize() {where}"
@@ -180,14 +220,14 @@ def uninitialised(reader: Action, span: Span) -> Race:
 
 def change_between(hazard: Hazard, first: Action, memory: str) -> Race:
     """The report of host memory that the program has changed between a call and the copy that uses it."""
-    now = user_site()
+    now, names = user_site(), stream_names(first.location)
     return Race(
         hazard=hazard,
-        first=Access.of(first),
+        first=Access.of(first, names),
         second=Access("a write by the host", "the host", Site(now.file, now.line, f"{now.function}, or before it")),
         memory=memory,
         missing=f"the host did not wait for the copy of {first.site} before it wrote",
-        remedy=waits_of_host(first, f"after {_line(first.site)} and before the write"),
+        remedy=waits_of_host(first, f"after {_line(first.site)} and before the write", names),
     )
 
 
@@ -218,9 +258,12 @@ def _hint(first: Action, waiter: Participant) -> str:
 TO_HOST = "to_host_async"
 TRANSFERS = (TO_HOST, "to_device_async")
 """Functions that return a `Transfer`."""
-_READ_AHEAD = ("Prefetcher.", "prefetch")
+_READ_AHEAD = ("Prefetcher.", "_Iteration.", "prefetch")
 OWN_STREAMS = (*_READ_AHEAD, "stream_map")
 """Prefixes of the names of functions that make streams without the program's knowledge."""
+
+_KERNELS = {"xferlib_cast": "conversion"}
+"""Kernels of the library's own, in words."""
 
 UNRECORDED = -1
 """The key in `SimStream.waited` of waits for events that were never recorded."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
+from xferlib.sim.detect.program_names import stream_names
 from xferlib.sim.detect.reports import Access, Hazard, Race, change_between, waits_of_host
 from xferlib.sim.model import ranges
 from xferlib.sim.model.blocks import Span, Spans, on_host
@@ -109,13 +110,14 @@ def report_touches(detector: Detector, guard: PageGuard) -> None:
     """Report the accesses that the page guard has caught since the last call."""
     while guard.touches:
         touch = guard.touches.popleft()
+        names = stream_names(touch.operation.location)
         detector.report(
             Race(
                 hazard=Hazard.HOST_WRITE if touch.is_write else Hazard.HOST_READ,
-                first=Access.of(touch.operation),
+                first=Access.of(touch.operation, names),
                 second=Access("a write" if touch.is_write else "a read or a write", "the host", touch.site),
                 memory=_where(touch.span),
                 missing=f"the host does not wait for {touch.operation.participant.label}",
-                remedy=waits_of_host(touch.operation, f"before {touch.site.file}:{touch.site.line}"),
+                remedy=waits_of_host(touch.operation, f"before {touch.site.file}:{touch.site.line}", names),
             )
         )

@@ -36,7 +36,7 @@ class Profile:
         name: The name of the machine.
         h2d, d2h: The link with pinned memory, in each direction.
         duplex: The link in both directions at once, as a share of the sum of both.
-        peer: Copies from device to device.
+        peer: Copies from device to device; 0: devices do not reach each other, and copies pass through the host.
         memory: Device memory, reads and writes together.
         staging: Copies between ordinary and pinned memory by all host threads together; the speed depends on the
             size of the transfer.

@@ -51,6 +51,11 @@ class Timeline:
     def __len__(self) -> int:
         return len(self._slices)
 
+    def __repr__(self) -> str:
+        count = len(self._slices)
+        kept = f"{count} operation{'s' * (count != 1)} in {self.duration_s * 1e3:.3f} ms"
+        return f"<Timeline on machine {self.profile.name!r}: {kept}>"
+
     def __iter__(self) -> Iterator[Slice]:
         return iter(self._slices)
 

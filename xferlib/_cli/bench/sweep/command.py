@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from xferlib._cli.arguments import output_file, parsed_size, picture_file, seconds
 from xferlib._cli.bench import show as _show
 from xferlib._cli.bench.sweep import show
 from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
@@ -18,18 +19,15 @@ from xferlib._cli.bench.sweep.peers import present
 from xferlib._cli.bench.sweep.timing import OtherWork
 from xferlib._cli.bench.transfer import machine
 from xferlib._cli.demo.report import require_matplotlib
-from xferlib._cli.output_file import output_file
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON and a picture."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     if options.plot is not None:
         require_matplotlib("bench")  # before anything is measured
-    from xferlib._runtime import config
-
     peers = present(compiles=not options.without_compile)
-    most = config.parse_nbytes(options.largest) if options.largest else None if peers.is_gpu else 32 << 20
+    most = options.largest or (None if peers.is_gpu else 32 << 20)
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
     other_work = OtherWork()
     if options.case is not None:
@@ -50,24 +48,32 @@ def main(argv: list[str] | None = None) -> int:
     return int(any(each.problem for each in found))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="xferlib bench sweep", description=__doc__)
-    parser.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to draw cases (default: 60)")
-    parser.add_argument(
-        "--kind", choices=tuple(KINDS), action="append", help="of cases, which share the seconds evenly (default: all)"
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(prog="xferlib bench sweep", description=__doc__)
+    made.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
+    made.add_argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)")
+    made.add_argument(
+        "--kind",
+        choices=tuple(KINDS),
+        metavar="KIND",
+        action="append",
+        help=f"of cases, which share the seconds evenly: {', '.join(KINDS)} (default: all)",
     )
-    parser.add_argument("--case", help="measure this one, as the list of the worst names it")
-    parser.add_argument(
+    made.add_argument("--case", help="measure this one, as the list of the worst names it")
+    made.add_argument(
         "--largest",
+        type=parsed_size,
         help="array or tree, e.g. 64MiB (default: transfers 256MiB, trees 4GiB, others 2**26 elements; 32MiB on a CPU)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--without-compile", action="store_true", help="leave out torch.compile, which takes seconds for each kernel"
     )
-    parser.add_argument("--json", type=output_file, help="write the figures to this file")
-    parser.add_argument("--plot", type=output_file, help="draw the ratios against size to this file (needs matplotlib)")
-    return parser
+    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
+    made.add_argument(
+        "--plot", type=picture_file, metavar="FILE", help="draw the ratios against size (needs matplotlib)"
+    )
+    return made
 
 
 def _figures(found: list[CaseFigures], here: dict[str, Any], absent: dict[str, str]) -> dict[str, Any]:

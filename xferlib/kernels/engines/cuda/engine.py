@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
-from xferlib.errors import KernelCompileError
-from xferlib.kernels.engines.cuda import cache
+from xferlib.errors import KernelCompileError, KernelTypeError
+from xferlib.kernels.engines.cuda import cache, updates
 from xferlib.kernels.engines.cuda.prelude import OPTIONS
 from xferlib.kernels.engines.cuda.source import ENTRY, CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse, word_of
+from xferlib.kernels.ir.layout_facts import facts
 from xferlib.kernels.ir.nodes import Program
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
 
 THREADS = 256
+MOST_THREADS = 1024
 UNROLL = 1
 _INT_MAX = 2**31 - 1
 
@@ -92,6 +94,7 @@ class CudaPlan:
         shape: The common shape of the element-wise operands.
         infos: The arrays, by parameter.
         is_aliased: Whether an output shares memory with an input.
+        threads: Of a block.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class CudaPlan:
         infos: dict[int, ArrayInfo],
         *,
         is_aliased: bool,
+        threads: int = THREADS,
     ) -> None:
         params = list(enumerate(program.params))
         elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
@@ -122,14 +126,16 @@ class CudaPlan:
             word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
             for number, each in zip(raw, raw_layouts, strict=True)
         )
-        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased)
+        _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
+        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = elementwise_source(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
-        geometry, vectors = _geometry(layout, kind, raw_layouts)
+        known = _facts(program, shape, infos)
+        geometry, vectors = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
-        grid = (-(-vectors // (THREADS * kind.unroll)), 1, 1)
-        self.launch = backend.prepare_launch(kernel, grid, (THREADS, 1, 1), self._block.address, device=device)
+        grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
+        self.launch = backend.prepare_launch(kernel, grid, (threads, 1, 1), self._block.address, device=device)
 
     def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
         """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
@@ -182,11 +188,24 @@ def _layout(
     program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]
 ) -> CallLayout:
     strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
-    keep_order = any(node.op == "index" for node in program.nodes)
+    keep_order = bool(program.effects) or any(node.op == "index" for node in program.nodes)
     layout = collapse(CallLayout(shape, strides), keep_order=keep_order)
     if not layout.shape:
         return CallLayout((1,), tuple((0,) for _ in layout.strides))
     return layout
+
+
+def _check_atomic(program: Program, words: dict[int, int]) -> None:
+    """Refuse atomic operations on elements that are not aligned."""
+    if not updates.kinds([program]) - {"store"}:
+        return
+    for number, word in words.items():
+        param = program.params[number]
+        if number in program.writes and word < param.dtype.itemsize:
+            raise KernelTypeError(
+                f"argument {param.name!r} is not aligned to its elements of {param.dtype.itemsize} bytes, which atomic "
+                "operations need; pass a copy"
+            )
 
 
 def _raw_layout(info: ArrayInfo) -> CallLayout:
@@ -204,6 +223,7 @@ def _kind(
     infos: dict[int, ArrayInfo],
     *,
     is_aliased: bool,
+    threads: int,
 ) -> CallKind:
     width = _width(layout, elements, infos)
     accesses = []
@@ -221,6 +241,7 @@ def _kind(
         tile=_tile(layout, elements, infos),
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
         raw_words=raw_words,
+        threads=threads,
     )
 
 
@@ -271,10 +292,17 @@ def _is_wide(layout: CallLayout) -> bool:
         default=0,
     )
     padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
-    return max(reach, padded) + 16 * THREADS > _INT_MAX
+    return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
 
 
-def _geometry(layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout]) -> tuple[bytes, int]:
+def _facts(program: Program, shape: tuple[int, ...], infos: dict[int, ArrayInfo]) -> list[int]:
+    """The values of the facts that a program reads, in the order of `facts`."""
+    return [each.found(shape, infos) for each in facts(program)]
+
+
+def _geometry(
+    layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout], known: Sequence[int]
+) -> tuple[bytes, int]:
     """The bytes of ``xf_geometry``, and the number of vectors."""
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)
@@ -291,6 +319,7 @@ def _geometry(layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayo
     raw_values: list[int] = []
     for raw in raw_layouts:
         raw_values += [raw.size, *raw.shape, *raw.strides[0]]
+    raw_values += known
     packed = struct.pack(f"{len(values)}{'q' if kind.is_wide else 'i'}", *values)
     if raw_values:
         packed += b"\0" * (-len(packed) % 8) + struct.pack(f"{len(raw_values)}q", *raw_values)

@@ -112,6 +112,11 @@ def expression(node: Node, args: list[str], math: str) -> str:
     return _bool(op, args) if dtype == BOOL else _integer(op, dtype, args)
 
 
+def binary(op: str, dtype: DType, x: str, y: str) -> str:
+    """The C expression of a core operation on two values of one dtype that is no bool."""
+    return _float(op, dtype, [x, y]) if is_float(dtype) else _integer(op, dtype, [x, y])
+
+
 def _float(op: str, dtype: DType, args: list[str]) -> str:
     text = ", ".join(args)
     if op == "neg":

@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xferlib.kernels.engines.cuda import loops
+from xferlib.kernels.engines.cuda import loops, updates
 from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
 from xferlib.kernels.ir.formulas.own_functions import expanded
+from xferlib.kernels.ir.layout_facts import facts
 from xferlib.kernels.ir.nodes import DType, Node, Program
+from xferlib.kernels.ir.updates import real_operands
 
 ENTRY = "xf_kernel"
 
@@ -55,13 +57,16 @@ class CallKind:
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
     """For each raw operand: as `OperandAccess.word`."""
+    threads: int = 256
+    """Of a block."""
 
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
     """The whole source of the kernel, named `ENTRY`."""
     program = expanded(program)
     writer = _ElementwiseWriter(program, shape)
-    return prelude([program]) + (PARTS if writer.needs_parts() else "") + writer.kernel()
+    functions = updates.FUNCTIONS if updates.kinds([program]) - {"store"} else ""
+    return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()
 
 
 class _ElementwiseWriter:
@@ -77,6 +82,7 @@ class _ElementwiseWriter:
         self.words = {number: access.word for number, access in self.access.items()}
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
+        self.facts = facts(program)
 
     def needs_parts(self) -> bool:
         """Whether the elements of an operand are not aligned."""
@@ -86,7 +92,7 @@ class _ElementwiseWriter:
         body = self._body()
         return f"""\
 struct xf_geometry {{ {self._geometry()} }};
-extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._parameters())}) {{
+extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", ".join(self._parameters())}) {{
 {body}}}
 """
 
@@ -99,10 +105,11 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
             fields += [f"length{number}", f"raw_extent{number}[{raw_rank}]", f"raw_stride{number}[{raw_rank}]"]
+        fields += [f"fact{number}" for number, _ in enumerate(self.facts)]
         return " ".join(f"{self._field_type(each)} {each};" for each in fields)
 
     def _field_type(self, field: str) -> str:
-        return "long long" if field.startswith(("length", "raw")) else self.index
+        return "long long" if field.startswith(("length", "raw", "fact")) else self.index
 
     def _parameters(self) -> list[str]:
         result = []
@@ -117,9 +124,9 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
     # --- the body
     def _body(self) -> str:
         width, unroll = self.shape.width, self.shape.unroll
-        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {256 * unroll} + threadIdx.x;"]
+        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
         if unroll > 1:
-            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += 256) {{")
+            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
         lines.append("  if (vector >= g.vectors) return;")
         lines += self._offsets()
         lines.append(f"  const bool is_full = left >= {width};")
@@ -227,7 +234,8 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
 
     # --- nodes
     def _nodes(self) -> list[str]:
-        return loops.statements(self.program.nodes, self.names, "v", self._value, self._gather, self.program.math)
+        nodes, math = self.program.nodes, self.program.math
+        return loops.statements(nodes, self.names, "v", self._value, self._gather, self._update, math)
 
     def _value(self, node: Node) -> str:
         op = node.op
@@ -240,10 +248,12 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
             return "(long long)first + j"
         if op == "size":
             return "(long long)g.count"
+        if op == "fact":
+            return f"g.fact{self.facts.index(node.attr)}"
         if op == "length":
             return f"g.length{node.attr}"
         if op == "gather":
-            return self._gather(node, node.attr, [self.names[id(each)] for each in node.args])
+            return self._gather(node, node.attr, [self.names[id(each)] for each in real_operands(node)])
         return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
@@ -253,6 +263,16 @@ extern "C" __global__ void __launch_bounds__(256) {ENTRY}({", ".join(self._param
         value = loaded(self._fetched(array, self._raw_address(array, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
+
+    def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
+        """The statement of an update; none out of range."""
+        index, value, mask, *_ = args
+        address = self._raw_address(array, index)
+        if node.attr.kind == "store":
+            done = self._put(array, address, stored(value, node.dtype))
+        else:
+            done = updates.statement(node.attr, node.dtype, address, args, name)
+        return f"if ({mask} && (unsigned long long){index} < (unsigned long long)g.length{array}) {{ {done} }}"
 
     def _raw_address(self, number: int, index: str) -> str:
         rank = self.shape.raw_ranks[self.raw.index(number)]

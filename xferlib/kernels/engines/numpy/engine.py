@@ -51,7 +51,9 @@ class NumpyPlan:
             number for number, param in enumerate(program.params) if not (param.is_raw or param.is_scalar)
         ]
         self._raw = [number for number, param in enumerate(program.params) if param.is_raw]
-        self._recipe = Recipe(program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small)
+        self._recipe = Recipe(
+            program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small, shape=shape
+        )
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
         self._work_ns = self._size * costs.ns_per_element(program.nodes)
@@ -64,7 +66,9 @@ class NumpyPlan:
             broadcast_strides(self._shape, operands[number].shape, operands[number].strides)
             for number in self._elementwise
         )
-        return collapse(CallLayout(self._shape, strides), keep_order=self._recipe.uses_index)
+        return collapse(
+            CallLayout(self._shape, strides), keep_order=self._recipe.uses_index or bool(self._program.effects)
+        )
 
     def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
         """The operands that are contiguous, if the collapsed layout is flat: a view of those is cheap."""
@@ -142,8 +146,9 @@ class NumpyPlan:
         """The blocks, and how many threads to wake, where there may be ``threads``."""
         if self._divided[0] != threads:
             assert self._layout is not None
-            size = self._block_size(threads)
-            helpers = costs.helpers(self._work_ns, -(-self._size // size), threads)
+            most = 1 if self._program.effects else threads  # updates have an order, which blocks must not change
+            size = self._block_size(most)
+            helpers = costs.helpers(self._work_ns, -(-self._size // size), most)
             self._divided = threads, list(_blocks(self._layout.shape, size)), helpers
         return self._divided[1:]
 

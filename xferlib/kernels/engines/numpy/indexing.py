@@ -21,7 +21,7 @@ def gather_step(name: str) -> Callable[..., None]:
         if mask is not None and not np.any(mask):
             out[...] = 0
             return
-        _check_range(taken, raw, name)
+        check_range(taken, raw, name)
         np.copyto(out, raw[taken])
         if mask is not None:
             np.copyto(out, False, where=~mask)  # an int would not go into an array of bool
@@ -44,18 +44,18 @@ def scatter_step(name: str, *, is_checked: bool) -> Callable[..., None]:
         else:
             index, value, mask = np.broadcast_arrays(index, value, mask)
             index, value = index[mask], value[mask]
-        _check_range(index, out, name)
+        check_range(index, out, name)
         if out.ndim == 1:
             out[index] = value
         else:  # a strided array, whose elements have no flat view
             np.put(out, index, value)
         if is_checked:
-            _check_stored(index, value, out, name)
+            check_stored(index, value, out, name)
 
     return scatter
 
 
-def _check_stored(index: A, value: A, out: A, name: str) -> None:
+def check_stored(index: A, value: A, out: A, name: str) -> None:
     """Refuse two different values for one element: a GPU would keep either of them."""
     index = index.ravel()
     kept = (out if out.ndim == 1 else out.ravel())[index]
@@ -68,7 +68,8 @@ def _check_stored(index: A, value: A, out: A, name: str) -> None:
         )
 
 
-def _check_range(index: A, raw: A, name: str) -> None:
+def check_range(index: A, raw: A, name: str) -> None:
+    """Refuse indices beyond an array."""
     if index.size and (index.min() < 0 or index.max() >= raw.size):
         bad = index.min() if index.min() < 0 else index.max()
         raise KernelTypeError(

@@ -22,17 +22,19 @@ import numpy as np
 
 from xferlib.kernels.engines.numpy.indexing import gather_step, scatter_step
 from xferlib.kernels.engines.numpy.loops import loop_step
+from xferlib.kernels.engines.numpy.updates import update_step
 from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.indices import is_distinct
 from xferlib.kernels.ir.nodes import INT64, Node, Program, Store
 from xferlib.kernels.ir.numpy_ops import operation
+from xferlib.kernels.ir.updates import real_operands
 
 A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]
 """Function, up to three operand slots (-1: absent), output slot; one without any slot gets the environment."""
 
-_LEAVES = frozenset({"const", "load", "index", "size", "length"})
-_PER_ELEMENT = frozenset({"gather", "index", "loop", "pick"})
+_LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
+_PER_ELEMENT = frozenset({"gather", "index", "loop", "pick", "update"})
 """The operations whose values are never computed once for all elements, or in an output's memory."""
 
 _local = threading.local()
@@ -46,10 +48,11 @@ class Recipe:
     """
 
     def __init__(
-        self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool
-    ) -> None:
+        self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool,
+        shape: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         self.program = program = expanded(program)
-        self._size = size
+        self._size, self._shape = size, shape
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
         self.nothing: A = np.empty(0)
@@ -159,7 +162,7 @@ class Recipe:
     def _may_overwrite_operands(self) -> bool:
         """Whether the only store takes the last value, by a function that reads each element before it writes it."""
         stores, last = self.program.stores, self.program.nodes[-1]
-        is_last = len(stores) == 1 and stores[0].value is last and last.op not in _LEAVES
+        is_last = len(stores) == 1 and stores[0].value is last and last.op not in _LEAVES | _PER_ELEMENT
         return is_last and self._function(last)[1]
 
     def _keep_overwritten(self) -> None:
@@ -212,6 +215,8 @@ class Recipe:
             self._slots[id(node)] = self._new_slot(np.array(node.attr, node.dtype))
         elif node.op == "size":
             self._slots[id(node)] = self._new_slot(np.array(self._size, INT64))
+        elif node.op == "fact":
+            self._slots[id(node)] = self._new_slot(np.array(node.attr.found(self._shape, self._operands), INT64))
         elif node.op == "length":
             self._slots[id(node)] = self._lengths[node.attr] = self._new_slot(np.array(0, INT64))
         elif node.op == "load":
@@ -221,6 +226,8 @@ class Recipe:
             self.steps.append((_index, self.first_slot, -1, -1, slot))
         elif node.op == "loop":
             self._loop(node)
+        elif node.op == "update":
+            self._update(node)
         else:
             return node.op == "pick"
         return True
@@ -235,10 +242,17 @@ class Recipe:
             if number in picks:
                 self._slots[id(value)] = slot
             results.append(slot)
-        operands = [self._slots[id(each)] for each in node.args]
+        operands = [self._slots[id(each)] for each in node.args[: 1 + node.attr.carried + node.attr.captured]]
         program = node.attr.program
         turn = Recipe(program, [self.nothing] * len(program.params), 1, is_aliased=False, keeps_strides=True)
         self.steps.append((loop_step(node.attr, turn.run, operands, node.attr.arrays, results), -1, -1, -1, -1))
+
+    def _update(self, node: Node) -> None:
+        out = self._slots[id(node)] = self._allocate(node)
+        slots = [self._slots[id(each)] for each in real_operands(node)]
+        is_checked = self.program.math == "exact" and not is_distinct(node.args[0], list(self.program.params))
+        name = self.program.params[node.attr.param].name
+        self.steps.append((update_step(name, node.attr, slots, out, is_checked=is_checked), -1, -1, -1, -1))
 
     def _load(self, node: Node) -> None:
         slot = node.attr
@@ -260,7 +274,7 @@ class Recipe:
         return operation(node, self.program.math)
 
     def _step(self, function: Callable[..., Any], node: Node, out: int) -> Step:
-        slots = [self._slots[id(each)] for each in node.args]
+        slots = [self._slots[id(each)] for each in real_operands(node)]
         if node.op == "gather":
             slots.insert(0, node.attr)
         a, b, c = (*slots, -1, -1)[:3]

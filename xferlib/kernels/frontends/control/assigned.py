@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 
@@ -14,19 +14,43 @@ def _nodes(*roots: Any) -> Iterator[Any]:
         stack += [child for _, child in node.children()]
 
 
-def names(*roots: Any) -> list[str]:
-    """The variables and arrays to which the statements assign, each once."""
+def names(functions: Container[str], *roots: Any) -> list[str]:
+    """The variables and arrays to which the statements may assign, each once.
+
+    Args:
+        functions: Those that may assign to variables which they are called with.
+        *roots: The statements.
+    """
     found: dict[str, None] = {}
     for node in _nodes(*roots):
         kind = type(node).__name__
-        target: Any = node.lvalue if kind == "Assignment" else None
-        if kind == "UnaryOp" and node.op in ("++", "--", "p++", "p--"):
-            target = node.expr
-        if type(target).__name__ == "ArrayRef":
-            target = target.name
-        if type(target).__name__ == "ID":
-            found[target.name] = None
+        targets: list[Any] = [node.lvalue] if kind == "Assignment" else []
+        if kind == "UnaryOp" and node.op in ("++", "--", "p++", "p--", "&"):
+            targets = [node.expr]
+        if kind == "FuncCall" and node.args is not None:
+            is_setter = type(node.name).__name__ == "StructRef"
+            is_assigning = type(node.name).__name__ == "ID" and node.name.name in functions
+            targets = [node.name.name] if is_setter else node.args.exprs if is_assigning else []
+        for target in targets:
+            if name := _owner(target):
+                found[name] = None
     return sorted(found)
+
+
+def _owner(target: Any) -> str | None:
+    """The name of the variable of which a target is a part."""
+    while True:
+        kind = type(target).__name__
+        if kind in ("ArrayRef", "StructRef"):
+            target = target.name
+        elif kind == "UnaryOp" and target.op in ("*", "&"):
+            target = target.expr
+        elif kind == "BinaryOp":
+            target = target.left
+        elif kind == "Cast":
+            target = target.expr
+        else:
+            return str(target.name) if kind == "ID" else None
 
 
 def has(kinds: tuple[str, ...], *roots: Any) -> bool:

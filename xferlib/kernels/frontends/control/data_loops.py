@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from xferlib.kernels.frontends.control import assigned
-from xferlib.kernels.frontends.control.contents import Carried
+from xferlib.kernels.frontends.memory.contents import Carried
+from xferlib.kernels.frontends.memory.elements import UNTOUCHED, Touched
 from xferlib.kernels.ir import loops
-from xferlib.kernels.ir.nodes import BOOL, Node
+from xferlib.kernels.ir.nodes import BOOL, Node, ordered
 
 
 class Loop(NamedTuple):
@@ -33,16 +34,13 @@ def translate(translator: Any, loop: Loop) -> None:
     parts = (loop.condition, loop.body, loop.after)
     before = b.known()
     results = (translator.returns or BOOL) if assigned.has(("Return",), *parts) else None
-    carried = scope.carried(assigned.names(*parts), results)
+    carried = scope.carried(assigned.names(translator.assigning, *parts), results)
     outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
+    memory = {array: loops.leaf(b, (loop.number, "memory", array), scope.true) for array in scope.ordered}
+    scope.touched = {array: Touched(node, ()) for array, node in memory.items()}
     again = _late_turn(translator, loop) if loop.is_late else _turn(translator, loop)
     scope.end_jump(("break", loop.number))
-    if (array := scope.written_array(outside)) is not None:
-        name = b.params[array].name
-        translator.fail(
-            loop.node,
-            f"{name!r} is written at a computed index in a loop that ends with the data; write behind the loop",
-        )
+    scope.check_written(outside)
     variables: list[tuple[Node, Node, Node]] = []
     for number, each in enumerate(carried):
         value, written = scope.contents(each)
@@ -50,8 +48,41 @@ def translate(translator: Any, loop: Loop) -> None:
         variables.append((each.value, leaf, value))
         if flag is not None and each.written is not None:
             variables.append((each.written, flag, written))
-    last = iter(loops.make(b, scope.start(outside), variables, again, before))
+    inside, scope.touched = scope.touched, dict(outside.touched)
+    effects, after = _order(scope, memory, inside)
+    nodes = ordered([*effects, again, *(value for _, _, value in variables)])
+    needed = set(map(id, nodes))
+    leaves = [node for node in memory.values() if id(node) in needed or not variables]
+    variables += [(scope.true, node, node) for node in leaves]
+    made, values = loops.make(b, scope.start(outside), variables, again, before, effects, after)
+    _touch(scope, memory, inside, made)
+    last = iter(values)
     scope.leave_loop(outside, [(each, next(last), next(last) if each.written else None) for each in carried])
+
+
+def _order(scope: Any, memory: dict[int, Node], inside: dict[int, Touched]) -> tuple[list[Node], list[Node]]:
+    """The last updates of a turn, and the nodes before the loop that must come before it."""
+    effects: list[Node] = []
+    after: list[Node] = []
+    for array, (last, reads) in inside.items():
+        is_written = last is not None and last is not memory[array]
+        earlier, earlier_reads = scope.touched.get(array, UNTOUCHED)
+        if last is not None and is_written:
+            effects.append(last)
+            after += earlier_reads
+        if earlier is not None and (is_written or reads):
+            after.append(earlier)
+    return effects, after
+
+
+def _touch(scope: Any, memory: dict[int, Node], inside: dict[int, Touched], made: Node) -> None:
+    """Note that a loop has touched ordered arrays."""
+    for array, (last, reads) in inside.items():
+        earlier = scope.touched.get(array, UNTOUCHED)
+        if last is not memory[array]:
+            scope.touched[array] = Touched(made, ())
+        elif reads:
+            scope.touched[array] = Touched(earlier.update, (*earlier.reads, made))
 
 
 def _leaves(translator: Any, loop: Loop, number: int, each: Carried) -> tuple[Node, Node | None]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from xferlib.kernels.frontends.control.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
-from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node
+from xferlib.kernels.frontends.memory.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
+from xferlib.kernels.frontends.memory.elements import OrderNeededError, Touched
+from xferlib.kernels.frontends.memory.local_arrays import LocalArrays, element_keys
+from xferlib.kernels.ir.nodes import BOOL, DType, Node
 
 
-class LoopScope:
+class LoopScope(LocalArrays):
     """The part of a scope that knows of ``break``, ``continue`` and ``return``, and of loops that end with the data."""
 
-    b: Builder
-    _names: dict[str, Variable]
-    _state: dict[Hashable, Contents]
-    _true: Node
     _path: Node | None
+    touched: dict[int, Touched]
 
     def jump(self, key: Hashable) -> None:
         """Note that the current path leaves its block: ``("break", loop)`` or ``("continue", loop)``."""
@@ -41,12 +40,23 @@ class LoopScope:
     # --- loops that end with the data
     def carried(self, names: Iterable[str], returned: DType | None) -> list[Carried]:
         """The variables of ``names``, and the result of the dtype ``returned``, as they are before a loop."""
-        known = [self._names[name] for name in names if name in self._names]
-        found = [self._carried(each) for each in known if each.is_writable and each.kind != "raw"]
+        known = dict.fromkeys(self._target(self._names[name]) for name in names if name in self._names)
+        found = [part for each in known if each.is_writable and each.kind != "raw" for part in self._parts(each)]
         if returned is not None:
             no = self.b.const(False, BOOL)
             found.append(Carried(RESULT, self.b.const(0, returned), no))
         return found
+
+    def _target(self, variable: Variable) -> Variable:
+        """The variable itself, or that to which it leads."""
+        return variable if variable.place is None else variable.place.variable
+
+    def _parts(self, variable: Variable) -> list[Carried]:
+        if variable.kind != "array":
+            return [self._carried(variable)]
+        slots = [(key, self._state.get(key)) for key in element_keys(variable)]
+        zero = self.b.const(0, variable.dtype)
+        return [Carried(key, zero if slot is None else slot.value, None) for key, slot in slots]
 
     def _carried(self, variable: Variable) -> Carried:
         slot = self._state.get(variable.key)
@@ -57,7 +67,7 @@ class LoopScope:
 
     def enter_loop(self, leaves: Iterable[tuple[Carried, tuple[Node, Node | None]]]) -> Before:
         """Begin a turn with these contents, under no condition; returns the argument of `leave_loop`."""
-        before = Before(self._path, dict(self._state))
+        before = Before(self._path, dict(self._state), dict(self.touched))
         self._path = None
         for key in self._jumps():
             del self._state[key]
@@ -73,12 +83,11 @@ class LoopScope:
         """Whether an element comes to the loop."""
         return self._true if before.path is None else before.path
 
-    def written_array(self, before: Before) -> int | None:
-        """The array of which a turn writes an element; None if there is none."""
+    def check_written(self, before: Before) -> None:
+        """Begin anew where a turn has written an element of an array without order."""
         for key, slot in self._state.items():
             if isinstance(key, tuple) and key[0] == "element" and before.state.get(key) != slot:
-                return int(key[1])
-        return None
+                raise OrderNeededError(int(key[1]))
 
     def leave_loop(self, before: Before, last: Iterable[tuple[Carried, Node, Node | None]]) -> None:
         """Go on behind a loop with the last contents of its variables."""

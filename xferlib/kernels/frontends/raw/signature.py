@@ -11,7 +11,7 @@ from xferlib.kernels.frontends.signature import check_length, plain_types, witho
 from xferlib.kernels.ir.nodes import DType
 
 _MOST_CHARACTERS = 512
-_PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
+_PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>,\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
 _QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed", "struct"})
 _NO_TYPES = SourceTypes("", {})
 

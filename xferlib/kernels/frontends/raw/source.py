@@ -68,11 +68,11 @@ def find_signature(source: str, kernel: str, macros: dict[str, str]) -> str | No
         text = _in_brackets(source, match.end())
         if text is None:
             continue
-        declared = _template_before(source, match.start())
+        declared = template_before(source, match.start())
         if declared is None and not arguments:
             return expanded(text, macros)
         if declared is not None and arguments:
-            values = _instance(declared, arguments.rpartition(">")[0])
+            values = instance(declared, arguments.rpartition(">")[0])
             if values is not None:
                 return expanded(expanded(text, values), macros)
     return None
@@ -88,7 +88,7 @@ def _in_brackets(source: str, start: int) -> str | None:
     return None
 
 
-def _template_before(source: str, end: int) -> str | None:
+def template_before(source: str, end: int) -> str | None:
     """The parameters of the ``template <...>`` that stands directly before ``end``."""
     start = source.rfind("template", 0, end)
     head = source[start:end] if start >= 0 else ""
@@ -96,7 +96,7 @@ def _template_before(source: str, end: int) -> str | None:
     return match["inside"] if match is not None else None
 
 
-def _instance(declared: str, arguments: str) -> dict[str, str] | None:
+def instance(declared: str, arguments: str) -> dict[str, str] | None:
     """The meaning of each parameter of a template in an instance; None where an argument is missing."""
     given = split(arguments)
     values: dict[str, str] = {}

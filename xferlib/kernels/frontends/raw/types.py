@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, shown
+from xferlib.kernels.frontends.raw.source import expanded, instance, template_before
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType
 from xferlib.kernels.ir.types import C_TYPES
 
@@ -21,10 +22,12 @@ _MOST_ALIGNMENT = 16
 _COMPLEX: dict[str, DType] = {"cuFloatComplex": COMPLEX64, "cuComplex": COMPLEX64, "cuDoubleComplex": COMPLEX128}
 _QUALIFIERS = frozenset({"const", "volatile", "signed", "struct"})
 _STRUCT = re.compile(r"\b(?:typedef\s+)?struct\b(?P<head>[^;{}()]*)\{(?P<body>[^{}]*)\}\s*(?P<tail>[^;{}]*);")
-_ALIAS = re.compile(r"\btypedef\s+(?!struct\b)(?P<of>[\w\s]+?)\s+(?P<name>\w+)\s*;")
-_USING = re.compile(r"\busing\s+(?P<name>\w+)\s*=\s*(?P<of>[\w\s]+?)\s*;")
+_ALIAS = re.compile(r"\btypedef\s+(?!struct\b)(?P<of>[\w\s:<>,]+?)\s+(?P<name>\w+)\s*;")
+_USING = re.compile(r"\busing\s+(?P<name>\w+)\s*=\s*(?P<of>[\w\s:<>,]+?)\s*;")
 _MEMBER = re.compile(r"(?P<stars>[*\s]*)(?P<name>[A-Za-z_]\w*)\s*(?P<dims>(?:\[\s*\d+\s*\]\s*)*)\Z")
 _FIRST_MEMBER = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\s+)*?[A-Za-z_]\w*)(?P<rest>[\s*]+[A-Za-z_]\w*\s*(?:\[.*)?)\Z")
+_INSTANCE = re.compile(r"(?P<name>\w+)<(?P<arguments>.*)>\Z")
+_DECLARED = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:<[\w:<>, ]+>)?\Z")
 _MOST_DEPTH = 16
 
 
@@ -54,10 +57,15 @@ class SourceTypes:
     """
 
     def __init__(self, source: str, declared: Mapping[str, DType]) -> None:
-        self._types = {name: CType(dtype, dtype.alignment) for name, dtype in declared.items()}
+        self._types = {_closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
         self._aliases = {match["name"]: match["of"] for form in (_ALIAS, _USING) for match in form.finditer(source)}
+        self._templates: dict[str, tuple[str, str]] = {}
+        """Parameters and bodies of the templates of structs."""
         for match in _STRUCT.finditer(source):
             names = [*_names(match["head"], last=True), *_names(match["tail"])]
+            if (parameters := template_before(source, match.start())) is not None:
+                self._templates.update((name, (parameters, match["body"])) for name in names)
+                continue
             found = self._struct(match["body"]) if ":" not in match["head"] and "align" not in match["head"] else None
             for name in names:
                 if found is not None:
@@ -65,7 +73,7 @@ class SourceTypes:
 
     def find(self, words: str, depth: int = 0) -> CType | None:
         """The type that some words name; None for one that cannot be passed by value, or is not known."""
-        plain = [word for word in words.split() if word not in _QUALIFIERS]
+        plain = [word for word in _closed_up(words).split() if word not in _QUALIFIERS]
         name = " ".join(plain)
         short = " ".join(word for word in plain if word != "int")
         dtype: DType | None = C_TYPES.get(name) or C_TYPES.get(short) or _COMPLEX.get(name)
@@ -77,7 +85,12 @@ class SourceTypes:
             return VECTORS[name]
         if name in self._aliases and depth < _MOST_DEPTH:
             return self.find(self._aliases[name], depth + 1)
-        return None
+        match = _INSTANCE.match(name) if depth < _MOST_DEPTH else None
+        if match is None or match["name"] not in self._templates:
+            return None
+        parameters, body = self._templates[match["name"]]
+        values = instance(parameters, match["arguments"])
+        return None if values is None else self._struct(expanded(body, values))
 
     def _struct(self, body: str) -> CType | None:
         """The dtype of plain members, at C's offsets; None where one of them is anything else."""
@@ -119,6 +132,11 @@ class SourceTypes:
         return members
 
 
+def _closed_up(words: str) -> str:
+    """A type's name without the blanks around brackets, by which two spellings of a template's instance differ."""
+    return re.sub(r"\s*([<>,])\s*", r"\1", words)
+
+
 def _names(text: str, *, last: bool = False) -> list[str]:
     names = [name for name in re.findall(r"[A-Za-z_]\w*", text) if name not in ("alignas", "__align__", "final")]
     return names[-1:] if last else names
@@ -137,7 +155,7 @@ def checked_types(types: Any) -> dict[str, DType]:
         dtype: DType = np.dtype(object)
         with contextlib.suppress(TypeError, ValueError):
             dtype = np.dtype(given)
-        if not isinstance(name, str) or not name.isidentifier() or dtype.hasobject or not dtype.itemsize:
+        if not isinstance(name, str) or not _DECLARED.match(name) or dtype.hasobject or not dtype.itemsize:
             raise KernelSyntaxError(
                 f"types: {shown(name)} must be a C name with a NumPy dtype of its bytes, such as "
                 "numpy.dtype([('x', 'f4'), ('n', 'i4')], align=True)"

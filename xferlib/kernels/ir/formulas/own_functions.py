@@ -90,7 +90,8 @@ def expanded(program: Program) -> Program:
             copies[id(node)] = FORMULAS[str(node.attr)](*(Real(b, each) for each in args)).node
         else:
             copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
-    return b.program(_moved(store, copies) for store in program.stores)
+    effects = [copies[id(node)] for node in program.effects]
+    return b.program((_moved(store, copies) for store in program.stores), effects)
 
 
 def _is_own(node: Node) -> bool:

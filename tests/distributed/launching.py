@@ -1,0 +1,84 @@
+"""Jobs of several processes on this machine, started as users start them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+_HANG_S = 150
+"""A job that hangs fails; a busy machine does not."""
+_ENVIRON = {
+    "OMP_NUM_THREADS": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}  # fmt: skip
+"""For Open MPI, which takes no more ranks than cores, and none of root's, unless it is told."""
+
+
+def mpiexec() -> str | None:
+    """The launcher of MPI beside this interpreter, or the system's; None without mpi4py."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    return (str(beside) if beside.is_file() else shutil.which("mpiexec")) if has("mpi4py") else None
+
+
+def has(module: str) -> bool:
+    """Whether a module is installed."""
+    return importlib.util.find_spec(module) is not None
+
+
+def need(driver: str) -> None:
+    """Skip the test where the driver, or its launcher, is not installed."""
+    if driver == "mpi" and mpiexec() is None:
+        pytest.skip("mpi4py or mpiexec is not installed")
+    if driver == "torch" and not has("torch"):
+        pytest.skip("PyTorch is not installed")
+
+
+def command(driver: str, size: int) -> list[str]:
+    """The launch line of a driver, for a program of Python."""
+    if driver == "mpi":
+        return [str(mpiexec()), "-n", str(size), sys.executable]
+    if driver == "torch":
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+        return [*launcher, f"--nproc-per-node={size}"]
+    return [sys.executable]
+
+
+def run(line: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with this process's import path; its output as text."""
+    path = os.pathsep.join(filter(None, sys.path))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    return subprocess.run(
+        line, env={**kept, "PYTHONPATH": path, **_ENVIRON, **environ}, capture_output=True, text=True, timeout=_HANG_S,
+        check=False,
+    )  # fmt: skip
+
+
+def job(driver: str, size: int, *program: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python, or ``-m`` and a module, in every rank."""
+    need(driver)
+    return run([*command(driver, size), *program], **environ)
+
+
+def passes_in_ranks(driver: str, size: int, *files: str, is_ended_by_mpi: bool = False) -> None:
+    """Run files of tests in every rank of one job; all must pass.
+
+    Args:
+        driver, size: Of the job.
+        files: In the folder ``ranks``.
+        is_ended_by_mpi: Whether operations are left open on purpose, so that MPI ends the job with an error.
+    """
+    paths = [str(HERE / "ranks" / name) for name in files]
+    done = job(driver, size, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *paths)
+    said = done.stdout[-8000:] + done.stderr[-3000:]
+    assert done.stdout.count(" passed") == size, said
+    assert " failed" not in done.stdout, said
+    assert " error" not in done.stdout, said
+    assert done.returncode == 0 or is_ended_by_mpi, said

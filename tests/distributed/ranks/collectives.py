@@ -1,0 +1,239 @@
+"""Collectives against NumPy, run in every rank of a job, or in one process alone.
+
+mpiexec -n 2 python -m pytest tests/distributed/ranks/collectives.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import distributed
+from xferlib.distributed import Communicator
+from xferlib.errors import (
+    ArgumentError,
+    ClosedError,
+    LayoutError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
+from xferlib.testing import DTYPES, assert_same_bits
+
+SHAPES: list[tuple[int, ...]] = [(), (0,), (5,), (3, 0, 2), (4, 3), (2, 5000)]
+FOLD = {"sum": np.add, "mean": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def of(rank: int, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    """The array of a rank: small whole numbers, so that every order of additions gives the same bits."""
+    numbers = np.random.default_rng([rank, len(shape)]).integers(0, 4, shape)
+    return np.asarray(numbers * 1j + 2 if dtype.startswith("complex") else numbers).astype(dtype)
+
+
+def reduced(comm: Communicator, op: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    total = of(0, shape, dtype)
+    for rank in range(1, comm.size):
+        total = np.asarray(FOLD[op](total, of(rank, shape, dtype)))
+    if op == "mean":  # of complex numbers part by part
+        parts = total.real.dtype.type
+        mean = np.empty_like(total)
+        for part in ("real", "imag") if total.dtype.kind == "c" else ("real",):
+            setattr(mean, part, getattr(total, part) / parts(comm.size))
+        return mean
+    return total
+
+
+def ops_of(dtype: str) -> list[str]:
+    kind = np.dtype(dtype).kind
+    return {"b": ["min", "max"], "f": list(FOLD), "c": ["sum", "prod", "mean"]}.get(kind, ["sum", "prod", "min", "max"])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_reduce_of_every_dtype_operation_and_shape(comm: Communicator, dtype: str) -> None:
+    for op in ops_of(dtype):
+        for shape in SHAPES:
+            x = of(comm.rank, shape, dtype)
+            for in_order in (False, True):
+                assert_same_bits(comm.all_reduce(x, op, reproducible=in_order), reduced(comm, op, shape, dtype))
+            assert_same_bits(x, of(comm.rank, shape, dtype))
+
+
+def test_all_reduce_of_an_array_larger_than_one_message(comm: Communicator) -> None:
+    x = of(comm.rank, (1_000_003,), "float32")
+    for in_order in (False, True):
+        assert_same_bits(comm.all_reduce(x, reproducible=in_order), reduced(comm, "sum", x.shape, "float32"))
+
+
+def test_all_reduce_takes_any_layout(comm: Communicator) -> None:
+    x, expected = of(comm.rank, (8, 6), "float64"), reduced(comm, "sum", (8, 6), "float64")
+    assert_same_bits(comm.all_reduce(x[::-2, ::3]), expected[::-2, ::3])
+    assert_same_bits(comm.all_reduce(np.asfortranarray(x)), expected)
+    assert_same_bits(comm.all_reduce(x.astype(">f8")), expected)
+    x.flags.writeable = False
+    assert_same_bits(comm.all_reduce(x), expected)
+    assert_same_bits(comm.all_gather(x)[comm.rank], x)
+    assert_same_bits(comm.all_reduce(x.tolist()), expected)
+    assert_same_bits(comm.all_reduce(3), np.asarray(3 * comm.size))
+
+
+@pytest.mark.parametrize("options", [{}, {"reproducible": True}], ids=["plain", "reproducible"])
+@pytest.mark.parametrize("count", [5, 100_001])
+def test_out_is_filled_and_may_be_the_argument(comm: Communicator, count: int, options: dict[str, Any]) -> None:
+    x, expected = of(comm.rank, (count,), "float32"), reduced(comm, "sum", (count,), "float32")
+    out = np.empty_like(x)
+    assert comm.all_reduce(x, out=out, **options) is out
+    assert_same_bits(out, expected)
+    assert comm.all_reduce(x, out=x, **options) is x
+    assert_same_bits(x, expected)
+    memory = np.zeros(count + 1, np.float32)
+    memory[:-1] = of(comm.rank, (count,), "float32")
+    comm.all_reduce(memory[:-1], out=memory[1:], **options)  # they overlap
+    assert_same_bits(memory[1:], expected)
+
+
+def test_broadcast_from_each_rank(comm: Communicator) -> None:
+    for root in range(comm.size):
+        for shape in SHAPES:
+            x = of(comm.rank, shape, "int16")
+            assert_same_bits(comm.broadcast(x, root), of(root, shape, "int16"))
+            assert comm.broadcast(x, root, out=x) is x
+            assert_same_bits(x, of(root, shape, "int16"))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "complex128"])
+def test_all_gather_stacks_by_rank(comm: Communicator, dtype: str) -> None:
+    for shape in SHAPES:
+        expected = np.stack([of(rank, shape, dtype) for rank in range(comm.size)])
+        assert_same_bits(comm.all_gather(of(comm.rank, shape, dtype)), expected)
+
+
+def test_all_to_all_transposes_ranks_and_parts(comm: Communicator) -> None:
+    for shape in SHAPES:
+        whole = (comm.size, *shape)
+        expected = np.stack([of(rank, whole, "int64")[comm.rank] for rank in range(comm.size)])
+        assert_same_bits(comm.all_to_all(of(comm.rank, whole, "int64")), expected)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "mean"])
+def test_reduce_scatter_gives_each_rank_its_part(comm: Communicator, op: str) -> None:
+    for shape in SHAPES:
+        whole = (comm.size, *shape)
+        found = comm.reduce_scatter(of(comm.rank, whole, "float64"), op)
+        assert_same_bits(found, reduced(comm, op, whole, "float64")[comm.rank])
+
+
+def test_messages_around_the_ring(comm: Communicator) -> None:
+    if comm.size == 1:
+        pytest.skip("one rank has nobody to send to")
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for shape in [(), (0,), (300, 70)]:
+        x, out = of(comm.rank, shape, "float32"), np.empty(shape, np.float32)
+        if comm.rank % 2 or comm.rank == comm.size - 1 == 0:
+            comm.recv(out, left, tag=7)
+            comm.send(x, right, tag=7)
+        else:
+            comm.send(x, right, tag=7)
+            comm.recv(out, left, tag=7)
+        assert_same_bits(out, of(left, shape, "float32"))
+
+
+def test_asynchronous_operations_complete_in_any_order(comm: Communicator) -> None:
+    arrays = [of(comm.rank, (1000 + k,), "float64") for k in range(4)]
+    begun = [comm.all_reduce(x, reproducible=k == 1, async_op=True) for k, x in enumerate(arrays)]
+    order = (2, 0, 3, 1) if comm.rank else (1, 3, 2, 0)
+    for k in order:
+        assert_same_bits(begun[k].wait(), reduced(comm, "sum", (1000 + k,), "float64"))
+        assert begun[k].is_done
+    comm.all_reduce(arrays[0], async_op=True)  # dropped: the next call goes on all the same
+    assert_same_bits(comm.all_reduce(arrays[1]), reduced(comm, "sum", (1001,), "float64"))
+
+
+@pytest.mark.parametrize("name", ["torch", "sim", "fake"])
+def test_arrays_of_other_backends(comm: Communicator, name: str, plugins: object) -> None:
+    status = xl.available_backends()[name]
+    if not status.is_available:
+        pytest.skip(status.reason)
+    for shape in [(), (0,), (40, 50)]:
+        x = xl.to_device(of(comm.rank, shape, "float32"), backend=name)
+        out = xl.empty_like(x)
+        expected = reduced(comm, "sum", shape, "float32")
+        found = comm.all_reduce(x)
+        assert type(found) is type(x)
+        assert xl.device_of(found) is xl.device_of(x)
+        assert_same_bits(xl.to_host(found), expected)
+        assert comm.all_reduce(x, out=out, reproducible=True) is out
+        assert_same_bits(xl.to_host(out), expected)
+        with xl.Stream(xl.device_of(x)) as stream:
+            begun = comm.all_reduce(x, out=x, stream=stream, async_op=True)
+            assert begun.wait() is x
+        stream.synchronize()
+        assert_same_bits(xl.to_host(x), expected)
+        gathered = xl.to_host(comm.all_gather(xl.to_device(of(comm.rank, shape, "float32"), backend=name)))
+        assert_same_bits(gathered, np.stack([of(rank, shape, "float32") for rank in range(comm.size)]))
+        for root in range(comm.size):
+            sent = xl.to_device(of(comm.rank, shape, "float32"), backend=name)
+            assert_same_bits(xl.to_host(comm.broadcast(sent, root, out=sent)), of(root, shape, "float32"))
+
+
+def test_each_rank_may_use_another_backend(comm: Communicator) -> None:
+    x = of(comm.rank, (30,), "float64")
+    given = xl.to_device(x, backend="sim") if comm.rank % 2 else x
+    assert_same_bits(xl.to_host(comm.all_reduce(given)), reduced(comm, "sum", (30,), "float64"))
+
+
+def test_split_makes_communicators_of_parts(comm: Communicator) -> None:
+    part = comm.split(comm.rank % 2, key=-comm.rank)
+    assert part is not None
+    members = [rank for rank in reversed(range(comm.size)) if rank % 2 == comm.rank % 2]
+    assert (part.size, part.rank) == (len(members), members.index(comm.rank))
+    assert_same_bits(part.all_gather(comm.rank), np.asarray(members))
+    assert (comm.split(0 if comm.rank else None) is None) == (comm.rank == 0)
+    part.close()
+    with pytest.raises(ClosedError, match="refuses work"):
+        part.barrier()
+
+
+def test_a_communicator_without_checks(comm: Communicator) -> None:
+    with distributed.init(driver=comm.driver, check=False) as other:
+        other.barrier()
+        assert_same_bits(other.all_reduce(of(comm.rank, (9,), "int32")), reduced(comm, "sum", (9,), "int32"))
+    other.close()
+
+
+def test_ranks_are_numbered(comm: Communicator) -> None:
+    assert 0 <= comm.rank < comm.size
+    assert comm.local_rank == comm.rank  # one host
+    assert f"rank {comm.rank} of {comm.size}" in repr(comm)
+    comm.barrier()
+
+
+def test_a_wrong_argument_is_refused_before_anything_happens(comm: Communicator) -> None:
+    x = of(comm.rank, (4, 3), "float64")
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    refused: list[tuple[type[Exception], str, Any]] = [
+        (ArgumentError, "'median' is none of sum", lambda: comm.all_reduce(x, "median")),
+        (UnsupportedDTypeError, "'mean' of int64", lambda: comm.all_reduce([1, 2], "mean")),
+        (UnsupportedDTypeError, "'sum' of bool", lambda: comm.all_reduce([True])),
+        (UnsupportedDTypeError, "which has no order", lambda: comm.all_reduce([1j], "max")),
+        (UnsupportedArrayError, "str", lambda: comm.all_reduce("text")),
+        (LayoutError, "out is read-only", lambda: comm.all_reduce(x, out=frozen)),
+        (LayoutError, "out is not contiguous", lambda: comm.all_reduce(x, out=np.empty((4, 6))[:, ::2])),
+        (LayoutError, r"out has shape \(4,\)", lambda: comm.all_reduce(x, out=np.empty(4))),
+        (LayoutError, "dtype float32", lambda: comm.all_reduce(x, out=np.empty((4, 3), np.float32))),
+        (MixedBackendsError, "sim", lambda: comm.all_reduce(x, out=xl.empty((4, 3), backend="sim"))),
+        (UnsupportedArrayError, "out is list", lambda: comm.all_reduce(x, out=[0])),
+        (LayoutError, "first axis", lambda: comm.all_to_all(np.ones((comm.size + 1, 2)))),
+        (LayoutError, "first axis", lambda: comm.reduce_scatter(1.0)),
+        (ArgumentError, "no rank of", lambda: comm.broadcast(x, comm.size)),
+        (ArgumentError, "this rank itself", lambda: comm.send(x, comm.rank)),
+        (ArgumentError, "color='red'", lambda: comm.split("red")),  # type: ignore[arg-type]
+        (ArgumentError, "async_op=1", lambda: comm.all_reduce(x, async_op=1)),  # type: ignore[arg-type]
+    ]
+    for kind, text, call in refused:
+        with pytest.raises(kind, match=text):
+            call()
+    assert_same_bits(comm.all_reduce(x), reduced(comm, "sum", (4, 3), "float64"))

@@ -1,0 +1,168 @@
+"""C++ in snippets: macros, templates, references, pointers, local arrays, names of types."""
+
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.bits import same_bits
+from tests.kernels.emulated import as_cuda
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels import elementwise, reduction
+
+pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+X = np.array([-3.5, -1.0, 0.25, 2.0, 5.0, 11.0])
+
+SWAP = "__device__ void order(T& low, T& high) { if (high < low) { T t = low; low = high; high = t; } }"
+BOUNDS = """
+__device__ bool bounds(T &p, const int limit, int &low, int &high) {
+    if (p < -1 || p > limit) return false;
+    low = (int)floor(p);
+    high = low + 1;
+    if (low <= -1) { p = 0; } else if (high >= limit) { p = (T)(limit - 1); }
+    return true;
+}
+"""
+STATE = """
+inline unsigned step(unsigned* s) { unsigned a = s[0], b = s[1]; s[0] = b; s[1] = a * 5u + b; return s[0] ^ s[1]; }
+"""
+SEARCH = """
+template<typename I> __device__ I find(I value, const I* table, I count) {
+    I low = 0, high = count - 1;
+    while (low <= high) {
+        I middle = (low + high) / 2;
+        if (table[middle] == value) { return middle; }
+        if (table[middle] < value) { low = middle + 1; } else { high = middle - 1; }
+    }
+    return (I)(-1);
+}
+"""
+
+
+def _bounds(v: float) -> float:
+    if v < -1 or v > 4:
+        return -100
+    low = int(np.floor(v))
+    p = 0 if low <= -1 else 3 if low + 1 >= 4 else v
+    return p * 100 + low * 10 + low + 1
+
+
+def _steps(v: float) -> int:
+    a, b, found = 1, int(max(v, 0)), 0
+    for _ in range(int(max(v, 0)) % 4):
+        a, b = b, a * 5 + b
+        found ^= a ^ b
+    return found
+
+
+KERNELS = {
+    "object macro": ("#define TWICE (2 * x)\n", "y = TWICE + TWICE;", lambda v: 4 * v),
+    "function macro": (
+        "#include <math.h>\n#define ADD(a, b) ((a) + (b)) // sum\n#define THREE(x) ADD(x, ADD(x, \\\n x))\n",
+        "#pragma unroll\ny = THREE(x * 2);", lambda v: 6 * v,
+    ),
+    "macro of statements": ("#define BODY T a = x; T b = a * a;\n", "BODY; y = a + b;", lambda v: v + v * v),
+    "template": ("template <typename V> V twice(V v) { const V two = 2; return v * two; }",
+                 "y = twice(x) + twice(3) + twice(0.5f);", lambda v: 2 * v + 7),
+    "reference": (SWAP, "T a = x, b = 1; order(a, b); y = 10 * a + b;", lambda v: 10 * min(v, 1) + max(v, 1)),
+    "reference to the output": (SWAP, "T a = 1; y = x; order(a, y); y = 10 * a + y;",
+                                lambda v: 10 * min(v, 1) + max(v, 1)),
+    "references under conditions": (
+        BOUNDS, "T p = x; int a, b; y = -100; if (bounds(p, 4, a, b)) { y = p * 100 + a * 10 + b; }", _bounds),
+    "pointer": ("", "T a = x; T* p = &a; *p += 1; p[0] *= 2; y = a;", lambda v: 2 * v + 2),
+    "local reference": ("", "T a = x; T& r = a; r += 1; y = a;", lambda v: v + 1),
+    "local array": ("", "T a[] = {x, 1, 2}; a[1] += a[0]; const int k = 1; y = a[k] * a[2] + sizeof(T);",
+                    lambda v: 2 * (1 + v) + 8),
+    "computed index": ("", "T a[4] = {1, 2}; a[(int)(x > 0)] = x; int k = x > 3 ? 1 : 0; y = a[k] + a[k + 2] + a[3];",
+                       lambda v: v if v > 3 or v <= 0 else 1),
+    "two dimensions": (
+        "", "T a[2][3]; for (int j = 0; j < 2; j++) for (int k = 0; k < 3; k++) a[j][k] = x * j + k; y = a[1][2];",
+        lambda v: v + 2),
+    "array in a loop": (
+        STATE, "int m = max(x, 0.); unsigned s[] = {1, m}, f = 0; for (int j = 0; j < m % 4; j++) f ^= step(s); y = f",
+        _steps),
+    "reference in a loop": (
+        SWAP, "T a = x; for (int j = 0; j < x; j++) { T b = 2; order(b, a); a = a / 2 + b; } y = a;", None),
+    "auto": ("", "auto a = x > 0 ? 1 : 2; auto b = a / 2; y = b + x;", lambda v: v + (0 if v > 0 else 1)),
+    "names of types": ("typedef unsigned int word; typedef double uint64_t_like;\nusing real = float;",
+                       "using count = long; word w = 3000u; count c = w; real q = 0.1; y = (real)x + c - w; y += q;",
+                       lambda v: v + float(np.float32(0.1))),
+    "unsigned literal": ("", "y = x + T(18446744073709551615) / T(18446744073709551615);", lambda v: v + 1),
+    "sincos": ("", "T s, c; sincos(x, &s, &c); y = s * s + c * c - 1; y = y > 1e-9 || y < -1e-9;", lambda v: 0),
+    "assert": ("", "assert(x > 100); y = x;", lambda v: v),
+    "void function without a call's value": ("void set(T* p, T v) { if (v < 0) return; p[0] = v; }",
+                                             "y = 7; set(&y, x);", lambda v: 7 if v < 0 else v),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_a_snippet_means_what_cpp_means(library, name):
+    target = targets.target(library)
+    preamble, operation, by_hand = KERNELS[name]
+    found = target.get(elementwise("T x", "T y", operation, preamble=preamble)(target.put(X)))
+    if by_hand is not None:
+        assert found.tolist() == [by_hand(each) for each in X.tolist()]
+    assert same_bits(found, elementwise("T x", "T y", operation, preamble=preamble)(X))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_its_cuda_source_computes_the_same(name):
+    preamble, operation, _ = KERNELS[name]
+    kernel = elementwise("T x", "T y", operation, preamble=preamble)
+    found = np.zeros_like(X)
+    as_cuda(kernel, X, found)
+    assert same_bits(found, kernel(X))
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_pointers_lead_to_elements_of_arrays(library):
+    target = targets.target(library)
+    kernel = elementwise(
+        "int32 v, raw int32 table, int32 count", "int32 at",
+        "const int* t = &table[0]; at = find(v, t, count) * 100 + find(v, &(table[1]), count - 1);", preamble=SEARCH,
+    )  # fmt: skip
+    table = np.array([2, 3, 5, 7, 11], np.int32)
+    values = np.array([2, 7, 4, 11], np.int32)
+    found = target.get(kernel(target.put(values), target.put(table), 5))
+    assert found.tolist() == [-1, 302, -101, 403]
+    again = np.zeros(4, np.int32)
+    as_cuda(elementwise("int32 v, raw int32 table", "int32 at", "at = find(v, &table[0] + 1, 4);", preamble=SEARCH),
+            values, table, again)  # fmt: skip
+    assert again.tolist() == [-1, 2, -1, 3]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_parts_of_complex_elements_are_set(library):
+    target = targets.target(library)
+    operation = "auto a = w[i].imag(); z[i].real(a); z[i].imag(-1); C j(0, 2.); z[i] = z[i] * j;"
+    kernel = elementwise("raw C w", "raw C z", operation)
+    w = np.array([1 + 2j, 3 - 4j, 0.5j])
+    z = target.put(np.zeros(3, complex))
+    kernel(target.put(w), z, size=3)
+    assert target.get(z).tolist() == [2 + 4j, 2 - 8j, 2 + 1j]
+
+
+def test_names_of_a_preamble_serve_a_reduction():
+    kernel = reduction(
+        "T x", "T y", map_expr="SQUARE(x)", reduce_expr="plus(a, b)", post_map_expr="y = (real)a", identity="0",
+        preamble="#define SQUARE(v) (v * v)\ntypedef float real; template<class V> V plus(V a, V b) {return a + b;}",
+    )  # fmt: skip
+    assert float(kernel(np.array([1.0, 2.0, 0.1]))) == float(np.float32(1.0 + 4.0 + 0.1 * 0.1))
+
+
+def test_a_template_is_deduced_from_the_arguments():
+    preamble = "template <typename A> A same(A x, A y) { return x + y; } template <typename A> int none() { return 1; }"
+    with pytest.raises(KernelTypeError, match="A of the template is float64 by one argument and int32 by another"):
+        elementwise("T x", "T y", "y = same(x, 1)", preamble=preamble)(X)
+    with pytest.raises(KernelTypeError, match="no argument says what A of the template is"):
+        elementwise("T x", "T y", "y = none()", preamble=preamble)(X)
+    with pytest.raises(KernelSyntaxError, match="write a template of a function of types"):
+        elementwise("T x", "T y", "y = x", preamble="template <int N> int f() { return N; }")
+
+
+def test_a_read_only_array_is_not_written_by_a_pointer():
+    with pytest.raises(KernelSyntaxError, match="read-only"):
+        elementwise("raw T x", "T y", "T* p = &x[i]; *p = 1; y = 2;")(X, X)
+    with pytest.raises(KernelTypeError, match="cannot become one to float64"):
+        elementwise("raw int64 x", "T y", "T* p = (T*)&x[i]; y = *p;")(np.arange(6), X)

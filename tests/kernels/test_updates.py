@@ -1,0 +1,243 @@
+"""Arrays that a snippet updates in order: atomic functions, stores in loops, reads of what was written before."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.bits import INTEGERS, same_bits
+from tests.kernels.emulated import as_cuda
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels import elementwise, reduction
+from xferlib.testing import configured
+
+pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+RNG = np.random.default_rng(7)
+KEYS = RNG.integers(0, 10, 200).astype(np.int32)
+
+
+def _in_order(kernel: Any, target: Any, arrays: list[Any], size: int | None = None) -> list[np.ndarray]:
+    """The arguments after a call on a target."""
+    given = [target.put(each) for each in arrays]
+    kernel(*given, **({} if size is None else {"size": size}))
+    return [target.get(each) for each in given]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_added_exactly(library, dtype):
+    target = targets.target(library)
+    kernel = elementwise(
+        "int32 key, T v", "raw T sums, raw int64 counts", "atomicAdd(&sums[key], v); atomicAdd(&counts[key], 1)"
+    )
+    values = RNG.integers(0, 120, 200).astype(dtype)
+    _, _, sums, counts = _in_order(kernel, target, [KEYS, values, np.zeros(10, dtype), np.zeros(10, np.int64)])
+    expected = np.zeros(10, dtype)
+    np.add.at(expected, KEYS, values)
+    assert same_bits(sums, expected)
+    assert counts.tolist() == np.bincount(KEYS, minlength=10).tolist()
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_added_exactly_by_cuda(dtype):
+    kernel = elementwise("int32 key, T v", "raw T sums", "atomicAdd(&sums[key], v)")
+    values = RNG.integers(0, 120, 200).astype(dtype)
+    by_cuda, on_cpu = np.zeros(10, dtype), np.zeros(10, dtype)
+    as_cuda(kernel, KEYS, values, by_cuda)
+    kernel(KEYS, values, on_cpu)
+    assert same_bits(by_cuda, on_cpu)
+
+
+@pytest.mark.parametrize(
+    ("name", "ufunc"),
+    [
+        ("Sub", np.subtract),
+        ("Min", np.minimum),
+        ("Max", np.maximum),
+        ("And", np.bitwise_and),
+        ("Or", np.bitwise_or),
+        ("Xor", np.bitwise_xor),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64"])
+def test_the_other_functions_that_commute(name, ufunc, dtype):
+    kernel = elementwise("int32 key, T v", "raw T y", f"atomic{name}(&y[key], v)")
+    values = RNG.integers(0, 120, 200).astype(dtype)
+    expected = np.full(10, 60, dtype)
+    ufunc.at(expected, KEYS, values)
+    found, again = np.full(10, 60, dtype), np.full(10, 60, dtype)
+    kernel(KEYS, values, found)
+    assert same_bits(found, expected)
+    as_cuda(kernel, KEYS, values, again)
+    assert same_bits(again, expected)
+
+
+def test_floats_are_added_in_the_order_of_the_elements_where_any_order_is_taken():
+    text = "int32 key, T v", "raw T y", "atomicAdd(&y[key], v)"
+    values = RNG.standard_normal(200_000).astype(np.float32)
+    keys = RNG.integers(0, 10, values.size).astype(np.int32)
+    found = np.zeros(10, np.float32)
+    with pytest.raises(KernelTypeError, match=r"'y' \(float32\) is added up in an order that differs"):
+        elementwise(*text)(keys, values, found)
+    kernel = elementwise(*text, math="fast")
+    expected = np.zeros(10, np.float32)
+    np.add.at(expected, keys, values)
+    for threads in (1, 2):
+        found[:] = 0
+        with configured(threads=threads):
+            kernel(keys, values, found)
+        assert same_bits(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats_are_added_by_cuda(dtype):
+    kernel = elementwise("int32 key, T v", "raw T y", "atomicAdd(&y[key], v)", math="fast")
+    values = RNG.standard_normal(200).astype(dtype)
+    by_cuda, on_cpu = np.zeros(10, dtype), np.zeros(10, dtype)
+    as_cuda(kernel, KEYS, values, by_cuda)
+    kernel(KEYS, values, on_cpu)
+    assert same_bits(by_cuda, on_cpu)
+
+
+ADD = "__device__ void add(int* at, int k, int v) { if (v > 2) { atomicAdd(&at[k], v); } }"
+ROWS = "int c = key % 4; for (int j = 0; j < c; ++j) { if (j == 1) continue; add(y, j, key); atomicAdd(&count[j], 1); }"
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_updates_under_conditions_in_loops_and_functions(library):
+    target = targets.target(library)
+    kernel = elementwise("int32 key", "raw int32 y, raw int32 count", ROWS, preamble=ADD)
+    expected = np.zeros((2, 4), np.int32)
+    for key in KEYS.tolist():
+        for j in {0, 2} & set(range(key % 4)):
+            expected[:, j] += (key * (key > 2), 1)
+    _, y, count = _in_order(kernel, target, [KEYS, np.zeros(4, np.int32), np.zeros(4, np.int32)])
+    assert [y.tolist(), count.tolist()] == expected.tolist()
+    again = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    as_cuda(kernel, KEYS, *again)
+    assert [each.tolist() for each in again] == expected.tolist()
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_an_array_is_written_in_a_loop(library):
+    target = targets.target(library)
+    operation = "for (int j = starts[i]; j < starts[i + 1]; j++) y[j] = i * 100 + j;"
+    kernel = elementwise("raw int32 starts", "raw T y", operation)
+    starts = np.array([0, 3, 3, 7, 8], np.int32)
+    expected = [row * 100 + j for row in range(4) for j in range(starts[row], starts[row + 1])]
+    _, y = _in_order(kernel, target, [starts, np.zeros(8, np.int64)], size=4)
+    assert y.tolist() == expected
+
+
+def test_an_array_is_written_in_a_loop_of_cuda():
+    operation = "for (int j = 0; j < count; j++) { y[5 * i + j] = j; y[5 * i] = count; }"
+    kernel = elementwise("int32 count", "raw T y", operation)
+    count = np.array([0, 2, 4, 1], np.int32)
+    by_cuda, on_cpu = np.zeros(20), np.zeros(20)
+    as_cuda(kernel, count, by_cuda)
+    kernel(count, on_cpu)
+    assert same_bits(by_cuda, on_cpu)
+    assert on_cpu.reshape(4, 5).tolist() == [[0] * 5, [2, 1, 0, 0, 0], [4, 1, 2, 3, 0], [1, 0, 0, 0, 0]]
+
+
+LIVE = {
+    "swap": "T* p = &a[3 * i]; T t = p[0]; p[0] = p[k % 3]; p[k % 3] = t;",
+    "loop": "for (int j = 0; j < 1 + k % 2; j++) { a[3 * i + 1] += a[3 * i] + j; a[3 * i] = a[3 * i + 1] * 2; }",
+    "read behind a loop": "for (int j = 0; j < k % 3; j++) a[3 * i + j] = j; a[3 * i] += a[3 * i + 1];",
+    "read before a loop": "T* p = &a[3 * i]; T b = *p; for (int j = 0; j < k % 3; j++) { *p = j; b += *p; } p[2] = b;",
+    "exchange": "T old = atomicExch(&a[3 * i], k); a[3 * i + 1] = old;",
+    "compare": "T old = atomicCAS(&a[3 * i], k % 5, 77); if (old == k % 5) a[3 * i + 1] = -1;",
+    "nested": "T* p = &a[3 * i]; for (int j = 0; j < k % 3; j++) for (int m = j; m < k % 4; m++) p[m % 3] += p[j] + m;",
+    "condition of a loop": "T* p = &a[3 * i]; while (p[0] < k) { p[0] += 3; }",
+    "no variables": "while (atomicAdd(&a[3 * i], 1) < k) { }",
+}  # fmt: skip
+
+
+def _by_element(operation: str, keys: np.ndarray, a: np.ndarray) -> list[int]:
+    """The same by calls of one element each."""
+    kernel = elementwise("int32 k", "raw T a", operation, math="fast")
+    rows = a.reshape(-1, 3).copy()
+    for key, row in zip(keys, rows, strict=True):
+        kernel(key, row, size=1)
+    found: list[int] = rows.reshape(-1).tolist()
+    return found
+
+
+@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_reads_see_what_was_written_before(library, name):
+    target = targets.target(library)
+    keys = np.arange(20, dtype=np.int32)
+    a = RNG.integers(0, 5, 60)
+    with pytest.raises((KernelTypeError, KernelSyntaxError), match="math='fast'|so that one update would be lost"):
+        elementwise("int32 k", "raw T a", LIVE[name])(keys, a.copy())
+    kernel = elementwise("int32 k", "raw T a", LIVE[name], math="fast")
+    _, found = _in_order(kernel, target, [keys, a])
+    again = a.copy()
+    as_cuda(kernel, keys, again)
+    assert found.tolist() == again.tolist()
+    assert found.tolist() == _by_element(LIVE[name], keys, a)
+
+
+def test_values_before_an_update_are_those_of_the_order():
+    operation = "if (x > 0) { found[atomicAdd(&count[0], 1)] = x; }"
+    kernel = elementwise("T x", "raw int32 count, raw T found", operation, math="fast")
+    x = RNG.standard_normal(50_000)
+    count, found = np.zeros(1, np.int32), np.zeros(50_000)
+    kernel(x, count, found)
+    assert count[0] == np.count_nonzero(x > 0)
+    assert same_bits(found[: count[0]], x[x > 0])
+
+
+def test_an_update_of_an_elements_own_output_or_variable_needs_no_order():
+    kernel = elementwise("T x", "T y", "T a = 1; y = x; T old = atomicAdd(&y, a); atomicAdd(&a, old); y += a * 10;")
+    assert kernel(np.array([1.0, 2.0])).tolist() == [22.0, 33.0]
+
+
+def test_strided_arrays_are_updated():
+    kernel = elementwise("int32 key", "raw int64 y", "atomicAdd(&y[key], key)")
+    whole = np.zeros((5, 4), np.int64)
+    kernel(KEYS, whole[:, ::2])
+    assert whole[:, ::2].reshape(-1).tolist() == [k * KEYS.tolist().count(k) for k in range(10)]
+    assert not whole[:, 1::2].any()
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ("atomicAdd(&y[k])", r"atomicAdd\(\) takes 2 argument"),
+        ("atomicAdd(y[k], 1)", "this is no pointer"),
+        ("atomicAdd(&x[k], 1)", "read-only"),
+        ("atomicAnd(&f[k], 1)", "not defined for float64"),
+        ("y[k] = atomicAdd(&y[0], 1)", "math='fast'"),
+        ("atomicAdd(&y[k], 1); atomicMax(&y[k], 1)", "math='fast'"),
+        ("atomicAdd(&y[k], y[0])", "math='fast'"),
+        ("y[k] = atomicExch(&y[1], 1)", "math='fast'"),
+    ],
+)
+def test_updates_that_are_refused(operation, words):
+    kernel = elementwise("int32 k, raw int64 x", "raw int64 y, raw float64 f", f"{operation}; f[k] = 1;")
+    with pytest.raises((KernelTypeError, KernelSyntaxError), match=words):
+        kernel(KEYS, np.zeros(10, np.int64), np.zeros(10, np.int64), np.zeros(10))
+
+
+def test_indices_of_updates_are_checked():
+    with pytest.raises(KernelTypeError, match="'y' has 3 elements, and the kernel used index 9"):
+        elementwise("int32 k", "raw int64 y", "atomicAdd(&y[k], 1)")(KEYS, np.zeros(3, np.int64))
+
+
+def test_a_reduction_updates_nothing():
+    with pytest.raises(KernelSyntaxError, match="read-only"):
+        reduction(
+            "raw int64 x, int64 k", "int64 y", map_expr="atomicAdd(&x[k], 1)", reduce_expr="a + b",
+            post_map_expr="y = a", identity="0",
+        )(np.ones(3, np.int64), np.zeros(3, np.int64))  # fmt: skip
+
+
+def test_an_update_has_no_gradient():
+    torch = pytest.importorskip("torch")
+    kernel = elementwise("T x", "raw T y, T z", "atomicAdd(&y[0], x); z = x * 2", math="fast")
+    with pytest.raises(KernelTypeError, match="derivative"):
+        kernel(torch.ones(3, requires_grad=True), torch.zeros(3), torch.zeros(3)).sum().backward()

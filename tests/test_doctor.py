@@ -1,0 +1,505 @@
+"""``xferlib doctor`` on machines that a test makes up: the kernel's files, `nvidia-smi`, a driver, broken libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xferlib as xl
+from tests.console import main
+
+GPU = "sys/bus/pci/devices/0000:17:00.0"
+SEVERITIES = ("problem", "slow", "note", "fine")
+
+Finding = dict[str, str]
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("XFERLIB_", "CUDA_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a machine about which nothing is known, without an `nvidia-smi`."""
+    root = tmp_path / "root"
+    root.mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return root
+
+
+def put(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+
+
+def put_gpu(root: Path, **files: str) -> None:
+    found = {"vendor": "0x10de", "class": "0x030200", **files}
+    put(root, {f"{GPU}/{name}": text for name, text in found.items()})
+
+
+def put_smi(root: Path, answers: dict[str, str], unknown: str = "", apps: str = "") -> None:
+    """An `nvidia-smi` that knows these fields of one GPU, has nothing to say of others, and refuses ``unknown``."""
+    program = root.parent / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "fields = sys.argv[1].partition('=')[2].split(',')\n"
+        f"if {unknown!r} in fields: sys.exit('Field \"{unknown}\" is not a valid field to query.')\n"
+        "if 'apps' in sys.argv[1]:\n"
+        f"    print({apps!r})\n"
+        "else:\n"
+        f"    print(', '.join({answers!r}.get(each, '[N/A]') for each in fields))\n"
+    )
+    program.chmod(0o755)
+
+
+def diagnosed(root: Path, capsys: pytest.CaptureFixture[str]) -> list[Finding]:
+    status = main(["doctor", "--quick", "--json", "--root", str(root)])
+    found = json.loads(capsys.readouterr().out)
+    assert found["status"] == status == int(any(each["severity"] == "problem" for each in found["findings"]))
+    findings: list[Finding] = found["findings"]
+    return findings
+
+
+def about(findings: list[Finding], text: str) -> Finding:
+    return next(each for each in findings if text in each["fact"])
+
+
+def hurting(findings: list[Finding]) -> list[Finding]:
+    return [each for each in findings if each["severity"] in ("problem", "slow")]
+
+
+def test_a_machine_that_tells_nothing_is_no_problem(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = diagnosed(machine, capsys)
+    assert not [each for each in found if each["severity"] == "problem"]
+    assert not [each for each in found if "this check failed" in each["fact"]]
+
+
+def test_findings_come_worst_first_and_say_what_to_do(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XFERLIB_BACKED", "sim")
+    monkeypatch.setenv("XFERLIB_NATIVE", "off")
+    found = diagnosed(machine, capsys)
+    order = [SEVERITIES.index(each["severity"]) for each in found]
+    assert order == sorted(order)
+    assert all(each["consequence"] and each["remedy"] for each in hurting(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "severity", "fact", "remedy"),
+    [
+        ("XFERLIB_BACKED", "sim", "problem", "did you mean XFERLIB_BACKEND?", "Rename it to XFERLIB_BACKEND"),
+        ("XFERLIB_BACKEND", "simm", "problem", "names no backend (did you mean 'sim'?)", "Set it to one of"),
+        ("XFERLIB_SIM_SCHEDULE", "lilo", "problem", "(did you mean 'lifo'?)", "unset XFERLIB_SIM_SCHEDULE"),
+        ("XFERLIB_THREADS", "many", "problem", "expected a whole number of threads", "unset XFERLIB_THREADS"),
+        ("XFERLIB_THREADS", "256", "slow", "XFERLIB_THREADS=256", "unset it"),
+        ("XFERLIB_NATIVE", "off", "slow", "XFERLIB_NATIVE=off", "Unset XFERLIB_NATIVE"),
+        ("XFERLIB_EXIT_TIMES", "3", "note", "the library does not read it", ""),
+        ("XFER_BACKEND", "sim", "note", "did you mean XFERLIB_BACKEND?", "rename it to XFERLIB_BACKEND"),
+        ("CUDA_LAUNCH_BLOCKING", "1", "slow", "CUDA_LAUNCH_BLOCKING=1", "Unset CUDA_LAUNCH_BLOCKING"),
+        ("CUDA_DEVICE_MAX_CONNECTIONS", "1", "slow", "CUDA_DEVICE_MAX_CONNECTIONS=1", "Unset it"),
+    ],
+)
+def test_each_variable_is_looked_at(
+    name: str,
+    value: str,
+    severity: str,
+    fact: str,
+    remedy: str,
+    machine: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not [each for each in diagnosed(machine, capsys) if fact in each["fact"]]
+    monkeypatch.setenv(name, value)
+    found = about(diagnosed(machine, capsys), fact)
+    assert found["severity"] == severity
+    assert remedy in found["remedy"]
+
+
+@pytest.mark.parametrize("name", ["HOME", "XDG_CACHE_HOME", "FERRY_BACKEND", "OMP_NUM_THREADS"])
+def test_a_variable_of_another_program_is_left_alone(
+    name: str, machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert not [each for each in diagnosed(machine, capsys) if f"{name} " in each["fact"]]
+
+
+def test_a_hidden_gpu_is_named_with_the_variable_that_hides_it(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_gpu(machine)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert about(diagnosed(machine, capsys), "CUDA_VISIBLE_DEVICES=''")["severity"] == "problem"
+
+
+def test_memory_and_its_limits(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(
+        machine,
+        {
+            "proc/meminfo": "MemTotal:       16777216 kB\nMemFree: 1 kB",
+            "sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]",
+            "sys/fs/cgroup/memory.max": str(4 << 30),
+        },
+    )
+    monkeypatch.setenv("XFERLIB_PINNED_LIMIT", "12GiB")
+    found = diagnosed(machine, capsys)
+    assert about(found, "16.0 GiB of host memory")["severity"] == "fine"
+    assert about(found, "huge pages are off")["severity"] == "slow"
+    assert "XFERLIB_PINNED_LIMIT" in about(found, "the container may use 4.0 GiB")["remedy"]
+    assert "half of the memory" in about(found, "the pinned pool may hold 12.00 GiB")["consequence"]
+
+
+@pytest.mark.parametrize("limit", ["max", str(1 << 63)])
+def test_no_limit_of_memory_is_no_finding(limit: str, machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(machine, {"proc/meminfo": "MemTotal: 1024 kB", "sys/fs/cgroup/memory.max": limit})
+    assert not [each for each in diagnosed(machine, capsys) if "the container may use" in each["fact"]]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"sys/fs/cgroup/cpu.max": "50000 100000"},
+        {"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"},
+    ],
+)
+def test_a_quota_of_cores_is_told_with_the_setting_for_it(
+    files: dict[str, str], machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(machine, files)
+    assert "XFERLIB_THREADS=1" in about(diagnosed(machine, capsys), "the time of 0.5 cores")["remedy"]
+
+
+@pytest.mark.parametrize("text", ["max 100000", "-1", "nonsense", ""])
+def test_no_quota_is_no_finding(text: str, machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(machine, {"sys/fs/cgroup/cpu.max": text, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"})
+    assert not [each for each in diagnosed(machine, capsys) if "the time of" in each["fact"]]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no affinity")
+def test_a_gpu_on_another_numa_node_is_found(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    put(
+        machine,
+        {
+            "sys/devices/system/node/node0/cpulist": ours,
+            "sys/devices/system/node/node1/cpulist": "4000-4063",
+            "proc/sys/kernel/numa_balancing": "1",
+        },
+    )
+    put_gpu(machine, numa_node="1")
+    found = diagnosed(machine, capsys)
+    assert "numactl --cpunodebind=1" in about(found, "is on NUMA node 1, and this process on node 0")["remedy"]
+    assert about(found, "kernel.numa_balancing")["severity"] == "note"
+    put_gpu(machine, numa_node="0")
+    assert not [each for each in diagnosed(machine, capsys) if "NUMA node 0, and this" in each["fact"]]
+
+
+def test_links_by_the_kernel_alone(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    link = {"max_link_width": "16", "current_link_speed": "2.5 GT/s PCIe", "max_link_speed": "16.0 GT/s PCIe"}
+    put_gpu(machine, current_link_width="8", **link)
+    found = diagnosed(machine, capsys)
+    assert about(found, "8 of 16 PCIe lanes")["severity"] == "slow"
+    assert not [each for each in found if "linked by PCIe 1.0" in each["fact"]]  # an idle link saves power
+    put_gpu(machine, current_link_width="16", **link)
+    assert about(diagnosed(machine, capsys), "PCIe 4.0 x16")["severity"] == "fine"
+
+
+HEALTHY = {
+    "index": "0", "name": "A GPU", "pci.bus_id": "00000000:17:00.0", "pstate": "P0", "persistence_mode": "Enabled",
+    "compute_mode": "Default", "mig.mode.current": "Disabled", "memory.free": "80000", "memory.total": "81559",
+    "clocks.current.sm": "1980", "clocks.max.sm": "1980", "clocks_event_reasons.active": "0x0000000000000000",
+    "pcie.link.gen.current": "5", "pcie.link.gen.max": "5", "pcie.link.gen.gpumax": "5",
+    "pcie.link.width.current": "16", "pcie.link.width.max": "16", "ecc.errors.uncorrected.volatile.total": "0",
+}  # fmt: skip
+
+
+def test_a_healthy_gpu_is_fine(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_smi(machine, HEALTHY)
+    found = diagnosed(machine, capsys)
+    assert about(found, "GPU 0 (A GPU): 1980 of 1980 MHz in state P0, not throttled")["severity"] == "fine"
+    assert about(found, "GPU 0: PCIe 5.0 x16")["severity"] == "fine"
+
+
+@pytest.mark.parametrize(
+    ("answers", "severity", "fact"),
+    [
+        ({"clocks_event_reasons.active": "0x0000000000000040"}, "slow", "held back by the hardware, for its temp"),
+        ({"clocks_event_reasons.active": "0x0000000000000004"}, "note", "held back by the power cap"),
+        ({"memory.free": "500"}, "slow", "has 500 of 81559 MiB free"),
+        ({"compute_mode": "Prohibited"}, "problem", "in compute mode Prohibited"),
+        ({"compute_mode": "Exclusive_Process"}, "note", "in compute mode Exclusive_Process"),
+        ({"persistence_mode": "Disabled"}, "note", "has persistence mode off"),
+        ({"mig.mode.current": "Enabled"}, "note", "MIG instances"),
+        ({"ecc.errors.uncorrected.volatile.total": "2"}, "problem", "2 uncorrected memory error(s)"),
+        ({"pcie.link.width.current": "4"}, "slow", "4 of 16 PCIe lanes"),
+        ({"pcie.link.gen.current": "3"}, "slow", "linked by PCIe 3.0, and both ends can do 5.0"),
+        ({"pcie.link.gen.gpumax": "6"}, "note", "can do PCIe 6.0, and its slot 5.0"),
+    ],
+)
+def test_each_state_of_a_gpu(
+    answers: dict[str, str], severity: str, fact: str, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_smi(machine, {**HEALTHY, **answers})
+    assert about(diagnosed(machine, capsys), fact)["severity"] == severity
+
+
+def test_other_processes_on_a_gpu_are_counted(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_smi(machine, HEALTHY, apps="00000000:17:00.0, 4711, 600\n00000000:18:00.0, 12, 8\n00000000:17:00.0, [N/A], 8")
+    found = about(diagnosed(machine, capsys), "has contexts of 1 process(es): 4711")
+    assert found["severity"] == "note"
+
+
+def test_an_idle_gpu_may_have_a_slow_link(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_smi(machine, {**HEALTHY, "pstate": "P8", "clocks.current.sm": "345", "pcie.link.gen.current": "1"})
+    assert not [each for each in diagnosed(machine, capsys) if "linked by PCIe" in each["fact"]]
+
+
+def test_a_field_that_this_nvidia_smi_does_not_know_is_left_out(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = {**HEALTHY, "clocks_throttle_reasons.active": "0x0000000000000008"}
+    put_smi(machine, older, unknown="clocks_event_reasons.active")
+    assert about(diagnosed(machine, capsys), "held back by a hardware slowdown")["severity"] == "slow"
+
+
+def test_a_gpu_without_a_driver_is_a_problem(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_gpu(machine)
+    if "no NVIDIA GPU" not in str(diagnosed(machine.parent, capsys)):
+        pytest.skip("this machine has the driver")
+    found = diagnosed(machine, capsys)
+    assert about(found, "the driver's library cannot be loaded")["severity"] == "problem"
+    assert about(found, "nvidia-smi gives no answer")["severity"] == "note"
+
+
+def put_driver(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
+    """A CUDA driver in C, with one device."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("there is no C compiler")
+    given = {"init": 0, "version": 13010, "major": 9, "minor": 0, **values}
+    source = folder / "cuda.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <string.h>\n"
+        f"int cuInit(unsigned f) {{ if ({given['init']} < 0) abort(); return {given['init']}; }}\n"
+        f"int cuDriverGetVersion(int *v) {{ *v = {given['version']}; return 0; }}\n"
+        "int cuDeviceGetCount(int *n) { *n = 1; return 0; }\n"
+        "int cuDeviceGet(int *d, int i) { *d = i; return 0; }\n"
+        'int cuDeviceGetName(char *t, int n, int d) { strcpy(t, "A GPU"); return 0; }\n'
+        'int cuDeviceGetPCIBusId(char *t, int n, int d) { strcpy(t, "0000:17:00.0"); return 0; }\n'
+        f"int cuDeviceGetAttribute(int *v, int a, int d) "
+        f"{{ *v = a == 75 ? {given['major']} : {given['minor']}; return 0; }}\n"
+    )
+    library = folder / "lib" / "libcuda.so.1"
+    library.parent.mkdir()
+    subprocess.run([str(compiler), "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
+
+
+@pytest.mark.parametrize(
+    ("values", "severity", "fact", "remedy"),
+    [
+        ({}, "fine", "cuda:0 is A GPU, compute capability 9.0; the driver is for CUDA 13.1", ""),
+        ({"major": 6, "minor": 1}, "problem", "compute capability 6.1", "Use another device"),
+        ({"init": 803}, "problem", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "Reboot"),
+        ({"init": 802}, "problem", "CUDA_ERROR_SYSTEM_NOT_READY (802)", "fabric"),
+        ({"init": 77}, "problem", "cuInit returns error 77", "CUresult"),
+        ({"init": -1}, "problem", "asking the CUDA driver failed: the process was ended by SIGABRT", "Reinstall"),
+    ],
+)
+def test_each_state_of_the_driver(
+    values: dict[str, int],
+    severity: str,
+    fact: str,
+    remedy: str,
+    machine: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    put_driver(tmp_path, monkeypatch, **values)
+    put_gpu(machine)
+    found = about(diagnosed(machine, capsys), fact)
+    assert found["severity"] == severity
+    assert remedy in found["remedy"]
+
+
+def put_distribution(folder: Path, name: str, version: str, extra: str = "") -> None:
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    put(info, {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", "entry_points.txt": extra})
+
+
+@pytest.mark.parametrize(
+    ("installed", "driver", "severity", "fact"),
+    [
+        ({"cupy-cuda12x": "13.0", "cupy-cuda13x": "14.2"}, {}, "problem", "cupy-cuda12x, cupy-cuda13x are installed"),
+        ({"cuda-bindings": "12.9.0"}, {}, "problem", "cuda-bindings 12.9.0 is installed, and xferlib needs >=13"),
+        ({"optree": "0.9.1"}, {}, "problem", "optree 0.9.1 is installed, and xferlib needs >=0.14"),
+        ({"cuda-bindings": "13.0.1"}, {"version": 12080}, "problem", "cuda-bindings 13.0.1 is for CUDA 13, and the"),
+        ({"cuda-bindings": "13.9.0"}, {}, "note", "is for CUDA 13.9, and the driver is for CUDA 13.1"),
+        ({"cuda-bindings": "13.0.1"}, {}, "fine", "cuda-bindings 13.0.1"),
+        ({"nvidia-cuda-nvrtc": "13.1.5", "nvidia-cuda-runtime": "13.0.9"}, {}, "note", "nvidia-cuda-runtime is 13.0.9"),
+    ],
+)
+def test_versions_that_do_not_fit(
+    installed: dict[str, str],
+    driver: dict[str, int],
+    severity: str,
+    fact: str,
+    machine: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    put_driver(tmp_path, monkeypatch, **driver)
+    for name, version in installed.items():
+        put_distribution(tmp_path / "site", name, version)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert about(diagnosed(machine, capsys), fact)["severity"] == severity
+
+
+def test_the_cache_directory(
+    machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, {"file": ""})
+    before = xl.configure(cache_dir=str(tmp_path / "file"))
+    try:
+        assert about(diagnosed(machine, capsys), "cannot be written")["remedy"].startswith("Set XFERLIB_CACHE_DIR")
+        (tmp_path / "mine" / "kernels").mkdir(parents=True)
+        (tmp_path / "mine" / "kernels").chmod(0o777)
+        xl.configure(cache_dir=str(tmp_path / "mine"))
+        assert "chmod 700" in about(diagnosed(machine, capsys), "can be written by others")["remedy"]
+    finally:
+        xl.configure(cache_dir=before.cache_dir)
+
+
+def test_a_check_that_fails_ends_no_other(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: 1 / 0)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: 1 / 0)
+    found = diagnosed(machine, capsys)
+    failed = [each["check"] for each in found if "this check failed: ZeroDivisionError" in each["fact"]]
+    assert failed == ["versions", "cache"]
+    assert {"variables", "driver", "compiled parts", "cores", "memory"} <= {each["check"] for each in found}
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_lines_keep_to_the_columns_of_a_terminal(
+    width: int, machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XFERLIB_BACKED", "sim")
+    arguments = ["doctor", "--quick", "--root", str(machine)]
+    assert main(arguments) == 1
+    whole = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    main(arguments)
+    narrow = capsys.readouterr().out
+    assert max(len(line) for line in narrow.splitlines() if len(line.split()) > 1) <= width
+    assert "".join(narrow.split()) == "".join(whole.split())
+    assert "\x1b" not in narrow
+
+
+def ended(folder: Path, *arguments: str) -> dict[str, Any]:
+    """The doctor's answer in a new process, with the packages of a folder."""
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "xferlib", "doctor", "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    assert not done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+PLUGIN = """
+import os
+import numpy as np
+from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, HostBackend
+
+class Aborting:
+    def __init__(self):
+        os.abort()
+
+class Blank(np.ndarray):
+    pass
+
+class Forgetful(HostBackend):
+    name = "forgetful"
+    array_types = ("troubled.Blank",)
+    capabilities = Capabilities(strided=True, why=WHY_HOST)
+
+    def empty(self, shape, dtype, *, device, stream):
+        return np.zeros(shape, dtype).view(Blank)
+
+    def view(self, array):
+        a = array
+        return ArrayInfo(a.ctypes.data, a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
+
+    def host_view(self, array):
+        return np.array(array)
+"""
+
+
+def test_a_backend_that_crashes_or_corrupts_is_found_and_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "troubled.py").write_text(PLUGIN)
+    points = "[xferlib.backends]\naborting = troubled:Aborting\nforgetful = troubled:Forgetful"
+    put_distribution(tmp_path, "troubled", "1.0", points)
+    names = ("aborting", "forgetful", "numpy")
+    found = ended(tmp_path, *(word for name in names for word in ("--backend", name)))
+    assert found["status"] == 1
+    findings = found["findings"]
+    assert about(findings, "trying aborting failed: the process was ended by SIGABRT")["severity"] == "problem"
+    assert about(findings, "contiguous bytes come back changed")["fact"].startswith("forgetful:cpu: transfer: ")
+    assert about(findings, "numpy:cpu (")["fact"].endswith("right, bit for bit")
+
+
+def test_every_usable_backend_is_right_whatever_the_variables_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = xl.available_backends()
+    monkeypatch.setenv("XFERLIB_BACKED", "sim")
+    monkeypatch.setenv("XFERLIB_BACKEND", "simm")
+    findings = ended(tmp_path)["findings"]
+    assert [each["check"] for each in findings if each["severity"] == "problem"] == ["variables", "variables"]
+    for name, status in statuses.items():
+        for device in status.devices:
+            assert about(findings, f"{device} (")["fact"].endswith("right, bit for bit")
+        if not status.is_available:
+            assert about(findings, f"{name} is ")
+
+
+@pytest.mark.parametrize("arguments", [["--backend", "abacus"], ["--root", "/no/such/folder"]])
+def test_arguments_are_checked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["doctor", *arguments])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err
+
+
+def test_the_doctor_itself_imports_no_array_library() -> None:
+    code = (
+        "import sys; from xferlib._cli.main import main\n"
+        "main(['doctor', '--quick', '--json']); print(sorted({'torch', 'cupy', 'pycuda'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,437 @@
+"""`stream_map` in other processes: executors, a Dask cluster whose worker dies, and ranks; the bits of one process."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib.errors import ArgumentError, LayoutError
+from xferlib.testing import assert_same_bits
+
+DATA = np.random.default_rng(5).standard_normal((1000, 30)).astype("float32")
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with xl.use_backend("numpy"), ThreadPoolExecutor(2) as executor:
+        yield executor
+
+
+def mapped(path: Path, data: np.ndarray[Any, Any], mode: str = "r+", order: Any = "C") -> np.memmap[Any, Any]:
+    file = np.memmap(path, data.dtype, "w+", shape=data.shape, order=order)
+    file[...] = data
+    file.flush()
+    return np.memmap(path, data.dtype, mode, shape=data.shape, order=order)  # type: ignore[call-overload]
+
+
+def doubled(chunk: Any) -> Any:
+    return chunk * 2
+
+
+def total(chunk: Any) -> Any:
+    return xl.get_array_module(chunk).sum(chunk)
+
+
+class InMemory:
+    """Takes slices, and its pickled copy is another object: what is written there is lost."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self.data = data
+        self.shape = data.shape
+        self.dtype = data.dtype
+
+    def __getitem__(self, part: slice) -> np.ndarray[Any, Any]:
+        return self.data[part].copy()
+
+    def __setitem__(self, part: slice, value: np.ndarray[Any, Any]) -> None:
+        self.data[part] = value
+
+    def __reduce__(self) -> Any:
+        return InMemory, (self.data.copy(),)
+
+
+class Reader:
+    """Fills memory from a file, as a user's reader does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shape = DATA.shape
+        self.dtype = DATA.dtype
+
+    def read_into(self, out: np.ndarray[Any, Any], start: int) -> None:
+        out[...] = np.fromfile(self.path, self.dtype, out.size, offset=start * DATA[0].nbytes).reshape(out.shape)
+
+
+# --- what goes in and out
+
+
+@pytest.mark.parametrize("kind", ["array", "fortran", "map", "fortran map", "columns", "backwards", "private", "slices",
+                                  "reader", "torch"])  # fmt: skip
+def test_rows_come_from_anything(kind: str, threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    makes: dict[str, Callable[[], Any]] = {
+        "array": lambda: DATA,
+        "fortran": lambda: np.asfortranarray(DATA),
+        "map": lambda: mapped(path, DATA, "r"),
+        "fortran map": lambda: mapped(path, DATA, "r", "F"),
+        "columns": lambda: mapped(path, np.repeat(DATA, 2, axis=1), "r")[:, ::2],
+        "backwards": lambda: mapped(path, DATA[::-1, ::-1], "r")[::-1, ::-1],
+        "private": lambda: mapped(path, DATA * 0, "c"),
+        "slices": lambda: InMemory(DATA),
+        "reader": lambda: Reader(path),
+        "torch": lambda: pytest.importorskip("torch").from_numpy(DATA.copy()),
+    }
+    source = makes[kind]()
+    if kind == "private":
+        source[...] = DATA  # which the file does not have
+    if kind == "reader":
+        DATA.tofile(path)
+    assert_same_bits(xl.stream_map(doubled, source, chunk_rows=7, engine=threads), DATA * 2)
+    summed = xl.stream_map(total, source, chunk_rows=7, engine=threads, reduce=lambda one, two: one + two)
+    assert_same_bits(summed, xl.stream_map(total, DATA, chunk_rows=7, reduce=lambda one, two: one + two))
+
+
+@pytest.mark.parametrize("kind", ["none", "array", "map", "fortran map", "columns", "slices", "torch"])
+def test_results_go_into_anything(kind: str, threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+    path, empty = tmp_path / "results", np.zeros_like(DATA)
+    makes: dict[str, Callable[[], Any]] = {
+        "none": lambda: None,
+        "array": lambda: empty,
+        "map": lambda: mapped(path, empty),
+        "fortran map": lambda: mapped(path, empty, order="F"),
+        "columns": lambda: mapped(path, np.zeros((1000, 60), "float32"))[:, ::2],
+        "slices": lambda: InMemory(empty),
+        "torch": lambda: pytest.importorskip("torch").zeros(DATA.shape),
+    }
+    out = makes[kind]()
+    found = xl.stream_map(doubled, DATA, chunk_rows=7, out=out, engine=threads)
+    assert out is None or found is out
+    assert_same_bits(np.asarray(found[0:1000]), DATA * 2)
+
+
+@given(rows=st.integers(0, 40), chunk_rows=st.integers(1, 50), start=st.integers(0, 6), workers=st.integers(1, 3))
+def test_every_cut_gives_each_row_once(rows: int, chunk_rows: int, start: int, workers: int) -> None:
+    data, first = np.arange(rows * 2.0).reshape(rows, 2), min(start * chunk_rows, rows)
+    seen: list[int] = []
+
+    def noted(chunk: Any) -> Any:
+        seen.append(len(chunk))
+        return chunk + 1
+
+    out = np.zeros_like(data)
+    with xl.use_backend("numpy"), ThreadPoolExecutor(workers) as executor:
+        xl.stream_map(noted, data, chunk_rows=chunk_rows, out=out, start=first, engine=executor)
+    assert_same_bits(out[first:], data[first:] + 1)
+    assert not out[:first].any()
+    assert sorted(seen) == sorted(min(chunk_rows, rows - low) for low in range(first, rows, chunk_rows))
+
+
+def test_a_worker_computes_one_range_at_a_time_on_the_backend_that_the_program_has_chosen() -> None:
+    inside, most, names = threading.Semaphore(), [], set()
+
+    def noted(chunk: Any) -> Any:
+        most.append(inside.acquire(blocking=False))
+        names.add(xl.get_backend().name)
+        value = chunk + 1
+        inside.release()
+        return value
+
+    with xl.use_backend("sim"), ThreadPoolExecutor(4) as executor:
+        assert_same_bits(xl.stream_map(noted, DATA, chunk_rows=50, engine=executor), DATA + 1)
+    assert all(most)
+    assert names == {"sim"}
+
+
+def test_devices_are_named_as_the_worker_has_them(threads: ThreadPoolExecutor) -> None:
+    seen: list[str] = []
+
+    def noted(chunk: Any) -> Any:
+        seen.append(str(xl.device_of(chunk)))
+        return chunk + 1
+
+    devices = ["sim:sim:0", "sim:sim:1"]
+    assert_same_bits(xl.stream_map(noted, DATA, chunk_rows=50, engine=threads, devices=iter(devices)), DATA + 1)
+    assert {name: seen.count(name) for name in seen} == dict.fromkeys(devices, 10)
+
+
+def test_results_may_be_trees_and_are_folded_in_the_order_of_the_rows(threads: ThreadPoolExecutor) -> None:
+    def ends(chunk: Any) -> Any:
+        return {"first": chunk[0, 0], "rows": [len(chunk)]}
+
+    def fold(one: Any, two: Any) -> Any:
+        return {"first": [*np.ravel(one["first"]), two["first"]], "rows": one["rows"] + two["rows"]}
+
+    found = xl.stream_map(ends, DATA, chunk_rows=99, engine=threads, reduce=fold)
+    assert found["rows"] == [99] * 10 + [10]
+    assert_same_bits(np.array(found["first"]), DATA[::99, 0])
+
+
+# --- errors
+
+
+def test_an_error_says_how_far_it_came_and_the_call_can_go_on(threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+    out, told = mapped(tmp_path / "results", np.zeros_like(DATA)), []
+    is_broken = True
+
+    def failing(chunk: Any) -> Any:
+        if is_broken and chunk[0, 0] == DATA[500, 0]:
+            raise ZeroDivisionError
+        return chunk * 2
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        xl.stream_map(failing, DATA, chunk_rows=10, out=out, engine=threads, progress=lambda *each: told.append(each))
+    error: Any = raised.value
+    assert error.out is out
+    assert error.rows_done == told[-1][0] <= 500
+    assert_same_bits(out[: error.rows_done], DATA[: error.rows_done] * 2)
+    assert "start=error.rows_done" in error.__notes__[-1]
+    is_broken = False
+    xl.stream_map(failing, DATA, chunk_rows=10, out=out, start=error.rows_done, engine=threads)
+    assert_same_bits(out, DATA * 2)
+
+
+def test_progress_comes_in_the_order_of_the_rows_and_ends_at_the_end(threads: ThreadPoolExecutor) -> None:
+    told: list[tuple[int, int]] = []
+    xl.stream_map(doubled, DATA, chunk_rows=10, engine=threads, progress=lambda *each: told.append(each))
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == ((0, 1000), (1000, 1000))
+
+
+def test_a_source_is_not_replaced_by_its_results_where_a_range_may_be_tried_again(
+    threads: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    rows = mapped(tmp_path / "rows", DATA)
+    with pytest.raises(LayoutError, match="out is the source itself"):
+        xl.stream_map(doubled, rows, chunk_rows=10, out=rows, engine=threads)
+    assert_same_bits(rows, DATA)
+
+
+@pytest.mark.parametrize("engine", [object(), 3, "client", ThreadPoolExecutor, SimpleNamespace(rank=0, size=1)])
+def test_what_is_no_engine_is_refused(engine: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"is no engine; give a dask.distributed.Client"):
+        xl.stream_map(doubled, DATA, chunk_rows=10, engine=engine)
+
+
+# --- processes
+
+
+def test_processes_read_and_write_files_by_themselves(tmp_path: Path) -> None:
+    rows, out = mapped(tmp_path / "rows", DATA, "r"), mapped(tmp_path / "results", np.zeros_like(DATA))
+    context = multiprocessing.get_context("spawn")
+    with xl.use_backend("numpy"), concurrent.futures.ProcessPoolExecutor(2, context) as executor:
+        assert xl.stream_map(np.negative, rows, chunk_rows=7, out=out, engine=executor) is out
+    assert_same_bits(out, -DATA)
+
+
+def see_one_gpu(numbers: Any, ready: Any) -> None:
+    """Show a process one GPU of the host, as dask-cuda does."""
+    with numbers.get_lock():
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(numbers.value)
+        numbers.value += 1
+    ready.wait()
+
+
+def uuid_of(chunk: Any) -> Any:
+    return np.frombuffer(xl.device_of(chunk).uuid.encode(), np.uint8)
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
+def test_each_worker_computes_on_the_gpu_that_it_sees(name: str) -> None:
+    gpus = [each for each in map(xl.Device, xl.available_backends()[name].devices) if each.kind == "cuda"]
+    if len(gpus) < 2:
+        pytest.skip(f"{name} has no two GPUs here")
+    context = multiprocessing.get_context("spawn")
+    start = context.Value("i", 0), context.Barrier(2)
+    with xl.use_backend(name), concurrent.futures.ProcessPoolExecutor(2, context, see_one_gpu, start) as executor:
+        seen = xl.stream_map(uuid_of, DATA, chunk_rows=7, engine=executor, initial=set(),
+                             reduce=lambda found, each: {*found, bytes(each).decode()})  # fmt: skip
+    assert seen == {each.uuid for each in gpus[:2]}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A client of a Dask cluster of two processes on this host."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
+    with distributed.LocalCluster(**options, silence_logs=50) as cluster, distributed.Client(cluster) as made:
+        yield made
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim"])
+def test_a_worker_that_dies_in_the_middle_changes_nothing(client: Any, backend: str, tmp_path: Path) -> None:
+    rows, out = mapped(tmp_path / "rows", DATA, "r"), mapped(tmp_path / "results", np.zeros_like(DATA))
+    dead, dies_at = str(tmp_path / "dead"), float(DATA[560, 0])
+
+    def mortal(chunk: Any) -> Any:
+        import os
+        import signal
+        from pathlib import Path
+
+        if float(xl.to_host(chunk)[0, 0]) == dies_at and not Path(dead).exists():
+            Path(dead).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return (chunk * 3 - 1) / 7
+
+    with xl.use_backend(backend):
+        assert xl.stream_map(mortal, rows, chunk_rows=7, out=out, engine=client) is out
+        assert Path(dead).exists()
+        assert_same_bits(out, xl.stream_map(mortal, DATA, chunk_rows=7))
+
+
+def test_a_reduction_on_a_cluster_has_the_bits_of_one_process(client: Any, tmp_path: Path) -> None:
+    rows = mapped(tmp_path / "rows", DATA, "r")
+    dead = str(tmp_path / "dead")
+
+    def mortal(chunk: Any) -> Any:
+        import os
+        import signal
+        from pathlib import Path
+
+        if len(chunk) < 7 and not Path(dead).exists():  # in the last range
+            Path(dead).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return xl.get_array_module(chunk).sum(chunk)
+
+    def fold(one: Any, two: Any) -> Any:
+        return one + two
+
+    found = [xl.stream_map(mortal, rows, chunk_rows=7, reduce=fold, engine=each) for each in (client, None)]
+    assert Path(dead).exists()
+    assert_same_bits(*found)
+
+
+def test_an_error_on_a_worker_is_raised_here(client: Any) -> None:
+    def failing(chunk: Any) -> Any:
+        return chunk[:, :3, 0]
+
+    with pytest.raises(IndexError) as raised:
+        xl.stream_map(failing, DATA, chunk_rows=100, engine=client)
+    assert any("in the range of rows" in note for note in raised.value.__notes__)
+    assert raised.value.rows_done == 0
+
+
+def test_a_cluster_without_workers_is_an_error_and_not_a_wait() -> None:
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 0, "dashboard_address": ":0", "processes": False, "silence_logs": 50}
+    refused = pytest.raises(ArgumentError, match=r"no workers; start some, or wait for them")
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as empty, refused:
+        xl.stream_map(doubled, DATA, chunk_rows=10, engine=empty)
+
+
+def test_processes_do_not_share_a_block_of_a_zarr_array(client: Any, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    rows = zarr.create_array(str(tmp_path / "rows"), shape=DATA.shape, chunks=(64, 30), dtype="float32")
+    rows[...] = DATA
+    out = zarr.create_array(str(tmp_path / "out"), shape=DATA.shape, chunks=(96, 11), dtype="float32")
+    memory = zarr.create_array(zarr.storage.MemoryStore(), shape=DATA.shape, chunks=(96, 11), dtype="float32")
+    for each in (out, memory):
+        assert xl.stream_map(doubled, rows, chunk_rows=5, out=each, engine=client) is each
+        assert_same_bits(each[...], DATA * 2)
+
+
+# --- ranks
+
+
+class Ranks:
+    """A communicator of threads, each of which is a rank."""
+
+    def __init__(self, size: int) -> None:
+        self._barrier = threading.Barrier(size)
+        self.comms = [SimpleNamespace(rank=rank, size=size, barrier=self._barrier.wait) for rank in range(size)]
+
+    def run(self, program: Callable[[Any], Any]) -> list[Any]:
+        with ThreadPoolExecutor(len(self.comms)) as executor:
+            return [future.result() for future in [executor.submit(program, comm) for comm in self.comms]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("chunk_rows", [7, 400])
+def test_each_rank_computes_its_part_and_returns_when_all_have(size: int, chunk_rows: int, tmp_path: Path) -> None:
+    mapped(tmp_path / "results", np.zeros_like(DATA))
+    seen: dict[int, int] = dict.fromkeys(range(size), 0)
+    told: dict[int, list[tuple[int, int]]] = {rank: [] for rank in range(size)}
+
+    def program(comm: Any) -> None:
+        def noted(chunk: Any) -> Any:
+            seen[comm.rank] += len(chunk)
+            return chunk * 2
+
+        out: Any = np.memmap(tmp_path / "results", "float32", "r+", shape=DATA.shape)
+        tell = lambda *each: told[comm.rank].append(each)
+        with xl.use_backend("numpy"):
+            xl.stream_map(noted, DATA, chunk_rows=chunk_rows, out=out, engine=comm, progress=tell)
+        assert_same_bits(out, DATA * 2)
+
+    Ranks(size).run(program)
+    assert sum(seen.values()) == len(DATA)
+    assert max(seen.values()) <= -(-len(DATA) // size) + chunk_rows
+    assert all(told[rank][-1] == (seen[rank], seen[rank]) for rank in range(size))
+
+
+def test_ranks_need_an_out_that_they_share_or_a_communicator_that_gathers() -> None:
+    comm = SimpleNamespace(rank=0, size=2, barrier=lambda: None)
+    with pytest.raises(ArgumentError, match="out is missing; give each rank the same file"):
+        xl.stream_map(doubled, DATA, chunk_rows=10, engine=comm)
+    with pytest.raises(ArgumentError, match="out is ndarray, in this process's memory"):
+        xl.stream_map(doubled, DATA, chunk_rows=10, out=np.zeros_like(DATA), engine=comm)
+    with pytest.raises(ArgumentError, match="reduce needs the results of all ranks, but engine is SimpleNamespace"):
+        xl.stream_map(total, DATA, chunk_rows=10, reduce=max, engine=comm)
+
+
+@pytest.mark.parametrize("kind", ["all_gather", "allgather"])
+def test_every_rank_gets_the_folded_value_with_the_bits_of_one_process(kind: str) -> None:
+    ranks = Ranks(3)
+    given: list[Any] = [None] * 3
+
+    def gather(rank: int, value: Any) -> Any:
+        given[rank] = value
+        ranks.comms[0].barrier()
+        found = np.stack(given) if kind == "all_gather" else list(given)
+        ranks.comms[0].barrier()
+        return found
+
+    for comm in ranks.comms:
+        setattr(comm, kind, functools.partial(gather, comm.rank))
+    fold = lambda one, two: one + two
+
+    def program(comm: Any) -> Any:
+        with xl.use_backend("numpy"):
+            return xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3), engine=comm)
+
+    alone = xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3))
+    for found in ranks.run(program):
+        assert_same_bits(found, alone)
+
+
+def test_one_rank_alone_is_as_without_an_engine() -> None:
+    comm = SimpleNamespace(rank=0, size=1, barrier=lambda: None)
+    assert_same_bits(xl.stream_map(doubled, DATA, chunk_rows=10, engine=comm), DATA * 2)
+    found = [xl.stream_map(total, DATA, chunk_rows=10, reduce=lambda a, b: a + b, engine=each) for each in (comm, None)]
+    assert_same_bits(*found)
+
+
+def test_a_rank_that_fails_says_which_rows_it_had(tmp_path: Path) -> None:
+    out = mapped(tmp_path / "results", np.zeros_like(DATA))
+    comm = SimpleNamespace(rank=1, size=2, barrier=lambda: None)
+
+    def failing(chunk: Any) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        xl.stream_map(failing, DATA, chunk_rows=10, out=out, engine=comm)
+    assert raised.value.rows_done == 0
+    assert raised.value.__notes__[-1].startswith("stream_map: rank 1 of 2 had rows 500 to 1000")

@@ -1,0 +1,314 @@
+"""The plug-in for pytest, in runs of pytest of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xferlib as xl
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = "xferlib._cli.pytest_plugin"
+
+PRETEND = """
+import sys
+
+import xferlib_tiny
+from xferlib.backends.base import make_device
+from xferlib.errors import DeviceLostError
+
+
+class PretendBackend(xferlib_tiny.TinyBackend):
+    "Two devices that say that they are GPUs, and fail when they are told to."
+
+    name = "pretend"
+    array_types = ("xferlib_pretend.PretendArray",)
+    is_broken = False
+
+    def __init__(self):
+        super().__init__()
+        self.all = tuple(make_device("pretend", "cuda", index) for index in range(2))
+        self.device = self.all[0]
+
+    def devices(self):
+        return self.all
+
+    def device_synchronize(self, device):
+        if PretendBackend.is_broken:
+            raise DeviceLostError(f"synchronising {device} failed: an earlier kernel broke the context")
+"""
+
+
+@pytest.fixture
+def pretend(tmp_path: Path) -> dict[str, str]:
+    """The environment of a run in which a backend `pretend` with two GPUs is installed."""
+    installed = tmp_path / "site" / "xferlib_pretend-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed.parent / "xferlib_pretend.py").write_text(PRETEND)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: xferlib-pretend\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[xferlib.backends]\npretend = xferlib_pretend:PretendBackend\n")
+    return {"PYTHONPATH": os.pathsep.join([str(ROOT), str(installed.parent), str(ROOT / "tests" / "plugin")])}
+
+
+WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"  # its import takes longer than all else
+
+
+def run(tmp_path: Path, program: str, *options: str, head: str = WITHOUT_TORCH, **environ: str) -> str:
+    """The output of a run of pytest over a program."""
+    (tmp_path / "test_program.py").write_text(f"{head}import pytest\nimport xferlib as xl\n{program}")
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), **environ}
+    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-rA"]
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), "-c", os.devnull, *options, "test_program.py"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+EVERYWHERE = """
+def test_everywhere(xl_backend, xp):
+    assert xl.get_backend() is xl_backend
+    x = xl.ones(3)
+    assert xl.get_array_module(x) is xp
+    assert xl.get_backend(x) is xl_backend
+    assert xl.to_host(xp.sum(x)) == 3
+"""
+
+
+def test_a_test_runs_on_every_backend_that_can_run_here(tmp_path: Path) -> None:
+    output = run(tmp_path, EVERYWHERE, head="")
+    statuses = xl.available_backends().values()
+    usable = {each.name for each in statuses if each.is_available}
+    assert {"numpy", "sim"} <= usable
+    assert set(re.findall(r"PASSED test_program.py::test_everywhere\[(\w+)\]", output)) == usable
+    assert "    1 on sim:sim:0\n" in output
+    for each in statuses:
+        assert each.is_available or f"not on {each.name}: {each.reason} ({each.install})" in output
+
+
+def test_the_option_names_the_backends(tmp_path: Path) -> None:
+    output = run(tmp_path, EVERYWHERE, "--xferlib-backend=sim,numpy, sim")
+    assert re.findall(r"PASSED .*\[(\w+)\]", output) == ["sim", "numpy"]
+    assert "not on" not in output
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("simm", "did you mean 'sim'"), ("numpy,absent", "the registered ones are cupy, torch"), ("pretend2", "pretend")],
+)
+def test_a_backend_that_does_not_exist_is_refused(
+    option: str, message: str, tmp_path: Path, pretend: dict[str, str]
+) -> None:
+    output = run(tmp_path, EVERYWHERE, f"--xferlib-backend={option}", **pretend)
+    assert "ERROR: --xferlib-backend: there is no backend" in output
+    assert message in output
+    assert "passed" not in output
+
+
+@pytest.mark.skipif(xl.available_backends()["pycuda"].is_available, reason="PyCUDA is installed")
+def test_a_backend_that_cannot_run_is_refused(tmp_path: Path) -> None:
+    output = run(tmp_path, EVERYWHERE, "--xferlib-backend=pycuda")
+    assert "ERROR: --xferlib-backend: pycuda cannot run here" in output
+    assert "pip install 'xferlib[pycuda]'" in output
+
+
+def test_a_test_may_say_itself_on_which_backends_it_runs(tmp_path: Path) -> None:
+    program = """
+@pytest.mark.parametrize("xl_backend", ["sim"], indirect=True)
+def test_there(xl_backend):
+    assert xl.get_backend().name == "sim"
+
+def test_by_name(request):
+    assert request.getfixturevalue("xl_backend") is xl.get_backend()
+"""
+    assert re.findall(r"PASSED .*::(\S+)", run(tmp_path, program)) == ["test_there[sim]", "test_by_name"]
+
+
+MARKED = """
+@pytest.mark.gpu
+def test_gpu():
+    pass
+
+@pytest.mark.gpu
+def test_each(xl_backend):
+    assert any(device.kind == "cuda" for device in xl_backend.devices())
+
+@pytest.mark.multi_gpu
+def test_two():
+    pass
+
+@pytest.mark.multi_gpu(n=3)
+def test_three(xl_backend):
+    pass
+
+@pytest.mark.multi_gpu(3)
+def test_three_too():
+    pass
+
+def test_namespace(xp):
+    pass
+"""
+
+
+def test_tests_for_gpus_run_where_there_are_enough(tmp_path: Path, pretend: dict[str, str]) -> None:
+    output = run(tmp_path, MARKED, "--strict-markers", "--xferlib-backend=pretend,numpy", **pretend)
+    passed = re.findall(r"PASSED .*::(\S+)", output)
+    assert {"test_gpu", "test_each[pretend]", "test_two", "test_namespace[numpy]"} <= set(passed)
+    assert "test_each[numpy]" not in output
+    assert re.search(r"    1 skipped: backend 'pretend': .*TinyArray cannot compute", output)
+    assert "    1 skipped: needs 3 GPUs, and pretend has 2" in output  # of the two in the option
+    assert "skipped: needs 3 GPUs, and " in output
+
+
+@pytest.mark.skipif(
+    any(":cuda:" in device for each in xl.available_backends().values() for device in each.devices),
+    reason="there is a GPU",
+)
+def test_without_a_gpu_they_are_skipped_for_one_reason(tmp_path: Path) -> None:
+    output = run(tmp_path, MARKED)
+    assert "FAILED" not in output
+    assert re.search(r"    2 skipped: needs a GPU, and ", output)
+    assert re.search(r"    2 skipped: needs 3 GPUs, and ", output)
+
+
+def test_a_marker_that_the_project_declares_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  multi_gpu(n): theirs\n")
+    output = run(tmp_path, MARKED, "-c", "pytest.ini", "--strict-markers", "-k", "three")
+    assert "PASSED test_program.py::test_three_too" in output
+    assert "PASSED test_program.py::test_three[" not in output
+
+
+RACE = """
+def race():
+    copies, work = xl.Stream(), xl.Stream()
+    x = xl.to_device(xl.pinned_zeros(1 << 15), stream=copies)
+    with work:
+        x = x + 1.0
+
+def test_fixture(xl_backend):
+    race()
+
+def test_plain():
+    with xl.use_backend("sim"):
+        race()
+
+def test_host_read():
+    with xl.use_backend("sim"):
+        out = xl.pinned_zeros(1 << 15)
+        transfer = xl.to_host_async(xl.ones(1 << 15), out=out)
+        early = out.max()
+        transfer.result()
+"""
+
+
+def test_races_fail_the_test_on_sim_and_no_other(tmp_path: Path) -> None:
+    output = run(tmp_path, RACE, "--xferlib-backend=numpy,sim", "-k", "fixture")
+    assert "PASSED test_program.py::test_fixture[numpy]" in output
+    assert "FAILED test_program.py::test_fixture[sim]" in output
+    assert "RaceError: read of what is still being written, at " in output
+    assert "work.wait(copies) before " in output
+
+
+def test_a_report_shows_the_lines_of_the_program_and_none_of_the_librarys(tmp_path: Path) -> None:
+    output = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture")
+    assert re.search(r"^> +x = x \+ 1\.0$", output, re.MULTILINE)
+    assert not re.search(r"^\S*xferlib/\S+\.py:\d+", output, re.MULTILINE)
+    full = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture", "--full-trace")
+    assert re.search(r"^\S*xferlib/sim/detect/detector\.py:\d+", full, re.MULTILINE)
+
+
+AT_THE_END = """
+def test_at_the_end(xl_backend):
+    x = xl.to_device(xl.pinned_zeros(1 << 15), stream=(s := xl.Stream()))
+    t = xl.Stream()
+    t.wait(s)
+    with t:
+        y = x * 2.0
+    del x
+"""
+
+
+def test_a_fault_found_behind_the_test_is_a_report_without_a_traceback(tmp_path: Path) -> None:
+    output = run(tmp_path, AT_THE_END, "--xferlib-backend=sim", XFERLIB_SIM_SCHEDULE="random")
+    report = output.partition("ERROR at teardown")[2].partition("backends of xferlib")[0].splitlines()
+    assert report[1].startswith("RaceError: use after free, at ")
+    assert "XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED=" in output
+
+
+@pytest.mark.skipif(sys.platform != "linux" or sys.maxsize < 1 << 32, reason="the page guard needs 64-bit Linux")
+def test_strict_checks_see_what_the_host_reads_early(tmp_path: Path) -> None:
+    usual, strict = (run(tmp_path, RACE, "-k", "not fixture", *options) for options in ((), ("--xferlib-sim-strict",)))
+    assert "PASSED test_program.py::test_host_read" in usual
+    assert "FAILED test_program.py::test_host_read" in strict or "ERROR test_program.py::test_host_read" in strict
+    assert "host read before synchronisation" in strict
+    assert "FAILED test_program.py::test_plain" in strict
+
+
+BREAKS = """
+import sys
+
+xl.use_backend("pretend")
+
+def test_fine(xl_backend):
+    pass
+
+def test_breaks(xl_backend):
+    sys.modules["xferlib_pretend"].PretendBackend.is_broken = True
+
+def test_after(xl_backend):
+    pass
+
+@pytest.mark.gpu
+def test_marked():
+    pass
+
+def test_without():
+    pass
+"""
+
+
+def test_an_asynchronous_error_fails_the_test_that_caused_it(tmp_path: Path, pretend: dict[str, str]) -> None:
+    options = ("--xferlib-backend=pretend", "--xferlib-cuda-sync")
+    output = run(tmp_path, BREAKS, *options, **pretend)
+    assert "PASSED test_program.py::test_fine[pretend]" in output
+    assert "FAILED test_program.py::test_breaks[pretend] - xferlib.errors.DeviceLostError" in output
+    assert "found by --xferlib-cuda-sync after test_program.py::test_breaks[pretend]" in output
+    assert "PASSED test_program.py::test_without" in output
+    reason = r"    2 skipped: CUDA can no longer be used in this process, since test_program.py::test_breaks\[pretend\]"
+    assert re.search(reason, output)
+    fails = BREAKS.replace("is_broken = True", "is_broken = True\n    assert 1 == 2")
+    failing = run(tmp_path, fails, *options, **pretend)
+    assert "FAILED test_program.py::test_breaks[pretend] - assert 1 == 2" in failing
+    assert "after it, synchronising pretend:cuda:0 failed" in failing
+
+
+def test_workers_of_xdist_report_to_one_summary(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    output = run(tmp_path, EVERYWHERE, "-p", "xdist", "-n", "2")
+    assert "    1 on sim:sim:0\n" in output
+    assert "not on torch: import of torch halted" in output
+
+
+def test_a_run_that_does_not_use_it_pays_for_no_library(tmp_path: Path) -> None:
+    """Some 4 ms: `python -X importtime -c "import pytest, xferlib._cli.pytest_plugin"`."""
+    script = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {name for name in done.stdout.split() if not name.startswith("xferlib")} == set()
+    assert set(done.stdout.split()) == {
+        "xferlib", "xferlib.errors", "xferlib._runtime", "xferlib._runtime.torch_compile", "xferlib._runtime.version",
+        "xferlib._cli", PLUGIN, f"{PLUGIN}.markers",
+    }  # fmt: skip
+    program = """
+import sys
+
+@pytest.mark.other
+def test_loads_nothing():
+    assert not [name for name in sys.modules if name.startswith("xferlib.sim")]
+    assert "xferlib._cli.pytest_plugin.choice" not in sys.modules
+"""
+    assert "1 passed" in run(tmp_path, program)

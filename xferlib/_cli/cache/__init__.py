@@ -1,0 +1,1 @@
+"""``xferlib cache``: the compiled kernels on disk."""

@@ -1,0 +1,23 @@
+"""Lines that fit a terminal; in a pipe each stays whole, so that `grep` finds it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+
+_LEAST_WIDTH = 30
+
+
+def terminal_columns() -> int | None:
+    """The columns of the terminal on standard output; None where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def wrapped(line: str, width: int | None, *, indent: int) -> list[str]:
+    """A line as lines of at most ``width`` columns, those after the first indented; whole where that is None."""
+    if width is None:
+        return [line.rstrip()]
+    return textwrap.wrap(
+        line, max(width, _LEAST_WIDTH), subsequent_indent=" " * indent, drop_whitespace=True, break_on_hyphens=False
+    )

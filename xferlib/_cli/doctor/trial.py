@@ -1,0 +1,82 @@
+"""Small transfers and kernels on every device of one backend, with the bits checked. Runs in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+from xferlib._core import registry
+from xferlib.errors import XferError
+
+_SEED = 20261124
+_SMALL, _STAGED, _PINNED = 4 << 10, 4 << 20, 16 << 20
+"""Bytes of arrays that travel in one driver call, through the staging buffers, and from pinned memory."""
+
+
+def answer(name: str) -> dict[str, Any]:
+    """The backend's devices, each with what went wrong on it, by what was tried."""
+    status = registry.status(name)
+    if not status.is_available:
+        return {"reason": status.reason, "install": status.install}
+    return {"devices": [_device(xl.get_device(str(each))) for each in registry.get(name).devices()]}
+
+
+def _device(device: xl.Device) -> dict[str, Any]:
+    found: dict[str, Any] = {"device": str(device), "name": "", "wrong": [], "left_out": []}
+    for what, attempt in _ATTEMPTS.items():
+        try:
+            found["name"] = found["name"] or device.properties.name
+            found["wrong"] += [f"{what}: {each}" for each in attempt(device)]
+        except NotImplementedError as error:  # UnsupportedError among it: the backend says that it cannot
+            found["left_out"].append(f"{what}: {error}")
+        except Exception as error:
+            text = str(error) if isinstance(error, XferError) else f"{type(error).__name__}: {error}"
+            found["wrong"].append(f"{what}: {text}")
+    return found
+
+
+def _random(nbytes: int) -> np.ndarray[Any, Any]:
+    """Floats of every kind: NaN with payloads, infinities, subnormal numbers, -0."""
+    return np.random.default_rng(_SEED).integers(0, 1 << 32, nbytes // 4, np.uint32).view(np.float32)
+
+
+def _transfers(device: xl.Device) -> Iterator[str]:
+    for nbytes in (_SMALL, _STAGED):
+        x = _random(nbytes).reshape(32, -1)
+        for kind, source in (("contiguous", x), ("transposed", x.T), ("reversed", x[::-1, ::-2])):
+            arrived = xl.to_host(xl.to_device(source, device=device))
+            if arrived.tobytes() != source.tobytes():
+                yield f"{source.nbytes} {kind} bytes come back changed"
+
+
+def _pinned(device: xl.Device) -> Iterator[str]:
+    if not registry.get(device.backend).at(device).capabilities.pinned_memory:
+        return
+    x = xl.pinned_array(_random(_PINNED), backend=device.backend)
+    out = xl.pinned_empty(x.shape, x.dtype, backend=device.backend)
+    xl.to_host(xl.to_device(x, device=device), out=out)
+    if out.tobytes() != x.tobytes():
+        yield f"{x.nbytes} pinned bytes come back changed"
+
+
+def _kernels(device: xl.Device) -> Iterator[str]:
+    x = np.random.default_rng(_SEED).normal(size=10_007).astype(np.float32)
+    n = np.arange(x.size, dtype=np.int64)
+    fused = xl.elementwise("T x, T a", "T y", "y = x * a + 1")
+    total = xl.reduction("T n", map_expr="n", reduce_expr="a + b", identity="0", dtype="T")
+    d, m = xl.to_device(x, device=device), xl.to_device(n, device=device)
+    expected = x * np.float32(1.5) + np.float32(1)  # NumPy rounds after each of the two, and so must the device
+    if xl.to_host(fused(d, np.float32(1.5))).tobytes() != expected.tobytes():
+        yield "x * a + 1 has other bits than NumPy's"
+    if int(xl.to_host(total(m))) != int(n.sum()):
+        yield "a sum of whole numbers is wrong"
+
+
+_ATTEMPTS: dict[str, Callable[[xl.Device], Iterator[str]]] = {
+    "transfer": _transfers,
+    "pinned transfer": _pinned,
+    "kernel": _kernels,
+}

@@ -1,0 +1,115 @@
+"""The chunks of a `stream_map` that this process computes: each device's station in turn, for the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core.devices import resolve
+from xferlib._pipeline.device_worker import Station
+from xferlib.errors import ArgumentError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib._pipeline.chunk_ledger import Results
+
+
+def listed(devices: Any, call: str = "stream_map") -> list[Any]:
+    """The specifications in ``devices``, which is one or several of them; that of the current device for None.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
+        return [devices]
+    if not isinstance(devices, Iterable):
+        raise ArgumentError(f"{call}: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']")
+    try:
+        return list(devices)
+    except Exception as error:  # a foreign object may raise anything
+        raise ArgumentError(
+            f"{call}: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
+        ) from error
+
+
+def targets_of(devices: Any, call: str = "stream_map") -> list[Device]:
+    """The devices that a call names.
+
+    Raises:
+        ArgumentError: They are none, or one is named twice.
+        DeviceNotFoundError: A device does not exist.
+    """
+    targets = [resolve(each) for each in listed(devices, call)]
+    if not targets or len(set(targets)) < len(targets):
+        raise ArgumentError(f"{call}: devices={[str(each) for each in targets]!r}; name at least one, and each once")
+    return targets
+
+
+def chunks_of(low: int, high: int, chunk_rows: int) -> list[tuple[int, int]]:
+    """The first row, and the row after the last, of each chunk of some rows."""
+    return [(start, min(start + chunk_rows, high)) for start in range(low, high, chunk_rows)]
+
+
+class ChunkMap:
+    """A function over chunks, on the devices of this process.
+
+    Args:
+        fn: Called with each chunk on its device, in the calling thread.
+        results: Reads chunks and stores results.
+        targets: Chunk k goes to device k modulo their number.
+        depth: Chunks on each device.
+    """
+
+    def __init__(self, fn: Callable[[Any], Any], results: Results, targets: list[Device], depth: int) -> None:
+        self._fn = fn
+        self._results = results
+        self._targets = targets
+        self._depth = depth
+        self._stations: list[Station] = []
+        results.on_stop = self._release
+
+    def run(self) -> Any:
+        """Compute every chunk, and return what the sink has.
+
+        The first error is raised when the results in flight are stored.
+        """
+        results, count = self._results, len(self._targets)
+        try:
+            results.report()
+            for index, device in enumerate(self._targets):
+                numbers = range(index, len(results.spans), count)
+                self._stations.append(Station(device, numbers, results, self._depth))
+            for number in range(len(results.spans)):
+                if results.is_stopped:
+                    break
+                self._compute(number, self._stations[number % count])
+                results.report()
+        except BaseException as error:
+            results.stop(error)
+            raise
+        finally:
+            for station in self._stations:
+                station.close()
+            results.end()
+        if results.error is not None:
+            raise results.error
+        results.report()
+        return results.value
+
+    def _release(self) -> None:
+        for station in self._stations:
+            station.release()
+
+    def _compute(self, number: int, station: Station) -> None:
+        try:
+            chunk = station.next()
+        except StopIteration:
+            return  # another thread has failed; its error is raised at the end
+        with station.device:
+            value = self._fn(chunk)
+            del chunk
+            if value is None:
+                raise UnsupportedArrayError(
+                    "stream_map: the function gave None; let it return an array of as many rows, or give reduce"
+                )
+            station.give(number, value)

@@ -1,0 +1,188 @@
+"""MPI through mpi4py: non-blocking calls, which a timeout can end, at the speed of the blocking ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._runtime import leak
+from xferlib.distributed.drivers.driver import Driver, Pending
+from xferlib.errors import DriverUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+    from xferlib.distributed.drivers.device_driver import DeviceDriver
+
+_NOTICE_NBYTES = 1024
+_TESTS = 32
+"""Looks at an operation between two looks at the clock."""
+
+_GUARD = """
+import os, select, signal, sys
+parent, timeout_s, rank = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+if not select.select([sys.stdin], [], [], timeout_s)[0]:
+    sys.stderr.write(
+        f"xferlib.errors.DistributedTimeoutError: rank {rank}: init(driver='mpi') timed out after {timeout_s:g} s: "
+        "MPI_Init has not returned, so another rank of the job has not called it; every rank must call init()\\n"
+    )
+    sys.stderr.flush()
+    os.kill(parent, signal.SIGKILL)
+"""
+
+
+@contextmanager
+def _guarded(timeout_s: float) -> Iterator[None]:
+    """End this process, with a message, if the block takes too long.
+
+    MPI_Init waits for every rank, without a limit, and mpi4py holds the GIL meanwhile: no thread and no signal handler
+    of Python runs. So another process watches; it ends when its input does.
+    """
+    rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "?")
+    guard = subprocess.Popen(  # noqa: S603 - this interpreter, and the program above
+        [sys.executable, "-I", "-S", "-c", _GUARD, str(os.getpid()), str(timeout_s), rank], stdin=subprocess.PIPE
+    )
+    try:
+        yield
+    finally:
+        guard.communicate()
+
+
+RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "ALPS_APP_PE")
+"""Set by the launchers of MPI in each process that they start."""
+
+
+def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
+    """The group of all processes of the job.
+
+    Args:
+        timeout_s: For the start.
+        has_nccl: Whether NCCL carries device memory, through nccl4py.
+
+    Raises:
+        DriverUnavailableError: mpi4py or a library of MPI is missing.
+    """
+    try:
+        if "mpi4py.MPI" in sys.modules:
+            from mpi4py import MPI
+        else:
+            with _guarded(timeout_s):
+                from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise DriverUnavailableError(
+            f"driver 'mpi' cannot run here: {error}; install mpi4py with pip install 'xferlib[mpi]', and an MPI: that "
+            "of the cluster, or pip install mpich"
+        ) from error
+    if not MPI.Is_initialized():
+        with _guarded(timeout_s):
+            MPI.Init_thread()
+    return MpiDriver(MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup(), has_nccl=has_nccl)
+
+
+class _Request:
+    """An operation of MPI; looking at it is what moves its data."""
+
+    def __init__(self, request: Any, *arrays: HostArray) -> None:
+        self._request = request
+        self._arrays = arrays
+
+    def wait(self, most_s: float) -> bool:
+        test = self._request.Test
+        if test():
+            return True
+        end_s = time.monotonic() + most_s
+        while time.monotonic() < end_s:
+            for _ in range(_TESTS):
+                if test():
+                    return True
+                os.sched_yield()  # the rank that this one waits for may want the core
+        return False
+
+    def __del__(self) -> None:
+        try:
+            if self._request and not self._request.Test():
+                leak.keep(self._arrays)  # MPI may still read and write them
+        except Exception:  # MPI, or the interpreter, is going away
+            leak.keep(self._arrays)
+
+
+class MpiDriver(Driver):
+    """A communicator of MPI, and a second one for notices of failures."""
+
+    name = "mpi"
+
+    def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._comm = comm
+        self._notice_comm = notice_comm
+        self._has_nccl = has_nccl
+        self._told: dict[int, str] = {}
+        self._ops = {"sum": MPI.SUM, "prod": MPI.PROD, "min": MPI.MIN, "max": MPI.MAX}
+        self.rank = comm.Get_rank()
+        self.size = comm.Get_size()
+
+    def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
+        return dtype.kind in "iuf" and dtype.itemsize * (dtype.kind == "f") != 2  # MPI has no float16
+
+    def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
+        given = self._mpi.IN_PLACE if out is x else x
+        return _Request(self._comm.Iallreduce(given, out, self._ops[op]), x, out)
+
+    def broadcast(self, x: HostArray, root: int) -> Pending:
+        return _Request(self._comm.Ibcast(x, root), x)
+
+    def all_gather(self, out: HostArray, x: HostArray) -> Pending:
+        return _Request(self._comm.Iallgather(x, out), x, out)
+
+    def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
+        return _Request(self._comm.Ialltoall(x, out), x, out)
+
+    def send(self, x: HostArray, dest: int, tag: int) -> Pending:
+        return _Request(self._comm.Isend(x, dest, tag), x)
+
+    def recv(self, out: HostArray, source: int, tag: int) -> Pending:
+        return _Request(self._comm.Irecv(out, source, tag), out)
+
+    def carries(self, backend: Backend) -> bool:
+        return self._has_nccl and backend.pinned_domain == "cuda"
+
+    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+        from xferlib.distributed.drivers.nccl import Nccl
+
+        return Nccl(self.rank, self.size, device, exchange)
+
+    def split(self, members: list[int], name: str) -> MpiDriver:
+        group = self._comm.Get_group().Incl(members)
+        comm = self._comm.Create_group(group)
+        return MpiDriver(comm, comm.Dup(), has_nccl=self._has_nccl)
+
+    def notify(self, text: str) -> None:
+        message = np.frombuffer(text.encode()[:_NOTICE_NBYTES], np.uint8)
+        sent = [self._notice_comm.Isend(message, dest) for dest in range(self.size) if dest != self.rank]
+        leak.keep((message, sent))
+
+    def notices(self) -> dict[int, str]:
+        status = self._mpi.Status()
+        while self._notice_comm.Iprobe(status=status):
+            message = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
+            self._notice_comm.Recv(message, status.Get_source())
+            self._told[status.Get_source()] = message.tobytes().decode(errors="replace")
+        return self._told
+
+    def abort(self) -> None:
+        self._mpi.COMM_WORLD.Abort(1)
+
+    def close(self) -> None:
+        self._notice_comm.Free()
+        self._comm.Free()

@@ -1,0 +1,214 @@
+"""PyTorch's process groups: gloo carries host memory. The program's own groups of ``torch.distributed`` stay alone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from xferlib._memory.host import bytes_over
+from xferlib._runtime import leak
+from xferlib.distributed.drivers import torch_nccl
+from xferlib.distributed.drivers.driver import Driver, Pending
+from xferlib.distributed.drivers.nccl import Nccl
+from xferlib.errors import DistributedTimeoutError, DriverUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
+    from xferlib.distributed.drivers.device_driver import DeviceDriver
+
+_REDUCED = frozenset({"int8", "uint8", "int32", "int64", "float32", "float64"})
+_FOREVER = timedelta(days=20)
+"""gloo's own limit, which the communicator's comes before."""
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Set by torchrun, and by the users of ``env://``."""
+
+_worlds = itertools.count()
+"""Numbers the calls of `world`, which all ranks make alike: the addresses of each are under a name of their own."""
+
+
+def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
+    """The group of all processes of the job.
+
+    Args:
+        timeout_s: For the start, and for NCCL.
+        has_nccl4py: Whether nccl4py carries device memory, in place of PyTorch's NCCL.
+
+    Raises:
+        DriverUnavailableError: PyTorch, or a variable of its launcher, is missing.
+        DistributedTimeoutError: A rank has not called in time.
+    """
+    try:
+        import torch.distributed as torch_distributed
+    except ImportError as error:
+        raise DriverUnavailableError(
+            f"driver 'torch' cannot run here: {error}; install it with pip install 'xferlib[torch]'"
+        ) from error
+    missing = [name for name in VARIABLES if name not in os.environ]
+    if missing or not torch_distributed.is_available():
+        raise DriverUnavailableError(
+            f"driver 'torch' needs a launcher: {', '.join(missing) or 'gloo'} is missing; start the program with "
+            "torchrun --nproc-per-node=2 PROGRAM"
+        )
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    limit = timedelta(seconds=timeout_s)
+    try:
+        store, rank, size = next(torch_distributed.rendezvous("env://", rank, size, timeout=limit))
+        store.set_timeout(limit)
+        store = torch_distributed.PrefixStore(f"xferlib/{next(_worlds)}", store)
+        return GlooDriver(store, rank, size, timeout_s, has_nccl4py=has_nccl4py)
+    except (RuntimeError, ValueError) as error:
+        raise DistributedTimeoutError(
+            f"rank {rank}: init(driver='torch') of {size} ranks at {os.environ['MASTER_ADDR']}:"
+            f"{os.environ['MASTER_PORT']} failed or timed out after {timeout_s:g} s; every rank must call init(): "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+
+
+class _Work:
+    """An operation of a process group, which threads of its own carry out."""
+
+    def __init__(self, work: Any, arrays: Any) -> None:
+        self._work = work
+        self._arrays = arrays
+
+    def wait(self, most_s: float) -> bool:
+        if not self._work.is_completed():
+            try:
+                self._work.wait(timedelta(seconds=most_s))
+            except RuntimeError:
+                if not self._work.is_completed():
+                    return False
+        self._work.wait()  # raises the error of one that failed
+        return True
+
+    def __del__(self) -> None:
+        try:
+            if not self._work.is_completed():
+                leak.keep(self._arrays)  # the group's threads may still read and write them
+        except Exception:  # the interpreter is going away
+            leak.keep(self._arrays)
+
+
+class _Message:
+    """A send or receive, which a thread waits for: gloo closes the connection when a wait for one takes too long."""
+
+    def __init__(self, work: Any, arrays: Any, timeout_s: float) -> None:
+        self._arrays = arrays
+        self._is_over = threading.Event()
+        self._error: Exception | None = None
+
+        def wait() -> None:
+            try:
+                work.wait(timedelta(seconds=timeout_s))
+            except Exception as error:
+                self._error = error
+            self._is_over.set()
+
+        threading.Thread(target=wait, name="xferlib-message", daemon=True).start()
+
+    def wait(self, most_s: float) -> bool:
+        if not self._is_over.wait(most_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+
+class GlooDriver(Driver):
+    """A gloo process group of its own over the launcher's store."""
+
+    name = "torch"
+
+    def __init__(self, store: Any, rank: int, size: int, timeout_s: float, *, has_nccl4py: bool) -> None:
+        import torch
+        import torch.distributed as torch_distributed
+
+        self._torch = torch
+        self._distributed = torch_distributed
+        self.store = store
+        self._timeout_s = timeout_s
+        self._has_nccl4py = has_nccl4py
+        self.rank = rank
+        self.size = size
+        group = torch_distributed.PrefixStore("gloo", store)
+        self._group = torch_distributed.ProcessGroupGloo(group, rank, size, timedelta(seconds=timeout_s))
+        self._group.set_timeout(_FOREVER)
+        leak.keep(self._group)  # its threads may wait for a rank that is gone, and its end would wait for them
+        reduce = torch_distributed.ReduceOp
+        self._ops = {"sum": reduce.SUM, "prod": reduce.PRODUCT, "min": reduce.MIN, "max": reduce.MAX}
+
+    def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
+        return dtype.name in _REDUCED
+
+    def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
+        if out is not x:
+            out[...] = x
+        options = self._distributed.AllreduceOptions()
+        options.reduceOp = self._ops[op]
+        tensor = self._torch.from_numpy(out)
+        return _Work(self._group.allreduce([tensor], options), tensor)
+
+    def broadcast(self, x: HostArray, root: int) -> Pending:
+        options = self._distributed.BroadcastOptions()
+        options.rootRank = root
+        tensor = self._bytes(x)
+        return _Work(self._group.broadcast([tensor], options), tensor)
+
+    def all_gather(self, out: HostArray, x: HostArray) -> Pending:
+        tensors = self._bytes(out), self._bytes(x)
+        return _Work(self._group._allgather_base(*tensors), tensors)
+
+    def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
+        tensors = self._bytes(out), self._bytes(x)
+        return _Work(self._group.alltoall_base(*tensors, [], []), tensors)
+
+    def send(self, x: HostArray, dest: int, tag: int) -> Pending:
+        tensor = self._bytes(x)
+        return _Message(self._group.send([tensor], dest, tag), tensor, self._timeout_s)
+
+    def recv(self, out: HostArray, source: int, tag: int) -> Pending:
+        tensor = self._bytes(out)
+        return _Message(self._group.recv([tensor], source, tag), tensor, self._timeout_s)
+
+    def _bytes(self, x: HostArray) -> Any:
+        if not x.flags.writeable:  # of which PyTorch warns
+            x = bytes_over(x.ctypes.data, x.nbytes, x)
+        return self._torch.from_numpy(x.view("uint8"))
+
+    def carries(self, backend: Backend) -> bool:
+        return backend.pinned_domain == "cuda" and (self._has_nccl4py or torch_nccl.is_available())
+
+    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+        if self._has_nccl4py:
+            return Nccl(self.rank, self.size, device, exchange)
+        return torch_nccl.TorchNccl(self.store, self.rank, self.size, self._timeout_s, device)
+
+    def split(self, members: list[int], name: str) -> GlooDriver:
+        store = self._distributed.PrefixStore(name, self.store)
+        rank, size = members.index(self.rank), len(members)
+        return GlooDriver(store, rank, size, self._timeout_s, has_nccl4py=self._has_nccl4py)
+
+    def notify(self, text: str) -> None:
+        try:
+            self.store.set(f"failed/{self.rank}", text)
+        except RuntimeError:  # the process that holds the store is gone, and all will see that
+            return
+
+    def notices(self) -> dict[int, str]:
+        try:
+            found = [rank for rank in range(self.size) if self.store.check([f"failed/{rank}"])]
+            return {rank: self.store.get(f"failed/{rank}").decode(errors="replace") for rank in found}
+        except RuntimeError:
+            return {}
+
+    def close(self) -> None:
+        self._group.shutdown()

@@ -1,0 +1,74 @@
+"""How a process joins its job: which driver its launcher speaks, and the first communicator."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+from typing import TYPE_CHECKING
+
+from xferlib._runtime.checks import refuse_no_flag
+from xferlib.distributed.communicator import Communicator
+from xferlib.distributed.drivers import mpi, nccl, torch
+from xferlib.distributed.drivers.single import SingleDriver
+from xferlib.distributed.group import Group
+from xferlib.errors import ArgumentError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from xferlib.distributed.drivers.driver import Driver
+
+_DRIVERS = ("auto", "single", "mpi", "torch", "nccl")
+
+
+def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Communicator:
+    """Join the other processes of the job; every process calls it.
+
+    Args:
+        driver: ``"mpi"``, for a program started by mpiexec or srun; ``"torch"``, by torchrun, with gloo for host memory
+            and NCCL for GPUs; ``"single"`` for one process alone; ``"nccl"`` for GPUs by nccl4py, beside the driver of
+            the launcher. ``"auto"`` takes the one that the launcher's environment variables tell, else ``"single"``;
+            with MPI it takes nccl4py too, where that is installed. Without NCCL, and where ranks share a GPU, device
+            arrays pass through pinned host memory.
+        timeout: The longest wait within one call, in seconds.
+        check: Compare each call with those of the other ranks before data move. Without it mismatched calls hang, fail
+            somewhere else or give wrong numbers.
+
+    Returns:
+        The communicator of all processes. A second call makes another, independent one.
+
+    Raises:
+        ArgumentError: There is no such driver, or ``timeout`` is no positive number.
+        DriverUnavailableError: The driver's library is missing, or the program was not started for it.
+        DistributedTimeoutError: Another process has not called it in time.
+    """
+    if not isinstance(driver, str) or driver not in _DRIVERS:
+        hint = did_you_mean(driver, _DRIVERS) if isinstance(driver, str) else ""
+        raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout < math.inf:
+        raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
+    refuse_no_flag(check, "init: check")
+    made = _joined(driver, float(timeout))
+    return Communicator(Group(made, float(timeout), is_checked=check, name="world"))
+
+
+def _joined(driver: str, timeout_s: float) -> Driver:
+    if driver == "nccl":
+        nccl.check_installed()
+    host = driver if driver in ("single", "mpi", "torch") else launched_for()
+    if host == "torch":
+        return torch.world(timeout_s, has_nccl4py=driver == "nccl")
+    if host == "mpi":
+        return mpi.world(timeout_s, has_nccl=driver == "nccl" or (driver == "auto" and nccl.is_installed()))
+    return SingleDriver()
+
+
+def launched_for() -> str:
+    """The driver that this process was started for, by the variables that launchers set."""
+    if all(name in os.environ for name in torch.VARIABLES):
+        return "torch"
+    if any(name in os.environ for name in mpi.RANK_VARIABLES):
+        return "mpi"
+    if int(os.environ.get("SLURM_NTASKS", "1") or 1) > 1 and importlib.util.find_spec("mpi4py") is not None:
+        return "mpi"
+    return "single"

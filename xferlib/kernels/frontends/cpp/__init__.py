@@ -1,0 +1,1 @@
+"""C++ and the preprocessor in snippets: macros, templates, names of types."""
