@@ -68,7 +68,7 @@ def run(request: MapRequest, comm: Ranks) -> Any:
     return request.sink.value
 
 
-def _alone(request: MapRequest, comm: Communicator) -> Any:
+def _alone(request: MapRequest, comm: Ranks) -> Any:
     spans = chunks_of(request.first, request.reader.rows, request.chunk_rows)
     results = Results(request.reader, request.sink, spans, request.progress)
     try:
