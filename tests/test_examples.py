@@ -23,6 +23,7 @@ RESULTS: dict[str, tuple[str, list[str]]] = {
     "data_parallel.py": (r"rank 0 of 1: checksum of the weights 12261699", []),
     "digits.py": (r"\w+:\w+(:\d+)?: 9[5-9]\.\d% of 297 held-out digits, loss 2\.2\d -> 0\.03\d+", []),
     "either.py": (r"softplus\(x \+ 1\) on .*", []),
+    "from_chainer.py": (r"log-likelihood -0\.463934", []),
     "kernel.py": (r"checksum of softplus\(x\) \* x \+ 1 on 100,000 numbers: c3c74472", []),
     "matmul.py": (r"the two agree to .*", ["256"]),
     "memory.py": (r"trim\(\) gave back \d+ MiB", []),

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from xferlib._core.defaults import use_backend
     from xferlib._core.device import Device
     from xferlib._core.devices import device_of, get_device
+    from xferlib._core.event import Event
+    from xferlib._core.graph import Graph
     from xferlib._core.registry import BackendStatus, available_backends
-    from xferlib._core.stream import Event, Stream, current_stream
+    from xferlib._core.stream import Stream, current_stream
     from xferlib._memory.pinned import PinnedPool, PinnedStats
     from xferlib._pipeline.prefetch import prefetch
     from xferlib._pipeline.prefetcher import Prefetcher
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.raw_module import RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
     from xferlib.kernels.scan import ScanKernel, scan
+    from xferlib.tree import load, save
 
 
 torch_compile.keep_tracer_out()
@@ -69,6 +72,7 @@ __all__ = [
     "ElementwiseKernel",
     "Event",
     "Explanation",
+    "Graph",
     "KernelAttributes",
     "PinnedPool",
     "PinnedStats",
@@ -106,6 +110,7 @@ __all__ = [
     "get_device",
     "kernels",
     "linspace",
+    "load",
     "ones",
     "ones_like",
     "pin",
@@ -118,6 +123,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "save",
     "scan",
     "sim",
     "stream_map",
@@ -153,7 +159,9 @@ _LAZY = {
         "xferlib._core.defaults": ("use_backend",),
         "xferlib._core.devices": ("Device", "device_of", "get_device"),
         "xferlib._core.registry": ("BackendStatus", "available_backends"),
-        "xferlib._core.stream": ("Event", "Stream", "current_stream"),
+        "xferlib._core.event": ("Event",),
+        "xferlib._core.graph": ("Graph",),
+        "xferlib._core.stream": ("Stream", "current_stream"),
         "xferlib._memory.pinned": ("PinnedPool", "PinnedStats"),
         "xferlib._pipeline.prefetch": ("prefetch",),
         "xferlib._pipeline.prefetcher": ("Prefetcher",),
@@ -169,7 +177,7 @@ _LAZY = {
         "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
-        "xferlib.tree": ("tree",),
+        "xferlib.tree": ("load", "save", "tree"),
     }.items()
     for name in names
 }  # fmt: skip

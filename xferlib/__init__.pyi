@@ -37,9 +37,10 @@ from xferlib._core.device import Device as Device
 from xferlib._core.device import DeviceName, DeviceSpec
 from xferlib._core.devices import device_of as device_of
 from xferlib._core.devices import get_device as get_device
+from xferlib._core.event import Event as Event
+from xferlib._core.graph import Graph as Graph
 from xferlib._core.registry import BackendStatus as BackendStatus
 from xferlib._core.registry import available_backends as available_backends
-from xferlib._core.stream import Event as Event
 from xferlib._core.stream import Stream as Stream
 from xferlib._core.stream import current_stream as current_stream
 from xferlib._memory.pinned import PinnedPool as PinnedPool
@@ -62,6 +63,8 @@ from xferlib.kernels.reduction import ReductionKernel as ReductionKernel
 from xferlib.kernels.reduction import reduction as reduction
 from xferlib.kernels.scan import ScanKernel as ScanKernel
 from xferlib.kernels.scan import scan as scan
+from xferlib.tree import load as load
+from xferlib.tree import save as save
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 _A = TypeVar("_A")
@@ -76,6 +79,7 @@ __all__ = [
     "ElementwiseKernel",
     "Event",
     "Explanation",
+    "Graph",
     "KernelAttributes",
     "PinnedPool",
     "PinnedStats",
@@ -113,6 +117,7 @@ __all__ = [
     "get_device",
     "kernels",
     "linspace",
+    "load",
     "ones",
     "ones_like",
     "pin",
@@ -125,6 +130,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "save",
     "scan",
     "sim",
     "stream_map",

@@ -93,6 +93,7 @@ def disagreement(machine: Machine, seed: int, steps: int) -> str | None:
             return f"step {step} of seed {seed}: {races[:1]}, expected {others}"
         if races:
             return None
+        assert operation is not None
         reference.add(operation, touched, is_write=is_write)
     return None
 

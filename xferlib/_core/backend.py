@@ -162,6 +162,14 @@ class Streams(_Named, ABC):
         self.stream_synchronize(stream)
         function()
 
+    def capture_begin(self, stream: RawStream) -> None:
+        """From now on record what is enqueued on ``stream``, which is none of the default ones, without doing it."""
+        raise self._unsupported("graphs")
+
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+        """End the recording, even if this raises; return the function that enqueues the work on a stream."""
+        raise self._unsupported("graphs")
+
     @abstractmethod
     def device_synchronize(self, device: Device) -> None: ...
 

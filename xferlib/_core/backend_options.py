@@ -41,6 +41,9 @@ class LibraryHooks:
     survives_fork: bool = False
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
 
+    other_dtypes: tuple[str, ...] = ()
+    """Dtypes that NumPy has not: see `as_bits`."""
+
     if TYPE_CHECKING:
 
         def view(self, array: Array) -> ArrayInfo: ...
@@ -55,6 +58,14 @@ class LibraryHooks:
     def detached(self, array: Array) -> Array:
         """``array`` as mere memory: without the history that its library keeps for derivatives."""
         return array
+
+    def as_bits(self, array: Array) -> tuple[Array, str] | None:
+        """An array of a dtype that NumPy has not, as integers over its memory, and the dtype's name; None of others."""
+        return None
+
+    def of_bits(self, array: Array, dtype: str) -> Array:
+        """An array of integers as one of a dtype in `other_dtypes`, over its memory."""
+        raise NotImplementedError
 
     def copied_on_host(self, x: np.ndarray[Any, Any]) -> Array | None:
         """A small host array's copy, of its dtype and in C order, on a CPU device; None: allocate one and fill it."""

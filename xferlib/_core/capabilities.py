@@ -30,6 +30,8 @@ class Capabilities:
     """The library has an Array-API namespace."""
     strided: bool = False
     """The library's own operations take views of any stride."""
+    graphs: bool = False
+    """The work of a stream can be captured, and enqueued again as one."""
     in_place: bool = True
     """Arrays can be written after they were made; False: ``out=`` and kernels that write an argument are refused."""
     fork: bool = True

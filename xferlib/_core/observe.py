@@ -87,6 +87,11 @@ active: Recorder | None = None
 """The recorder that is open, or None."""
 
 
+def is_traced() -> bool:
+    """Whether a recording of the program is open: captures on a CPU use the same hooks."""
+    return active is not None and not getattr(active, "is_capture", False)
+
+
 def activate(recorder: Recorder | None) -> None:
     """Record everything from now on with ``recorder``; None ends that."""
     global active

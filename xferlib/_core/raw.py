@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import TransferError
 
 if TYPE_CHECKING:
@@ -22,19 +23,65 @@ class RawStream:
     """A stream as a backend sees it: the handle, and the objects that own it.
 
     ``native`` is the array library's stream object, ``core`` the ``cuda.core.Stream``; both are
-    None on a CPU. The raw stream keeps them, and so the CUDA stream, alive.
+    None on a CPU. The raw stream keeps them, and so the CUDA stream, alive. ``capture`` is the open capture that it
+    belongs to.
     """
 
-    __slots__ = ("__weakref__", "core", "device", "handle", "native")
+    __slots__ = ("__weakref__", "capture", "core", "device", "handle", "native")
 
     def __init__(self, handle: int, device: Device, *, native: Any = None, core: Any = None) -> None:
         self.handle = handle
         self.device = device
         self.native = native
         self.core = core
+        self.capture: Capture | None = None
 
     def __repr__(self) -> str:
         return f"<RawStream {self.handle:#x} on {self.device}>"
+
+
+class Capture:
+    """The work of one stream, and of those that waited for it, between the two ends of a block.
+
+    Args:
+        origin: The stream.
+    """
+
+    __slots__ = ("is_open", "kept", "postponed", "streams")
+
+    def __init__(self, origin: RawStream) -> None:
+        self.streams: list[RawStream] = []
+        self.kept: list[Any] = []
+        """Kept as long as the graph exists: its work uses it."""
+        self.postponed: list[Any] = []
+        """Kept until the capture ends: it cannot be destroyed before."""
+        self.is_open = True
+        self.join(origin)
+        opened.append(self)
+
+    @property
+    def origin(self) -> RawStream:
+        return self.streams[0]
+
+    def join(self, stream: RawStream) -> None:
+        """Another stream waits for work of this capture, and so belongs to it."""
+        stream.capture = self
+        self.streams.append(stream)
+
+    def keep(self, *objects: Any) -> None:
+        self.kept += objects
+
+    def close(self) -> None:
+        self.is_open = False
+        opened.remove(self)
+        for stream in self.streams:
+            stream.capture = None
+        self.postponed.clear()
+
+
+opened: list[Capture] = []
+"""The captures that are open now, in any thread."""
+reset_in_child(opened.clear)
 
 
 _DEFAULTS = {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}

@@ -8,128 +8,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core import devices, observe, registry
+from xferlib._core import capture, devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
+from xferlib._core.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
-from xferlib._core.raw import call_guarded, event_text, handle_of, stream_text
-from xferlib._runtime.checks import refuse_no_flag
+from xferlib._core.raw import call_guarded, handle_of, stream_text
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._core.graph import CaptureBlock
+    from xferlib._core.raw import RawStream
 
 _local = threading.local()
-
-
-class Event:
-    """A point in a stream's work.
-
-    Args:
-        timing: Whether `elapsed_ms` can be asked; recording is a little cheaper without.
-        blocking: A thread that waits sleeps, where the driver would poll.
-        interprocess: Other processes may wait for it: see `ipc_handle`. It belongs to one device, and has no timing.
-
-    Raises:
-        ArgumentError: ``interprocess`` and ``timing`` together, or what is no flag.
-    """
-
-    __slots__ = ("_backend", "_device", "_raw", "blocking", "interprocess", "timing")
-
-    def __init__(self, *, timing: bool | None = None, blocking: bool = False, interprocess: bool = False) -> None:
-        timing = interprocess is False if timing is None else timing
-        for name, flag in (("timing", timing), ("blocking", blocking), ("interprocess", interprocess)):
-            refuse_no_flag(flag, f"Event: {name}")
-        if timing and interprocess:
-            raise ArgumentError("Event: interprocess events have no timing; leave timing=True out")
-        self.timing = timing
-        self.blocking = blocking
-        self.interprocess = interprocess
-        self._backend: Backend | None = None
-        self._raw: RawEvent | None = None
-        self._device: Device | None = None
-
-    @classmethod
-    def from_ipc_handle(cls, handle: bytes, device: DeviceSpec = None) -> Event:
-        """The event of another process, by its `ipc_handle`; ``device`` is where it was recorded.
-
-        Raises:
-            UnsupportedError: The device's events cannot be shared.
-        """
-        target = devices.get_device(device)
-        event = cls(interprocess=True)
-        backend = registry.get(target.backend).at(target)
-        event._raw = backend.event_open(target, handle)
-        event._backend, event._device = backend, target
-        return event
-
-    def ipc_handle(self) -> bytes:
-        """The bytes by which another process opens this event; it must have been recorded once.
-
-        Raises:
-            StreamError: It was not made with ``interprocess=True``, or has not been recorded.
-        """
-        if not self.interprocess or self._backend is None:
-            raise StreamError("ipc_handle needs a recorded event made with interprocess=True; record it first")
-        return self._backend.event_ipc_handle(self._raw)
-
-    def _record(self, backend: Backend, raw: RawStream) -> None:
-        """Record this event on a stream."""
-        made = None
-        if self.blocking or self.interprocess:
-            if self._device is raw.device:
-                made = self._raw
-            elif self.interprocess and self._device is not None:
-                raise StreamError(f"an interprocess event of {self._device} is not for {raw.device}; make another")
-            else:
-                made = backend.event_make(
-                    raw.device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess
-                )
-        self._raw = backend.event_record(raw, timing=self.timing, event=made)
-        self._backend, self._device = backend, raw.device
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the recorded work has finished; True before the first record, as in CUDA."""
-        return self._backend is None or self._backend.event_done(self._raw)
-
-    def synchronize(self) -> None:
-        """Block until the recorded work has finished."""
-        if self._backend is not None:
-            self._await(self._backend)
-
-    @observe.user_call(lambda self, backend: (backend, 0))
-    def _await(self, backend: Backend) -> None:
-        backend.event_synchronize(self._raw)
-
-    def elapsed_ms(self, start: Event) -> float:
-        """Milliseconds on the device from ``start`` to this event; blocks until both are complete.
-
-        Raises:
-            StreamTypeError: ``start`` is no event.
-            StreamError: One of the two has not been recorded, or was made with ``timing=False``; or they were recorded
-                on two devices, whose clocks differ.
-        """
-        _check_event(start, "elapsed_ms: start")
-        for event in (start, self):
-            if event._backend is None or not event.timing:
-                raise StreamError(
-                    "elapsed_ms needs two recorded events made with timing=True; "
-                    f"{'the start' if event is start else 'this one'} is not: Event(timing=True), then stream.record()"
-                )
-        assert self._backend is not None
-        clocks = {(each._backend.pinned_domain, each._device.index) for each in (start, self)}  # type: ignore[union-attr]
-        if len(clocks) > 1:
-            raise StreamError(
-                f"elapsed_ms: the start was recorded on {start._device} and this event on {self._device}, whose clocks "
-                "differ; record both on one device"
-            )
-        start.synchronize()  # it may lie on another stream, and come later
-        self.synchronize()
-        return self._backend.event_elapsed_ms(start._raw, self._raw)
-
-    def __repr__(self) -> str:
-        return event_text(self._device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess)
 
 
 class Stream:
@@ -217,7 +108,7 @@ class Stream:
     def record(self, event: Event | None = None) -> Event:
         """Record an event after the work enqueued so far; a new one if omitted."""
         if event is not None:
-            _check_event(event, "record: event")
+            check_event(event, "record: event")
         self._settle()
         target = Event() if event is None else event
         target._record(self._backend, self._raw)
@@ -237,6 +128,23 @@ class Stream:
         self._settle()
         self._backend.stream_call(self._raw, functools.partial(call_guarded, function, args))
 
+    def capture(self) -> CaptureBlock:
+        """Record the work of a block for a graph, instead of doing it: ``with stream.capture() as graph:``.
+
+        In the block this stream is current. Kernels, copies on the device and copies from and to pinned memory are
+        recorded, in other streams too that wait for this one; they must be waited for before the block ends.
+        ``graph.launch()`` does the work, any number of times, on the memory that it was recorded with. Whatever
+        would wait for a device is refused.
+
+        Raises:
+            StreamError: A default stream or one that is not ``non_blocking``; a stream that is captured already; an
+                open trace.
+            UnsupportedError: The backend has no graphs.
+        """
+        from xferlib._core.graph import CaptureBlock
+
+        return CaptureBlock(self, self._backend, self._raw)
+
     def wait(self, other: Event | Stream | PendingTransfer | Any) -> None:
         """Make later work on this stream wait for an event, another stream's work, or a transfer.
 
@@ -249,6 +157,8 @@ class Stream:
         if isinstance(other, Event):
             if other._backend is None:
                 self._backend.event_unrecorded(self._raw)
+            elif other._capture is not None or self._raw.capture is not None:
+                self._wait_in_capture(other)
             elif other._backend.pinned_domain == self._backend.pinned_domain:
                 self._backend.event_wait(self._raw, other._raw)
             else:
@@ -256,19 +166,36 @@ class Stream:
         elif isinstance(other, Stream):
             self.wait(other.record(Event(timing=False)))
         elif isinstance(other, PendingTransfer):
+            capture.refuse("Stream.wait(transfer)", self._raw)
             other.hold_back(self._raw, self._backend)
         else:
             self.wait(Stream.from_any(other, self.device))
 
+    def _wait_in_capture(self, event: Event) -> None:
+        """Order captured work; a stream that waits for it joins the capture."""
+        found, own = event._capture, self._raw.capture
+        if found is None:
+            raise StreamError(
+                "Stream.wait: the event was recorded outside of the capture, which cannot depend on it; let the stream "
+                "wait before the block, or the stream of graph.launch()"
+            )
+        if not found.is_open or (own is not None and own is not found):
+            raise StreamError("Stream.wait: the event belongs to another capture; record it again")
+        self._backend.event_wait(self._raw, event._raw)
+        if own is None:
+            found.join(self._raw)
+
     @observe.user_call(lambda self: (self._backend, 0))
     def synchronize(self) -> None:
         """Block until everything enqueued has finished."""
+        capture.refuse("Stream.synchronize", self._raw)
         self._settle()
         self._backend.stream_synchronize(self._raw)
 
     @property
     def is_done(self) -> bool:
         """Whether everything enqueued has finished; a loop that only polls this ends."""
+        capture.refuse("Stream.is_done", self._raw)
         for transfer in pending_on(self._raw):
             transfer.poll()
         return not pending_on(self._raw) and self._backend.stream_done(self._raw)
@@ -336,11 +263,6 @@ class Stream:
 
     def __repr__(self) -> str:
         return stream_text(self._raw.handle, self.device)
-
-
-def _check_event(event: object, what: str) -> None:
-    if not isinstance(event, Event):
-        raise StreamTypeError(f"{what} is {type(event).__name__}, not an Event; make one with xferlib.Event()")
 
 
 def current_stream(device: DeviceSpec = None) -> Stream:

@@ -4,7 +4,7 @@ Plain bytes in C order take the first way that fits:
 
 | bytes | way |
 |---|---|
-| 1 MiB | a blocking copy on an idle stream is the driver's own |
+| 1.5 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 1 MiB |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
 | 2 MiB, not plain | gathered by one thread into its slab, for one copy |
@@ -26,9 +26,10 @@ MEDIUM_NBYTES = 2 << 20
 """Most bytes of a slab's segment, and of a copy that is staged as a whole."""
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-DRIVER_MOST_UP = 1 << 20
-"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: on an H200's host 82
-instead of 92 us for 1 MiB, after a pause 132 instead of 200; for 2 MiB 174 instead of 100."""
+DRIVER_MOST_UP = 3 << 19
+"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: in random sweeps on
+an H100's host 118 instead of 169 us for 1.04 MiB, after a pause 257 instead of 479; 140 instead of 156 for 1.5 MiB; in
+a loop of 2 MiB on an H200's 174 where staging takes 100."""
 DRIVER_MOST_DOWN = 1 << 20
 """The same to the host: 125 instead of 138 us for 1 MiB, 232 instead of 213 for 2 MiB."""
 DRIVER_MOST_OF_ALL = 24 << 20

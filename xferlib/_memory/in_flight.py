@@ -20,6 +20,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from xferlib._core.raw import Capture
 from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.threads import workers
@@ -47,7 +48,10 @@ class _InFlight:
         """The entries that are asked next."""
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
-        """Keep ``objects`` alive until ``event`` completes."""
+        """Keep ``objects`` alive until ``event`` completes; in a capture, as long as its graph exists."""
+        if isinstance(event, Capture):
+            event.keep(*objects)
+            return
         objects = backend.kept(objects, event)
         for _ in range(2):
             number = next(self._turn, None)
@@ -91,14 +95,20 @@ def hold_pinned(src: HostArray, lease: Lease | None, backend: Backend, event: Ra
     Args:
         lease: The block of the pool that holds ``src``, if one does.
     """
-    if lease is None:
+    if lease is None or isinstance(event, Capture):
         in_flight.hold(backend, event, src)
     else:  # a block outlives its array until the event: keeping the array too would hide it from a full pool
         lease.hold(event)
 
 
 def record(backend: Backend, stream: RawStream) -> RawEvent:
-    """Record an event after a copy; if that fails, wait for the copy, so that its memory is never reused early."""
+    """Record an event after a copy; if that fails, wait for the copy, so that its memory is never reused early.
+
+    Returns:
+        The event; for a stream that is captured its capture, which holds what it is given.
+    """
+    if stream.capture is not None:
+        return stream.capture
     try:
         return backend.event_record(stream, timing=False)
     except BaseException:
@@ -108,5 +118,7 @@ def record(backend: Backend, stream: RawStream) -> RawEvent:
 
 def abandon(backend: Backend, stream: RawStream) -> None:
     """Wait for copies that may be in flight without an event: after an error, or Ctrl-C between the two."""
+    if stream.capture is not None:  # nothing is in flight
+        return
     with contextlib.suppress(Exception):  # a device that is lost copies nothing; the first error is the one to tell
         backend.stream_synchronize(stream)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core import capture, registry
 from xferlib._core import devices as devices_of_process
-from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
@@ -101,6 +101,7 @@ def prefetch(
     targets = _targets(device, devices, stream)
     for target in targets:
         _backend_of(target).attach(target)
+        capture.refuse_current("prefetch", _backend_of(target), target)
     given = ends.raw_stream(stream, targets[0]) if stream is not None else None
 
     def begin() -> Feed | Rotation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xferlib._core import registry
+from xferlib._core import capture, registry
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of
@@ -67,8 +67,9 @@ def stream_map(
         progress: Called with the rows done and all rows, in the calling thread, whenever they change.
         engine: A ``dask.distributed.Client``, or an executor of ``concurrent.futures``: its workers compute, each on
             its own current device, or on ``devices`` as it has them. A range whose worker died is computed again, if
-            the executor tries again, as Dask does. Or a communicator, anything with ``rank``, ``size`` and
-            ``barrier()``: each rank makes this call, with an ``out`` that all of them share, and computes its part.
+            the executor tries again, as Dask does. Or a communicator, of `xferlib.distributed` or anything with
+            ``rank``, ``size`` and ``barrier()``: each rank makes this call, and computes its part of the rows; all of
+            them share ``out``, and each gets the value of ``reduce``.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
@@ -102,6 +103,8 @@ def stream_map(
 
         run = choice.runner_of(engine)
     targets = targets_of(devices) if engine is None else []  # workers have devices of their own
+    for target in targets:
+        capture.refuse_current("stream_map", registry.get(target.backend).at(target), target)
     rows = row_sources.source_of(source, chunk_rows, targets[0] if targets else registry.get("numpy").devices()[0])
     first = whole(start, least=0)
     if first is None or first > rows.rows or (first % chunk_rows and first != rows.rows):

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from xferlib._core import observe, pending, registry
+from xferlib._core import observe, pending, raw, registry
 from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
@@ -16,7 +16,7 @@ from xferlib._trace import notes
 from xferlib._trace.recorder import EventRecorder, closed, opened
 from xferlib._trace.timeline import Numbers, Recorded, TraceOperation
 from xferlib._transfer import copy_streams
-from xferlib.errors import ArgumentError, ForkError, shown
+from xferlib.errors import ArgumentError, ForkError, StreamError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,11 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     def __enter__(self) -> Self:
         if self._recording is not None:
             raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
+        if raw.opened:
+            raise StreamError(
+                "trace: a stream is being captured, and events of the trace would become part of the graph; open the "
+                "trace after the capture, and launch the graph in it"
+            )
         self._pid = os.getpid()
         self._recording = notes.RecordBuffer(self._keep)
         self._recorder = opened(self._recording)
@@ -302,6 +307,8 @@ def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
         raise ArgumentError(
             f"a trace cannot be written to {str(path)!r}: {found.absolute().parent} must be a directory"
         )
+    if not os.access(found if found.exists() else found.absolute().parent, os.W_OK):
+        raise ArgumentError(f"a trace cannot be written to {str(path)!r}: you have no permission; name another file")
     return found
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults
+from xferlib._core import capture, defaults
 from xferlib._core.array import Array
 from xferlib._core.observe import Kind
 from xferlib._memory import host as _host
 from xferlib._memory import pinned
-from xferlib._transfer import download, ends, host_copy, on_device, upload
+from xferlib._transfer import captured, download, ends, host_copy, on_device, upload
 from xferlib._transfer.ends import CopySource, CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import LayoutError
@@ -32,11 +32,16 @@ def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: boo
         if copy is False:
             raise ends.copy_needed(source, target, wanted)
     ends.claim_out(target, source.shape, wanted)
+    captured.stream_of("to_device", target.backend, target.device, target.stream)
     return _EXECUTORS[source.host is not None, target.device.kind == "cpu"](source, target, wanted)
 
 
 def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_awaited: bool = False) -> Transfer:
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
+    order = captured.stream_of("to_device_async", target.backend, target.device, target.stream)
+    if order is not None:
+        done = copy(source, target, dtype)
+        return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
         wanted = ends.arriving_dtype(source, dtype)
         ends.claim_out(target, source.shape, wanted)
@@ -59,7 +64,7 @@ def to_host(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray
     """`xferlib.to_host`, the long way."""
     source, wanted, order = _host_arguments(d, dtype, stream, out, "to_host")
     if source.host is not None:
-        return _to_host_from_cpu(source, wanted, out)
+        return _to_host_from_cpu(source, wanted, out, "to_host")
     return _download(source, wanted, order, out)
 
 
@@ -71,7 +76,7 @@ def to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArr
     owner = source.backend if source.host is None else defaults.default_backend()
     filled = pinned.pools.of(owner).empty(source.shape, wanted)
     if source.host is not None:
-        return _to_host_from_cpu(source, wanted, filled)
+        return _to_host_from_cpu(source, wanted, filled, "to_host")
     return _download(source, wanted, order, filled)
 
 
@@ -81,10 +86,14 @@ def begin_to_host(
     """`to_host_async`; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
     source, wanted, order = _host_arguments(d, dtype, stream, out, "to_host_async")
     if source.host is not None:
-        done = _to_host_from_cpu(source, wanted, out)
+        done = _to_host_from_cpu(source, wanted, out, "")
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     assert source.info is not None
     source.backend.attach(source.info.device)
+    recorded = captured.stream_of("to_host_async", source.backend, source.info.device, order)
+    if recorded is not None:
+        done = captured.download(d, source.info, source.backend, recorded, out)
+        return _complete(done, source.backend, done.nbytes, is_upload=False)
     return download.device_to_host_async(
         d, source.info, source.backend, wanted, stream=order, out=out, is_awaited=is_awaited
     )
@@ -102,8 +111,11 @@ def _host_arguments(
     return source, wanted, ends.raw_stream(stream, device) if stream is not None else None
 
 
-def _to_host_from_cpu(source: CopySource, wanted: np.dtype[Any], out: HostArray | None) -> HostArray:
+def _to_host_from_cpu(source: CopySource, wanted: np.dtype[Any], out: HostArray | None, blocking: str) -> HostArray:
+    """``blocking``: the call that promises complete data, if it does."""
     assert source.host is not None
+    if blocking and source.device is not None:
+        capture.refuse_current(blocking, source.backend, source.device)
     filled = out if out is not None else _host.host_cache.empty(source.shape, wanted)
     memory = source.host if out is None else _apart(source.host, out)
     device = source.device if source.device is not None else source.backend.devices()[0]
@@ -134,6 +146,8 @@ def _download(
 ) -> HostArray:
     assert source.info is not None
     source.backend.attach(source.info.device)
+    if (order := captured.stream_of("to_host", source.backend, source.info.device, stream)) is not None:
+        capture.refuse("to_host", order)
     return download.device_to_host(source.given, source.info, source.backend, dtype, stream=stream, out=out)
 
 

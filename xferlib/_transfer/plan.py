@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import observe
+from xferlib._core import observe, raw
 from xferlib._core.layout import dense_order
 from xferlib._core.thresholds import (
     CAST_ON_DEVICE_FROM,
@@ -86,8 +86,11 @@ forced = _forced.get
 
 
 def may_skip() -> bool:
-    """Whether a call may take a shorter way than a plan's: no trace is open, no path is forced, strict mode is off."""
-    return observe.active is None and forced() is None and not config.get().strict
+    """Whether a call may take a shorter way than a plan's.
+
+    Not where a trace or a capture is open, a path is forced, or strict mode is on.
+    """
+    return observe.active is None and not raw.opened and forced() is None and not config.get().strict
 
 
 def plan(end: HostEnd, *, may_permute: bool, is_blocking: bool = True) -> Plan:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
@@ -58,7 +59,7 @@ class CupyBackend(CudaBackend):
     array_types = ("cupy.ndarray",)
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        peer_copy=True, kernels=True, namespace=True, strided=True,
+        peer_copy=True, kernels=True, namespace=True, strided=True, graphs=True,
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -136,7 +137,16 @@ class CupyBackend(CudaBackend):
         pointer = cupy.cuda.MemoryPointer
         return [make(shape, kind, pointer(memory, start + index * nbytes)) for index in range(count)]
 
+    @contextlib.contextmanager
+    def _own_memory(self, device: Device) -> Iterator[Any]:
+        pool = cupy.cuda.MemoryPool()
+        with cupy.cuda.using_allocator(pool.malloc):
+            yield pool
+
     def consumed(self, array: Array, stream: RawStream) -> None:
+        if stream.capture is not None:
+            stream.capture.keep(array)
+            return
         guard = getattr(array.data.mem, "_owner", None)
         if isinstance(guard, Guard):
             guard.used_on(stream)

@@ -16,6 +16,8 @@ from xferlib._core.array import Array
 from xferlib._core.backend import Backend
 from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.raw import PinnedBlock, RawStream
+from xferlib.backends.host_graphs import captures
+from xferlib.errors import StreamError
 
 _DONE = "a CPU works in host memory: every operation is complete when it returns"
 
@@ -111,7 +113,24 @@ class HostBackend(Backend):
         return RawStream(0, device)
 
     def stream_current(self, device: Device) -> RawStream:
-        return self._stream
+        return captures.stream(device) or self._stream
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        if stream.capture is None:
+            function()
+        else:
+            captures.note(stream.device, function)
+
+    def capture_begin(self, stream: RawStream) -> None:
+        if stream is self._stream:
+            raise StreamError(
+                f"Stream.capture: {stream!r} is the default stream, which cannot be captured; use "
+                f"xferlib.Stream({str(self.device)!r})"
+            )
+        captures.open(stream)
+
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+        return captures.close(stream.device)
 
     def stream_use(self, stream: RawStream) -> None:
         """A no-op: one stream is like another on a CPU."""

@@ -22,7 +22,7 @@ class NumpyBackend(HostBackend):
 
     name = "numpy"
     array_types = ("numpy.ndarray", "numpy.generic")
-    capabilities = Capabilities(namespace=True, strided=True, why=WHY_HOST)
+    capabilities = Capabilities(namespace=True, strided=True, graphs=True, why=WHY_HOST)
 
     def namespace(self) -> ModuleType:
         return np

@@ -15,6 +15,7 @@ from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
+from xferlib._core.capture import RecordedWork
 from xferlib._core.device import Device, DeviceIdentity, DeviceProperties
 from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
@@ -68,7 +69,7 @@ class SimBackend(Backend, DeviceKernels):
     pinned_domain = "sim"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        peer_copy=True, kernels=True, namespace=True, strided=True, small_at_once=False,
+        peer_copy=True, kernels=True, namespace=True, strided=True, graphs=True, small_at_once=False,
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -246,6 +247,24 @@ class SimBackend(Backend, DeviceKernels):
     def stream_options(self, stream: RawStream) -> tuple[int, bool]:
         made = _stream(stream)
         return made.priority, made.kind is StreamKind.NON_BLOCKING
+
+    def capture_begin(self, stream: RawStream) -> None:
+        self.machine.pass_point(Point.RECORD)
+        _stream(stream).recorded = RecordedWork(_stream(stream))
+
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+        origin = _stream(stream)
+        recorded = origin.recorded
+        assert recorded is not None
+        for each in (origin, *recorded.others):
+            each.recorded = None
+        own = {each: self.machine.stream(each.device) for each in recorded.others}
+
+        def launch(on: RawStream) -> None:
+            with self.machine.lock:
+                recorded.repeat({origin: _stream(on), **own})
+
+        return launch
 
     def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
         self.machine.call(_stream(stream), function)

@@ -36,7 +36,7 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
-        if void is not None and detector.is_on:  # quiet: a use of the copy is reported
+        if void is not None and copied is not None and detector.is_on:  # quiet: a use of the copy is reported
             into.block.note_void(into, copied, None if void.all() else void)
 
 
@@ -127,6 +127,6 @@ def _copy_strided(
             stream, "strided copy", run,
             reads=reads, writes=writes, nbytes=2 * target.size * itemsize, uses_values=not is_void,
         )  # fmt: skip
-        if is_void and machine.detector.is_on:
+        if is_void and copied is not None and machine.detector.is_on:
             for span in writes:
                 span.block.note_void(span, copied)

@@ -27,13 +27,14 @@ from xferlib.backends.base import (
     DeviceProperties,
     FastCopies,
     RawStream,
+    RecordedWork,
     StagingCalls,
     c_strides,
     make_device,
     staging_failure,
 )
 from xferlib.errors import PinnedMemoryError
-from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakeQueue
+from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakePoint, FakeQueue
 
 _WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
@@ -105,7 +106,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     pinned_domain = "fake"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        peer_copy=True, kernels=True, strided=True,
+        peer_copy=True, kernels=True, strided=True, graphs=True,
         why={"namespace": "the fake device computes nothing"},
     )  # fmt: skip
 
@@ -221,6 +222,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
             handle = 0x1000 * self._handles
             self._handles += 1
             self.machine.queues[handle] = FakeQueue(device)
+            self.machine.queues[handle].options = (priority, non_blocking)
         return RawStream(handle, device)
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
@@ -246,6 +248,9 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
                 self.machine.step_any()
             return not queue.work
 
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        return self.machine.queues[stream.handle].options
+
     def stream_call(self, stream: RawStream, function: Any) -> None:
         self.machine.enqueue(stream, function, ())
 
@@ -256,12 +261,38 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
             self._events[recorded.handle] = recorded
             if recorded.device.index != stream.device.index:  # another library's of the same machine is the same
                 self.machine.violations.append(f"an event of {recorded.device} was recorded on {stream.device}")
-            recorded.point = self.machine.record(stream.handle)
+            work = self.machine.queues[stream.handle].recorded
+            if work is None:
+                recorded.point = self.machine.record(stream.handle)
+            else:
+                recorded.point = point = FakePoint()
+                point.recorded = work
+                work.add(stream.handle, lambda h, points: points.update({id(point): self.machine.record(h)}))
             return recorded
+
+    def capture_begin(self, stream: RawStream) -> None:
+        self.machine.queues[stream.handle].recorded = RecordedWork(stream.handle)
+
+    def capture_end(self, stream: RawStream) -> Any:
+        queues, made = self.machine.queues, []
+        work = queues[stream.handle].recorded
+        assert work is not None
+        own: dict[int, int] = {}
+        for handle in (stream.handle, *work.others):
+            queues[handle].recorded = None
+            made.append(self.stream_create(queues[handle].device, non_blocking=True, priority=0))
+            own[handle] = made[-1].handle
+        return lambda on: work.repeat({**own, stream.handle: on.handle})
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
         with self.machine.lock:
             self.machine.enter()
+            point, queue = event.point, self.machine.queues[stream.handle]
+            if point.recorded is not None:
+                queue.recorded = point.recorded
+                wait = lambda handle, points: self.machine.wait(handle, points[id(point)])
+                point.recorded.add(stream.handle, wait)
+                return
             self.machine.wait(stream.handle, event.point)
 
     def event_done(self, event: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.backends.base import Device, RawStream
+from xferlib.backends.base import Device, RawStream, RecordedWork
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
 POISON = 0xA5
@@ -29,6 +29,8 @@ class FakePoint:
         self.queue = queue
         self.is_done = queue is None
         self.time_s = 0.0
+        self.recorded: RecordedWork | None = None
+        """The captured work in which it was recorded."""
 
 
 class FakeEvent:
@@ -55,6 +57,10 @@ class FakeQueue:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.options = (0, False)
+        """Its priority, and whether it runs beside the default stream."""
+        self.recorded: RecordedWork | None = None
+        """Notes the work of a captured stream."""
         self.work: deque[Any] = deque()  # FakeWork, ("record", FakePoint), ("wait", FakePoint)
 
 
@@ -170,6 +176,9 @@ class FakeMachine:
                 raise self.failing
             for low, high in ranges:
                 self.check(low, high)
+            if (recorded := self.queues[stream.handle].recorded) is not None:
+                recorded.add(stream.handle, lambda handle, _: self.queues[handle].work.append(FakeWork(run, ranges)))
+                return
             self.queues[stream.handle].work.append(FakeWork(run, ranges))
 
     def step(self, queue: FakeQueue) -> bool:

@@ -21,11 +21,12 @@ from xferlib.backends.cuda.compiler import CudaKernels
 from xferlib.backends.cuda.contexts import Current
 from xferlib.backends.cuda.copies import CudaCopies
 from xferlib.backends.cuda.errors import check
+from xferlib.backends.cuda.graphs import CudaGraphs
 from xferlib.backends.cuda.memory import CudaPinned
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 
 
-class CudaBackend(CudaCopies, CudaKernels):
+class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
     """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
 
     pinned_domain = "cuda"

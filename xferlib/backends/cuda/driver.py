@@ -65,6 +65,14 @@ context_synchronize = _bound("cuCtxSynchronize", 0)
 launch_kernel = _bound("cuLaunchKernelEx", 4)
 pool_allocate = _bound("cuMemAllocFromPoolAsync", 4)
 pool_free = _bound("cuMemFreeAsync", 2)
+capture_begin = _bound("cuStreamBeginCapture_v2", 2)
+capture_end = _bound("cuStreamEndCapture", 2)
+graph_instantiate = _bound("cuGraphInstantiateWithFlags", 3)
+graph_launch = _bound("cuGraphLaunch", 2)
+graph_destroy = _bound("cuGraphDestroy", 1)
+graph_exec_destroy = _bound("cuGraphExecDestroy", 1)
+memory_allocate = _bound("cuMemAlloc_v2", 2)
+memory_free = _bound("cuMemFree_v2", 1)
 _elapsed = _bound("cuEventElapsedTime", 3)
 _pointer_attribute = _bound("cuPointerGetAttribute", 3)
 
@@ -99,6 +107,7 @@ STAGING = {
 """For `staging.c`."""
 
 BLOCKING_SYNC = 1
+CAPTURE_RELAXED = 2
 _DISABLE_TIMING = 2
 INTERPROCESS = 4
 _MEMORY_TYPE = 2

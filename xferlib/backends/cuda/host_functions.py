@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
@@ -20,7 +22,39 @@ _numbers = itertools.count(1)
 reset_in_child(_waiting.clear)
 
 
+_captured: dict[int, Callable[[], None]] = {}
+"""By number, as long as their graphs exist."""
+_local = threading.local()
+reset_in_child(_captured.clear)
+
+
+class Kept:
+    """Functions that a graph calls at each launch; forgotten when the object dies."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, numbers: list[int]) -> None:
+        self._numbers = numbers
+
+    def __del__(self) -> None:
+        for number in self._numbers:
+            _captured.pop(number, None)
+
+
+@contextlib.contextmanager
+def kept_in(numbers: list[int]) -> Iterator[None]:
+    """Keep the functions that this thread enqueues meanwhile, and add their numbers to the list."""
+    _local.numbers = numbers
+    try:
+        yield
+    finally:
+        _local.numbers = None
+
+
 def _run(number: int) -> None:
+    if (repeated := _captured.get(number)) is not None:
+        repeated()
+        return
     try:
         _waiting[number]()
     finally:
@@ -38,6 +72,15 @@ def enqueue(handle: int, function: Callable[[], None]) -> int:
     result: int = calls.launch_host_function(handle, _ADDRESS, number)
     if result:
         del _waiting[number]
+    return result
+
+
+def enqueue_captured(handle: int, function: Callable[[], None]) -> int:
+    """The same on a stream that this thread captures: the driver calls it at each launch of the graph."""
+    number = next(_numbers)
+    _captured[number] = function
+    _local.numbers.append(number)
+    result: int = calls.launch_host_function(handle, _ADDRESS, number)
     return result
 
 

@@ -16,6 +16,7 @@ from xferlib.backends.cuda.errors import check
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
+    from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
     from xferlib.backends.cuda.devices import CudaDevices
 
@@ -66,8 +67,46 @@ class PoolMemory:
         self._stream = stream
 
     def __del__(self, _free: Any = calls.pool_free) -> None:
-        if hasattr(self, "_stream"):  # else there was too little memory
+        if not hasattr(self, "_stream"):  # there was too little memory
+            return
+        if self._stream.capture is not None:  # each launch of the graph would free it again
+            self._stream.capture.postponed.append(_freed_later(self.pointer, self._stream))
+        else:
             _free(self.pointer, self._stream.handle)
+
+
+def _freed_later(pointer: int, stream: RawStream) -> PoolMemory:
+    """The same memory as an object that gives it back when it dies."""
+    memory = object.__new__(PoolMemory)
+    memory.pointer, memory._stream = pointer, stream
+    return memory
+
+
+class GraphMemory:
+    """Memory of a graph's own, which is in no pool; freed when the object dies.
+
+    Args:
+        nbytes: More than 0.
+        device: Whose context is current.
+
+    Raises:
+        MemoryError: The device has too little memory.
+    """
+
+    __slots__ = ("_pid", "pointer")
+
+    def __init__(self, nbytes: int, device: Device) -> None:
+        pointer = ctypes.c_uint64()
+        result = calls.memory_allocate(ctypes.addressof(pointer), nbytes)
+        if result == calls.OUT_OF_MEMORY:
+            raise MemoryError(calls.error_name(result))
+        check(result, f"allocating {nbytes} bytes on {device}")
+        self.pointer = pointer.value
+        self._pid = os.getpid()
+
+    def __del__(self, _free: Any = calls.memory_free, _getpid: Any = os.getpid) -> None:
+        if getattr(self, "_pid", 0) == _getpid():  # a forked child must not touch the driver
+            _free(self.pointer)
 
 
 class Guard:
@@ -100,6 +139,12 @@ class Guard:
         try:
             self.backend.attach(self.stream.device)
             current = self.backend.stream_current(self.stream.device)
+            captured = next((each for each in (current, self.stream, *self.users.values()) if each.capture), None)
+            if captured is not None and captured.capture is not None:  # a wait would become part of the graph
+                later = Guard(self.backend, self.allocation, self.stream)
+                later.users |= self.users
+                captured.capture.postponed.append(later)
+                return
             self.used_on(current)
             own = (self.stream.device.index, self.stream.handle)
             for place, user in self.users.copy().items():

@@ -143,7 +143,8 @@ class CudaStreams(CudaDevices):
 
     def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
         refuse_fork("enqueuing a host function")
-        result = self._inside(stream.device, host_functions.enqueue, stream.handle, function)
+        enqueue = host_functions.enqueue if stream.capture is None else host_functions.enqueue_captured
+        result = self._inside(stream.device, enqueue, stream.handle, function)
         if result:
             raise failure(result, f"enqueuing a host function on {stream.device}")
 

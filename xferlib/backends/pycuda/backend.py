@@ -31,7 +31,7 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
-from xferlib.backends.cuda.memory import Guard, PoolMemory
+from xferlib.backends.cuda.memory import GraphMemory, Guard, PoolMemory
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
@@ -122,6 +122,7 @@ class PycudaBackend(CudaBackend):
     array_types = ("pycuda.gpuarray.GPUArray",)
     capabilities = Capabilities(
         streams=True, priorities=True, pinned_memory=True, peer_copy=True, kernels=True, namespace=True, strided=True,
+        graphs=True,
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
@@ -212,7 +213,11 @@ class PycudaBackend(CudaBackend):
         strides = c_strides(shape, dtype.itemsize)
         if not nbytes:
             return arrays.over(shape, strides, dtype, None)
-        memory = PoolMemory(self._pools.get(device.index) or self._pool(device), nbytes, stream)
+        if stream.capture is None:
+            memory: Any = PoolMemory(self._pools.get(device.index) or self._pool(device), nbytes, stream)
+        else:
+            memory = GraphMemory(nbytes, device)
+            stream.capture.keep(memory)
         guard = Guard(self, memory, stream)
         if stream.handle:
             guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
@@ -260,6 +265,9 @@ class PycudaBackend(CudaBackend):
     strided_view = staticmethod(arrays.strided_view)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
+        if stream.capture is not None:
+            stream.capture.keep(array)
+            return
         owner = arrays.owner_of(array)
         if isinstance(owner.gpudata, _Allocation):
             owner.gpudata.guard.used_on(stream)

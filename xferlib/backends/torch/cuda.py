@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -49,7 +50,7 @@ class TorchCuda(CudaBackend):
     survives_fork = True  # tensors on the CPU do
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
-        peer_copy=True, kernels=True, namespace=True, strided=True,
+        peer_copy=True, kernels=True, namespace=True, strided=True, graphs=True,
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -128,6 +129,10 @@ class TorchCuda(CudaBackend):
     ) -> torch.Tensor:
         return tensors.over(pointer, shape, dtype, self._places[device.index], owner)
 
+    other_dtypes = tensors.OTHER_DTYPES
+    as_bits = staticmethod(tensors.as_bits)
+    of_bits = staticmethod(tensors.of_bits)
+
     def reversed_axes(self, array: Array) -> torch.Tensor:
         return tensors.reversed_axes(array)
 
@@ -142,7 +147,16 @@ class TorchCuda(CudaBackend):
     ) -> list[torch.Tensor]:
         return tensors.parted(tensors.subarray(slab, offset, (count, *shape), dtype))
 
+    @contextlib.contextmanager
+    def _own_memory(self, device: Device) -> Iterator[Any]:
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool, device=self._places[device.index]):
+            yield pool
+
     def consumed(self, array: Array, stream: RawStream) -> None:
+        if stream.capture is not None:
+            stream.capture.keep(array)
+            return
         array.record_stream(self._native(stream))
         _recorded[id(array)] = array
 

@@ -145,7 +145,7 @@ class Caller:
         """The engine's call for these parameters."""
         shape = self._shape(special, infos, size)
         checked = (self.name, backend.at(device), device, special, shape, _scalars(given, infos), infos)
-        if not special.program.stores:
+        if not special.program.writes:
             return IdleCall(*checked)
         if device.kind == "cuda":
             return CudaCall(*checked, threads=self._threads)

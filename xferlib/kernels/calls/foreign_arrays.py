@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import registry
+from xferlib._core import capture, registry
 from xferlib._core.array import check_dtype, is_c_contiguous
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels.calls.arguments import is_scalar
@@ -71,6 +71,7 @@ class Adopted:
         """Make ``target`` wait for the streams on which the foreign arrays are written."""
         for handle in self._streams:
             if handle != target.handle:
+                capture.refuse("an array of another library as an argument", target)
                 other = backend.stream_wrap(handle, target.device)
                 backend.event_wait(target, backend.event_record(other, timing=False))
 

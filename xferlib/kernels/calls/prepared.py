@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import observe
+from xferlib._core import capture, observe
 from xferlib._core.array import ArrayInfo
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
@@ -194,6 +194,8 @@ class HostCall(Prepared):
             operands[number] = converter(given[number])
         for number in self._omitted:
             operands[number], results[number] = self._new_output(number)
+        if self._swapped:
+            capture.refuse_current(f"{self.name}(): an array in another byte order", self.backend, self.device)
         for number in self._swapped:
             operands[number] = operands[number].astype(operands[number].dtype.newbyteorder("="))
         self._compute(is_aliased, operands)

@@ -222,6 +222,13 @@ class Scope(PlaceScope, LoopScope):
         initial = self.b.load(variable.param)
         return initial if slot is None else self.b.select(slot.written, slot.value, initial)
 
+    def array(self, name: str, fail: Fail) -> int:
+        """The parameter that an array which the kernel indexes is."""
+        variable = self._find(name, fail)
+        if variable.kind != "raw" or variable.param is None:
+            fail(f"{name!r} has no layout here; declare it 'raw'")
+        return variable.param
+
     def length(self, name: str, fail: Fail) -> Node:
         """The number of elements of a parameter."""
         variable = self._find(name, fail)

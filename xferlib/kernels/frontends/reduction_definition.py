@@ -187,6 +187,10 @@ class SnippetReduction:
         return (stored_value(program),)
 
     def _refuse_loops(self, program: Program) -> None:
+        if any(node.op == "fact" for node in program.nodes):
+            raise KernelSyntaxError(
+                f"{self.name}: _ind.get(), shape() and ndim are for element-wise kernels, and for maps of raw arrays"
+            )
         if any(node.op == "loop" for node in program.nodes):
             raise KernelSyntaxError(
                 f"{self.name}: a function of its preamble has a loop that ends with the data, which a reduction's "

@@ -46,6 +46,8 @@ def launch(
     """
     simulator = current.simulator()
     stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
+    if stream.recorded is not None:
+        stream.recorded.kept += (*reads, *writes)
     read, written = spans_of(reads), spans_of(writes)
     nbytes = 0
     for array in (*reads, *writes):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._core.array import c_strides
+from xferlib._core.capture import captured
 from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import HostArray, SimArray
 from xferlib.sim.machine import current
@@ -52,12 +53,16 @@ def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
 
 def _values(indices: Sequence[SimArray], stream: SimStream) -> Indices:
     """Copies of the indices, as they are in stream order."""
+    if stream.recorded is not None:
+        raise captured("an index that is an array", stream.device)
     memories = launching.memories(indices)
     copies: list[HostArray] = []
     simulated, spans = current.machine(), launching.spans_of(indices)
     with simulated.lock:
         read = lambda: copies.extend(each.copy() for each in memories)
-        simulated.engine.force(simulated.enqueue(stream, "index", read, reads=spans, nbytes=0))
+        operation = simulated.enqueue(stream, "index", read, reads=spans, nbytes=0)
+        assert operation is not None
+        simulated.engine.force(operation)
     return tuple(copies)
 
 

@@ -19,7 +19,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xferlib._runtime.callsite import location as here
 from xferlib._runtime.callsite import site_of, user_call
@@ -33,6 +33,7 @@ from xferlib.sim.machine.parts import Parts
 from xferlib.sim.machine.settings import Settings
 from xferlib.sim.machine.staging import Staging, WatchedBatch
 from xferlib.sim.machine.waits import Waits
+from xferlib.sim.model import captured
 from xferlib.sim.model.blocks import Block, Spans, on_host
 from xferlib.sim.model.hosts import HostThread, Stager
 from xferlib.sim.model.operations import Action, Operation
@@ -149,15 +150,17 @@ class Machine(Parts):
         lane: Lane = KERNELS,
         nbytes: int = 0,
         uses_values: bool = True,
-    ) -> Operation:
-        """Enqueue an operation that reads and writes those bytes; ``run`` carries it out.
+    ) -> Operation | None:
+        """Enqueue an operation that reads and writes those bytes, which ``run`` carries out; None on a captured stream.
 
-        Args:
-            stream, name, run, reads, writes, lane, nbytes: The operation.
-            uses_values: Whether reading memory without a value is a fault.
+        ``uses_values``: whether reading memory without a value is a fault.
         """
         with self.lock:
             is_kernel = lane is KERNELS
+            if stream.recorded is not None:
+                kept: dict[str, Any] = {"lane": lane, "nbytes": nbytes, "uses_values": uses_values}
+                captured.note(stream, lambda on: self.enqueue(on, name, run, reads=reads, writes=writes, **kept))
+                return None
             host = self.enter(_LAUNCH if is_kernel else _COPY, stream.device, stream)
             detector, spans = self.detector, reads + writes
             if is_kernel:
@@ -226,6 +229,8 @@ class Machine(Parts):
     def record(self, stream: SimStream, *, timing: bool = False) -> SimEvent:
         """An event after the work on ``stream`` so far."""
         with self.lock:
+            if stream.recorded is not None:
+                return captured.record(stream, self.record)  # type: ignore[no-any-return]
             host = self.enter(Point.RECORD, stream.device)
             after = self.order(stream, host)
             operation = Operation("record", stream, here(), None)
@@ -236,6 +241,9 @@ class Machine(Parts):
     def wait(self, stream: SimStream, event: SimEvent) -> None:
         """Let the next operation of ``stream`` wait for an event, as last recorded."""
         with self.lock:
+            if isinstance(event, captured.CapturedEvent):
+                captured.wait(stream, event, self.wait)
+                return
             host = self.enter(Point.WAIT, stream.device)
             if stream.kind is StreamKind.LEGACY:
                 after = [stream.last_wait]

@@ -13,6 +13,7 @@ from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.pool import Pool
 
 if TYPE_CHECKING:
+    from xferlib._core.capture import RecordedWork
     from xferlib._core.device import Device
 
 LEGACY, LEGACY_ALIAS, PER_THREAD = 0, 1, 2
@@ -39,13 +40,14 @@ class SimStream(Participant):
             ordered around a wait, as measured on an H200.
         last_wait: Of the legacy stream: its last wait.
         polled: The event that the host polls, until it is complete.
+        recorded: Notes its operations instead of the machine doing them, while it is captured.
         waited: By the key of another stream, this stream's last wait for it. A report uses it to hint that the
             event was recorded too early for the access.
     """
 
     __slots__ = (
-        "awaited", "device", "is_ended", "is_own", "kind", "last_wait", "polled", "pool", "priority", "site", "tail",
-        "time_s", "waited",
+        "awaited", "device", "is_ended", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
+        "site", "tail", "time_s", "waited",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +69,7 @@ class SimStream(Participant):
         self.awaited: dict[int, SimEvent] = {}
         self.last_wait: Operation | None = None
         self.polled: SimEvent | None = None
+        self.recorded: RecordedWork | None = None
 
     @property
     def handle(self) -> int:

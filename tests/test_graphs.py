@@ -1,0 +1,369 @@
+"""Graphs: work captured on a stream, and launched again, with the same meaning on every backend."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.errors import LayoutError, StreamError
+
+step = xl.elementwise("float *x, float *y", "y[i] = 2 * y[i] + x[i]", name="step")
+COUNT = 1000
+
+
+def _fill(array: Any, value: float) -> None:
+    xl.to_device(np.full(COUNT, value, "float32"), out=array)
+
+
+def _device(value: float) -> Any:
+    return xl.to_device(np.full(COUNT, value, "float32"))
+
+
+def _host(array: Any, stream: xl.Stream | None = None) -> float:
+    """The value of all elements."""
+    found = xl.to_host(array, stream=stream)
+    assert (found == found.flat[0]).all()
+    return float(found.flat[0])
+
+
+def _needs_kernels(backend: str) -> None:
+    if backend == "fake":
+        pytest.skip("the fake device computes nothing")
+
+
+# --- copies
+
+
+def test_copies_from_and_to_pinned_memory_are_repeated(backend: str) -> None:
+    stream = xl.Stream()
+    source, back = xl.pinned_empty(COUNT, "float32"), xl.pinned_empty(COUNT, "float32")
+    source[:], back[:] = 1, -1
+    first, second = _device(0), _device(0)
+    xl.synchronize()
+    with stream.capture() as graph:
+        assert xl.to_device(source, out=first) is first
+        xl.to_device(first, out=second)
+        transfer = xl.to_host_async(second, out=back)
+    xl.synchronize()
+    assert (back == -1).all()
+    assert _host(first) == 0
+    for value in (3, 4, 5):
+        source[:] = value
+        graph.launch(stream)
+        stream.synchronize()
+        assert (back == value).all()
+    assert transfer.result() is back
+
+
+def test_a_graph_keeps_what_it_uses(backend: str) -> None:
+    stream = xl.Stream()
+    back = xl.pinned_empty(COUNT, "float32")
+
+    def captured() -> xl.Graph:
+        source = xl.pinned_array(np.full(COUNT, 7, "float32"))
+        between = _device(0)
+        xl.synchronize()
+        with stream.capture() as graph:
+            xl.to_device(source, out=between)
+            xl.to_host_async(between, out=back)
+        return graph
+
+    graph = captured()
+    gc.collect()
+    others = [xl.pinned_array(np.zeros(COUNT, "float32")) for _ in range(4)]  # would take freed memory
+    more = [_device(9) for _ in range(4)]
+    graph.launch(stream)
+    stream.synchronize()
+    assert (back == 7).all()
+    assert len(others) == len(more)
+
+
+def test_a_graph_may_die_while_its_launch_is_in_flight(backend: str) -> None:
+    stream, back = xl.Stream(), xl.pinned_empty(COUNT, "float32")
+    back[:] = -1
+    source = _device(6)
+    xl.synchronize()
+    with stream.capture() as graph:
+        xl.to_host_async(source, out=back)
+    del source
+    graph.launch(stream)
+    del graph
+    gc.collect()
+    stream.synchronize()
+    assert (back == 6).all()
+
+
+# --- kernels
+
+
+def test_kernels_run_at_each_launch_and_never_before(backend: str) -> None:
+    _needs_kernels(backend)
+    stream = xl.Stream()
+    x, y = _device(1), _device(1)
+    raw = xl.raw_module(
+        'extern "C" __global__ void add(float *x, float by, int n) {'
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += by; }"
+    ).get_function("add", cpu=lambda x, by, n: np.add(x, by, out=x))
+    step(x, y)
+    raw(4, 256, (y, 0.0, COUNT))
+    xl.kernels.reductions.sum(y)
+    xl.synchronize()
+    with stream.capture() as graph:
+        step(x, y)
+        raw(4, 256, (y, 10.0, COUNT))
+        total = xl.kernels.reductions.sum(y)
+        new = xl.elementwise(lambda a, b: a - b)(y, x)
+    assert _host(y) == 3
+    expected = 3.0
+    for _ in range(3):
+        graph.launch()
+        expected = 2 * expected + 1 + 10
+        assert _host(y) == expected
+        assert _host(total) == COUNT * expected
+        assert _host(new) == expected - 1
+
+
+def test_numbers_are_those_of_the_capture(backend: str) -> None:
+    _needs_kernels(backend)
+    stream, scale = xl.Stream(), xl.elementwise("float *x, float by", "x[i] *= by")
+    x = _device(1)
+    scale(x, 1)
+    xl.synchronize()
+    with stream.capture() as graph:
+        for by in (2, 3):
+            scale(x, by)
+    graph.launch(stream)
+    graph.launch(stream)
+    assert _host(x, stream) == 36
+
+
+def test_a_launch_follows_the_last_one_on_another_stream(backend: str) -> None:
+    _needs_kernels(backend)
+    one, two = xl.Stream(), xl.Stream()
+    x, y = _device(1), _device(0)
+    step(x, y)
+    xl.synchronize()
+    with one.capture() as graph:
+        step(x, y)
+    for stream in (one, two, one, two):
+        graph.launch(stream)
+    assert _host(y, two) == 31
+
+
+def test_streams_that_wait_for_the_captured_one_belong_to_the_graph(backend: str) -> None:
+    _needs_kernels(backend)
+    stream, other = xl.Stream(), xl.Stream()
+    x, y, z = _device(1), _device(0), _device(0)
+    step(x, y)
+    xl.synchronize()
+    with stream.capture() as graph:
+        step(x, y)
+        other.wait(stream)
+        with other:
+            step(x, z)
+        step(x, y)
+        stream.wait(other)
+        step(z, y)
+    xl.synchronize()
+    assert (_host(y), _host(z)) == (1, 0)
+    graph.launch(stream)
+    assert [_host(each, stream) for each in (y, z)] == [15, 1]
+    other.synchronize()
+    step(x, y)
+
+
+def test_the_library_of_the_current_stream_is_restored(backend: str) -> None:
+    before = xl.current_stream()
+    stream = xl.Stream()
+    with stream.capture() as graph:
+        assert xl.current_stream() == stream
+    assert xl.current_stream() == before
+    graph.launch()
+    xl.synchronize()
+    assert "complete" in repr(graph)
+
+
+def test_host_functions_are_called_at_each_launch(backend: str) -> None:
+    stream = xl.Stream()
+    calls: list[int] = []
+    with stream.capture() as graph:
+        stream.call(calls.append, 1)
+    assert calls == []
+    for _ in range(2):
+        graph.launch(stream)
+    stream.synchronize()
+    assert calls == [1, 1]
+
+
+# --- refusals
+
+
+WAITS: dict[str, Callable[[xl.Stream, Any, Any], Any]] = {
+    "stream": lambda stream, d, h: stream.synchronize(),
+    "poll": lambda stream, d, h: stream.is_done,
+    "device": lambda stream, d, h: xl.synchronize(),
+    "event": lambda stream, d, h: stream.record().synchronize(),
+    "event poll": lambda stream, d, h: stream.record().is_done,
+    "host": lambda stream, d, h: xl.to_host(d),
+    "host pinned": lambda stream, d, h: xl.to_host(d, out=h),
+    "capture": lambda stream, d, h: stream.capture().__enter__(),
+    "another capture": lambda stream, d, h: xl.Stream().capture().__enter__(),
+    "tree": lambda stream, d, h: xl.tree.to_host((d, d)),
+    "prefetch": lambda stream, d, h: next(iter(xl.prefetch([h, h]))),
+    "map": lambda stream, d, h: xl.stream_map(lambda rows: rows, h, chunk_rows=100),
+    "trace": lambda stream, d, h: xl.trace().__enter__(),
+    "event before": lambda stream, d, h: stream.wait(xl.Stream().record()),
+}
+
+
+@pytest.mark.parametrize("call", WAITS)
+def test_calls_that_wait_are_refused_and_spoil_nothing(backend: str, call: str) -> None:
+    stream, back = xl.Stream(), xl.pinned_empty(COUNT, "float32")
+    d = _device(4)
+    xl.synchronize()
+    with stream.capture() as graph:
+        xl.to_host_async(d, out=back)
+        with pytest.raises(StreamError):
+            WAITS[call](stream, d, back)
+    graph.launch(stream)
+    stream.synchronize()
+    assert (back == 4).all()
+
+
+def test_copies_that_a_graph_cannot_hold_are_refused(backend: str) -> None:
+    if not xl.get_backend().capabilities.streams:
+        pytest.skip("on a CPU any two arrays will do")
+    stream = xl.Stream()
+    d, pinned = _device(4), xl.pinned_array(np.ones(COUNT, "float32"))
+    xl.synchronize()
+    with stream.capture() as graph:
+        for source in (np.ones(COUNT, "float32"), pinned[::-1], xl.pinned_array(np.ones(COUNT))):
+            with pytest.raises(StreamError, match="capture"):
+                xl.to_device(source, out=d, dtype="float32")
+        with pytest.raises(StreamError, match="pageable"):
+            xl.to_host_async(d, out=np.empty(COUNT, "float32"))
+        with pytest.raises(LayoutError, match="out="):
+            xl.to_host_async(d)
+        with pytest.raises(StreamError, match="one capture"):
+            xl.to_device(pinned, out=d, stream=xl.Stream())
+        xl.to_device(pinned, out=d)
+    graph.launch(stream)
+    assert _host(d, stream) == 1
+
+
+def test_default_streams_cannot_be_captured(backend: str) -> None:
+    with pytest.raises(StreamError, match="default stream"), xl.current_stream().capture():
+        pass
+    if xl.get_backend().capabilities.streams:
+        with pytest.raises(StreamError, match="default stream"), xl.Stream(non_blocking=False).capture():
+            pass
+
+
+def test_a_graph_is_launched_after_a_block_that_ended(backend: str) -> None:
+    stream = xl.Stream()
+    with stream.capture() as graph, pytest.raises(StreamError, match="has not ended"):
+        graph.launch()
+    with pytest.raises(ValueError, match="mine"), stream.capture() as failed:
+        raise ValueError("mine")
+    with pytest.raises(StreamError, match="raised an error"):
+        failed.launch()
+    with stream.capture() as again, pytest.raises(StreamError, match="captured"):
+        graph.launch(stream)
+    again.launch(stream)
+    stream.synchronize()
+    event = stream.record()
+    event.synchronize()
+
+
+def test_an_event_of_a_capture_is_no_event_afterwards(backend: str) -> None:
+    stream = xl.Stream()
+    with stream.capture():
+        event = stream.record()
+    for use in (event.synchronize, lambda: event.is_done, lambda: stream.wait(event)):
+        with pytest.raises(StreamError):
+            use()
+    stream.record(event).synchronize()
+
+
+def test_other_threads_go_on(backend: str) -> None:
+    stream, results = xl.Stream(), []
+    x, back = _device(2), xl.pinned_empty(COUNT, "float32")
+    xl.synchronize()
+
+    def work() -> None:
+        with xl.use_backend(backend), xl.Stream() as own:
+            d = _device(8)
+            own.synchronize()
+            results.append(_host(d))
+
+    with stream.capture() as graph:
+        xl.to_host_async(x, out=back)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    graph.launch(stream)
+    stream.synchronize()
+    assert results == [8]
+    assert (back == 2).all()
+
+
+def test_two_threads_may_capture_at_a_time(backend: str) -> None:
+    barrier, found = threading.Barrier(2, timeout=60), {}
+
+    def work(value: int) -> None:
+        with xl.use_backend(backend):
+            stream, back = xl.Stream(), xl.pinned_empty(COUNT, "float32")
+            d = _device(value)
+            xl.current_stream().synchronize()
+            barrier.wait()
+            with stream.capture() as graph:
+                barrier.wait()
+                xl.to_host_async(d, out=back)
+                barrier.wait()
+            graph.launch(stream)
+            stream.synchronize()
+            found[value] = float(back.mean())
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in (1, 2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == {1: 1.0, 2: 2.0}
+
+
+def test_an_array_that_dies_in_a_capture_is_freed_after_it(backend: str) -> None:
+    stream = xl.Stream()
+    with stream:
+        dying, kept = _device(1), _device(5)
+    stream.synchronize()
+    back = xl.pinned_empty(COUNT, "float32")
+    with stream.capture() as graph:
+        del dying
+        gc.collect()
+        xl.to_host_async(kept, out=back)
+    for _ in range(2):
+        graph.launch(stream)
+    stream.synchronize()
+    assert (back == 5).all()
+
+
+def test_a_launch_is_in_the_trace(backend: str) -> None:
+    _needs_kernels(backend)
+    stream = xl.Stream()
+    x, y = _device(1), _device(0)
+    step(x, y)
+    xl.synchronize()
+    with stream.capture() as graph:
+        step(x, y)
+    with xl.trace() as trace:
+        graph.launch(stream)
+        stream.synchronize()
+    assert any("graph" in each.name or "step" in each.name for each in trace.operations)
+    assert _host(y, stream) == 3

@@ -1,0 +1,199 @@
+"""Graphs: the work of a block, recorded once and enqueued any number of times.
+
+Recording belongs to the backends: a GPU's driver captures what is enqueued on its streams; the simulated machines and
+the CPUs note the calls. The rest is common: what may be captured, which streams take part, and what must live as long
+as the graph, and then until its last launch is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core import observe
+from xferlib._core.observe import Kind
+from xferlib._core.raw import Capture
+from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.interrupts import deferred
+from xferlib.errors import StreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib._core.raw import RawEvent, RawStream
+
+
+class _Work:
+    """A complete graph: what enqueues it, what it uses, and its last launch."""
+
+    __slots__ = ("backend", "done", "kept", "last", "lock", "run")
+
+    def __init__(self, backend: Backend, run: Callable[[RawStream], None], kept: list[Any]) -> None:
+        self.backend = backend
+        self.run = run
+        self.kept = kept
+        self.lock = threading.Lock()
+        self.done: RawEvent | None = None
+        """After the last launch."""
+        self.last: RawStream | None = None
+
+    def launch(self, stream: RawStream) -> None:
+        with self.lock:
+            if self.done is not None and self.last is not stream:
+                self.backend.event_wait(stream, self.done)  # the launches share their memory
+            self.run(stream)
+            self.done, self.last = self.backend.event_record(stream, timing=False), stream
+
+    def is_over(self) -> bool:
+        with contextlib.suppress(Exception):  # of a device that is lost nothing will be done
+            return self.done is None or self.backend.event_done(self.done)
+        return True
+
+
+_ending: list[_Work] = []
+"""The work of graphs that are gone, until it is done."""
+reset_in_child(_ending.clear)
+
+
+def _sweep() -> None:
+    for work in tuple(_ending):
+        if work.is_over():
+            with contextlib.suppress(ValueError):  # another thread has found it too
+                _ending.remove(work)
+
+
+class Graph:
+    """The work captured in a block of `Stream.capture`, to be enqueued as one."""
+
+    __slots__ = ("__weakref__", "_is_open", "_streams", "_work", "device")
+
+    def __init__(self, device: Device, streams: Any) -> None:
+        self.device: Device = device
+        self._streams = streams
+        """The class of streams, which imports this module."""
+        self._is_open = True
+        self._work: _Work | None = None
+
+    def _complete(self, work: _Work | None) -> None:
+        self._is_open = False
+        if work is not None:
+            self._work = work
+            weakref.finalize(self, _ending.append, work).atexit = False
+
+    def launch(self, stream: Any = None) -> None:
+        """Enqueue the work, after that of its last launch; return at once.
+
+        It uses the arrays, numbers and pinned memory that it was captured with: change their content between launches.
+
+        Args:
+            stream: Where, on the graph's device; the current stream if omitted.
+
+        Raises:
+            StreamError: Its block has not ended, or failed; a stream of another device, or one that is captured.
+        """
+        if self._work is None:
+            why = "its block has not ended" if self._is_open else "its block raised an error"
+            raise StreamError(
+                f"Graph.launch: the graph is not complete, because {why}; launch it after a block that ends"
+            )
+        backend = self._work.backend
+        if stream is None:
+            stream = self._streams._of(backend.stream_current(self.device), backend)
+        target = self._streams.from_any(stream, self.device)
+        if target.device is not self.device:
+            raise StreamError(
+                f"Graph.launch: the stream is of {target.device}, and the graph of {self.device}; use one of the latter"
+            )
+        if target._raw.capture is not None:
+            raise StreamError(
+                "Graph.launch: the stream is being captured, and a graph holds no other; launch one after the other"
+            )
+        _sweep()
+        backend.attach(self.device)
+        target._settle()
+        run = functools.partial(self._work.launch, target._raw)
+        if (recorder := observe.active) is None:
+            run()
+        elif backend.capabilities.streams:
+            recorder.enqueue(Kind.KERNEL, "graph", 0, backend, target._raw, run)
+        else:
+            recorder.on_host(Kind.KERNEL, "graph", 0, backend, self.device, run)
+
+    def __repr__(self) -> str:
+        state = "being captured" if self._is_open else "complete" if self._work is not None else "failed"
+        return f"<Graph on {self.device}, {state}>"
+
+
+class CaptureBlock:
+    """The ``with`` block of `Stream.capture`."""
+
+    __slots__ = ("_backend", "_capture", "_graph", "_raw", "_stream")
+
+    def __init__(self, stream: Any, backend: Backend, raw: RawStream) -> None:
+        self._stream = stream
+        self._backend = backend
+        self._raw = raw
+
+    def __enter__(self) -> Graph:
+        self._check()
+        self._stream._settle()
+        self._backend.attach(self._raw.device)
+        with deferred:  # or Ctrl-C might leave the stream captured
+            self._backend.capture_begin(self._raw)
+            self._capture = Capture(self._raw)
+            try:
+                self._stream.__enter__()
+            except BaseException:
+                self._end()
+                raise
+        self._graph = Graph(self._raw.device, type(self._stream))
+        return self._graph
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        work = None
+        with deferred:
+            try:
+                self._stream.__exit__(kind, error, trace)
+            finally:
+                try:
+                    run = self._end()
+                    if error is None and run is not None:
+                        work = _Work(self._backend, run, self._capture.kept)
+                except Exception:
+                    if error is None:  # else that one tells more
+                        raise
+                finally:
+                    self._graph._complete(work)
+
+    def _end(self) -> Callable[[RawStream], None] | None:
+        try:
+            return self._backend.capture_end(self._raw)
+        finally:
+            self._capture.close()
+
+    def _check(self) -> None:
+        backend, raw = self._backend, self._raw
+        if not backend.capabilities.graphs:
+            raise backend._unsupported("graphs")
+        current = backend.stream_current(raw.device)
+        if raw.capture is not None or current.capture is not None:
+            which = "this stream" if raw.capture is not None else "the current stream"
+            raise StreamError(f"Stream.capture: {which} is being captured already; end that block first")
+        if observe.is_traced():
+            raise StreamError(
+                "Stream.capture: a trace is open, whose events would become part of the graph; capture before it, and "
+                "launch in it"
+            )
+        if backend.capabilities.streams and not backend.stream_options(raw)[1]:
+            raise StreamError(
+                f"Stream.capture: {self._stream!r} is ordered with the default stream, which cannot be captured; use "
+                f"xferlib.Stream({str(raw.device)!r})"
+            )
