@@ -19,6 +19,7 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 ON_SIM = "(sim and not crosscheck and not mutations) or raw or cli or messages or device or config or scopes"
 
 .PHONY: demo quick test test-sim coverage lint types native installed docs reference check clean
@@ -27,9 +28,12 @@ demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
 
 quick: $(VENV)/.test
+	@echo "the heart of the test suite, on two processes: a minute or more"
 	$(BIN)/python -m pytest -n 2 -q @tests/quick.txt $(ARGS)
 
 test: $(VENV)/.test
+	@echo "the test suite: some minutes; 's' is a test that this machine cannot run, and why"
+	@echo "is counted at the end; 'make quick' takes a minute, and ARGS=tests/test_transfer.py runs a part"
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
 test-sim: $(VENV)/.test
@@ -71,20 +75,24 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of the demo into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of the tests into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of lint and types into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[lint]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of the documentation into $(VENV): some minutes"
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 

@@ -211,6 +211,43 @@ def test_a_benchmark_refuses_a_file_that_it_could_not_write(command: str, capsys
     assert "must be a directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["bench transfer", "bench sweep", "demo"])
+@pytest.mark.parametrize("name", ["x.abc", "x"])
+def test_a_picture_in_a_format_that_is_none_is_refused_at_once(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--plot", str(tmp_path / name)])
+    assert "is no picture: give a name that ends in .png, .svg or .pdf" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["trace", "{script}"], ["bench", "sweep"], ["bench", "transfer"], ["demo"]])
+def test_a_file_without_permission_is_refused_at_once(
+    arguments: list[str], script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    words = [each.format(script=script) for each in arguments]
+    with pytest.raises(SystemExit):
+        main([*words, "--json", str(script.with_suffix(".json"))])
+    captured = capsys.readouterr()
+    assert "you have no permission" in captured.err
+    assert not captured.out
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "transfer", "--out", str(script / "folder")])
+    assert "cannot be made: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "inf", "nan", "soon"])
+def test_a_time_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "sweep", "--seconds", text])
+    assert "no number of seconds above 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("group", ["bench", "cache"])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_a_group_of_commands_explains_itself(group: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:

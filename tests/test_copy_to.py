@@ -193,3 +193,18 @@ def test_libraries_on_two_gpus_exchange_arrays(here: str, there: str, is_direct:
                 stream.synchronize()
             assert_same_bits(xl.to_host(y), host)
             assert_same_bits(moved(y, f"{here}:cuda:0"), host)
+
+
+# --- on one device
+
+
+@pytest.mark.parametrize("parts", [(slice(1, None), slice(None, -1)), (slice(0, 50), slice(0, 100, 2))])
+def test_a_copy_over_its_own_source_never_reads_what_it_writes(parts: tuple[slice, slice]) -> None:
+    expected = np.arange(100.0)
+    expected[parts[1]] = expected[parts[0]].copy()
+    x = xl.to_device(np.arange(100.0), device=SIM[0])
+    with xl.sim.timeline() as timeline:
+        xl.to_device(x[parts[0]], out=x[parts[1]])
+        xl.Device(SIM[0]).synchronize()
+    assert_same_bits(xl.to_host(x), expected)
+    assert len([each for each in timeline if each.nbytes]) == 2  # by way of other memory: a GPU's copy takes no overlap

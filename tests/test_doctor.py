@@ -49,7 +49,7 @@ def put_gpu(root: Path, **files: str) -> None:
     put(root, {f"{GPU}/{name}": text for name, text in found.items()})
 
 
-def put_smi(root: Path, answers: dict[str, str], unknown: str = "") -> None:
+def put_smi(root: Path, answers: dict[str, str], unknown: str = "", apps: str = "") -> None:
     """An `nvidia-smi` that knows these fields of one GPU, has nothing to say of others, and refuses ``unknown``."""
     program = root.parent / "bin" / "nvidia-smi"
     program.parent.mkdir()
@@ -58,7 +58,10 @@ def put_smi(root: Path, answers: dict[str, str], unknown: str = "") -> None:
         "import sys\n"
         "fields = sys.argv[1].partition('=')[2].split(',')\n"
         f"if {unknown!r} in fields: sys.exit('Field \"{unknown}\" is not a valid field to query.')\n"
-        f"print(', '.join({answers!r}.get(each, '[N/A]') for each in fields))\n"
+        "if 'apps' in sys.argv[1]:\n"
+        f"    print({apps!r})\n"
+        "else:\n"
+        f"    print(', '.join({answers!r}.get(each, '[N/A]') for each in fields))\n"
     )
     program.chmod(0o755)
 
@@ -257,6 +260,12 @@ def test_each_state_of_a_gpu(
     assert about(diagnosed(machine, capsys), fact)["severity"] == severity
 
 
+def test_other_processes_on_a_gpu_are_counted(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_smi(machine, HEALTHY, apps="00000000:17:00.0, 4711, 600\n00000000:18:00.0, 12, 8\n00000000:17:00.0, [N/A], 8")
+    found = about(diagnosed(machine, capsys), "has contexts of 1 process(es): 4711")
+    assert found["severity"] == "note"
+
+
 def test_an_idle_gpu_may_have_a_slow_link(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put_smi(machine, {**HEALTHY, "pstate": "P8", "clocks.current.sm": "345", "pcie.link.gen.current": "1"})
     assert not [each for each in diagnosed(machine, capsys) if "linked by PCIe" in each["fact"]]
@@ -296,7 +305,6 @@ def put_driver(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: int) -> 
         "int cuDeviceGet(int *d, int i) { *d = i; return 0; }\n"
         'int cuDeviceGetName(char *t, int n, int d) { strcpy(t, "A GPU"); return 0; }\n'
         'int cuDeviceGetPCIBusId(char *t, int n, int d) { strcpy(t, "0000:17:00.0"); return 0; }\n'
-        "int cuDevicePrimaryCtxGetState(int d, unsigned *f, int *a) { *f = 0; *a = 0; return 0; }\n"
         f"int cuDeviceGetAttribute(int *v, int a, int d) "
         f"{{ *v = a == 75 ? {given['major']} : {given['minor']}; return 0; }}\n"
     )
@@ -335,9 +343,18 @@ def test_each_state_of_the_driver(
     assert remedy in found["remedy"]
 
 
-def put_distribution(folder: Path, name: str, version: str, extra: str = "") -> None:
+ASKS = {
+    "cuda-core": ["cuda-bindings<13"],
+    "numba": ["numpy<2.4,>=1.2"],
+    "xferlib": ["optree>=0.14", "cuda-bindings>=13; extra == 'cuda'", "pytest>=99; extra == 'test'"],
+}
+
+
+def put_distribution(folder: Path, name: str, version: str, points: str = "") -> None:
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-    put(info, {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", "entry_points.txt": extra})
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
+    metadata += "".join(f"\nRequires-Dist: {each}" for each in ASKS.get(name, ()))
+    put(info, {"METADATA": metadata, "entry_points.txt": points})
 
 
 @pytest.mark.parametrize(
@@ -345,6 +362,8 @@ def put_distribution(folder: Path, name: str, version: str, extra: str = "") -> 
     [
         ({"cupy-cuda12x": "13.0", "cupy-cuda13x": "14.2"}, {}, "problem", "cupy-cuda12x, cupy-cuda13x are installed"),
         ({"cuda-bindings": "12.9.0"}, {}, "problem", "cuda-bindings 12.9.0 is installed, and xferlib needs >=13"),
+        ({"cuda-core": "1.0", "cuda-bindings": "13.0.1"}, {}, "note", "cuda-core 1.0 asks for cuda-bindings<13"),
+        ({"numba": "0.50", "numpy": "2.9"}, {}, "note", "numba 0.50 asks for numpy<2.4,>=1.2, and numpy 2.9 is"),
         ({"optree": "0.9.1"}, {}, "problem", "optree 0.9.1 is installed, and xferlib needs >=0.14"),
         ({"cuda-bindings": "13.0.1"}, {"version": 12080}, "problem", "cuda-bindings 13.0.1 is for CUDA 13, and the"),
         ({"cuda-bindings": "13.9.0"}, {}, "note", "is for CUDA 13.9, and the driver is for CUDA 13.1"),
@@ -364,7 +383,7 @@ def test_versions_that_do_not_fit(
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     put_driver(tmp_path, monkeypatch, **driver)
-    for name, version in installed.items():
+    for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
         put_distribution(tmp_path / "site", name, version)
     monkeypatch.syspath_prepend(tmp_path / "site")
     assert about(diagnosed(machine, capsys), fact)["severity"] == severity

@@ -133,9 +133,6 @@ class Driver:
         self._copy = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self.copy)
         self._current = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self.current)
         self._query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.query)
-        self.pending: list[tuple[int, int, int]] = []
-        self._enqueued = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t, ctypes.c_void_p)(self.enqueued)
-        self._synchronized = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.synchronized)
 
     def copy(self, dst: int, src: int, nbytes: int) -> int:
         self.copies += 1
@@ -149,18 +146,6 @@ class Driver:
 
     def current(self, context: Any) -> int:
         context[0] = self.context
-        return 0
-
-    def enqueued(self, destination: int, source: int, nbytes: int, stream: int | None) -> int:
-        """A copy that arrives when the stream is waited for."""
-        assert stream is None
-        self.pending.append((destination, source, nbytes))
-        return self.result
-
-    def synchronized(self, stream: int | None) -> int:
-        assert stream is None
-        while self.pending:
-            self.copy(*self.pending.pop())
         return 0
 
     def bound(self, *, is_upward: bool, is_whole: bool = True) -> Callable[..., int]:
@@ -213,19 +198,6 @@ def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
         copy(object(), device.ctypes.data, CONTEXT, 8)
     with pytest.raises(TypeError, match="4 arguments, not 3"):
         copy(host, device.ctypes.data, CONTEXT)
-
-
-@compiled
-@pytest.mark.parametrize("is_upward", [True, False])
-def test_a_copy_that_only_enqueues_is_waited_for(is_upward: bool) -> None:
-    driver, host, device = Driver(), np.arange(8, dtype=np.uint8), np.full(8, 7, np.uint8)
-    enqueue, current, synchronize = map(address_of, (driver._enqueued, driver._current, driver._synchronized))
-    copy = driver_calls.bind_copy(enqueue, current, 0, is_upward=is_upward, synchronize=synchronize)
-    assert copy is not None
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == 0
-    assert list(device if is_upward else host) == (list(range(8)) if is_upward else [7] * 8)
-    driver.result = 700
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == 700
 
 
 @compiled
@@ -297,27 +269,11 @@ def test_an_array_of_any_layout_is_copied_in_one_step(
     memory, layout = np.empty(device.nbytes, np.uint8), described(host, wire)
     driver = Driver()
     copy = driver.bound(is_upward=is_upward, is_whole=False)
-    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data, 0)
+    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data)
     assert copy(host, *arguments) == 0
     assert driver.copies == 1
     assert_same_bits(device, values)
     assert_same_bits(base, untouched)
-
-
-@compiled
-@spread
-@given(extents=st.tuples(st.integers(1, 70), st.integers(1, 70), st.integers(1, 70)), seed=st.integers(0, 99))
-def test_helpers_gather_what_one_thread_would(extents: tuple[int, int, int], seed: int) -> None:
-    host = bits_of(2 * int(np.prod(extents)), np.uint8, seed=seed).view(np.int16).reshape(extents).transpose(2, 0, 1)
-    layout, threads = described(host, "float32"), _native.Help(helpers=3, each_way=2, most_threads=8, spin_ns=50_000)
-    layout.unit = 4
-    for helpers in (0, ctypes.addressof(threads), ctypes.addressof(threads)):  # the last may be of a loop
-        driver, device = Driver(), np.zeros(host.shape, np.float32)
-        memory = np.empty(device.nbytes, np.uint8)
-        copy = driver.bound(is_upward=True, is_whole=False)
-        arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT)
-        assert copy(host, *arguments, memory.ctypes.data, helpers) == 0
-        assert_same_bits(device, host.astype(np.float32))
 
 
 @compiled
@@ -327,7 +283,7 @@ def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: boo
     driver, host = Driver(), np.arange(8, dtype=np.int16)[::2]
     device, memory, layout = np.zeros(4, np.int16), np.zeros(4, np.int16), described(host, "int16")
     copy = driver.bound(is_upward=is_upward, is_whole=False)
-    arguments = [ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data, 0]
+    arguments = [ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data]
     arguments[4] = CONTEXT + 1
     assert copy(host, *arguments) == driver_calls.NOT_ASKED
     arguments[4] = CONTEXT
@@ -342,7 +298,7 @@ def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: boo
     assert list(host) == [0, 2, 4, 6]
     with pytest.raises(TypeError):
         copy(object(), *arguments)
-    with pytest.raises(TypeError, match="8 arguments, not 1"):
+    with pytest.raises(TypeError, match="7 arguments, not 1"):
         copy(host)
     with pytest.raises(ValueError, match="addresses"):
         driver_calls.bind_spread(0, 0, 0, is_upward=is_upward)

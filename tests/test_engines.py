@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -235,6 +237,31 @@ def test_processes_read_and_write_files_by_themselves(tmp_path: Path) -> None:
     assert_same_bits(out, -DATA)
 
 
+def see_one_gpu(numbers: Any, ready: Any) -> None:
+    """Show a process one GPU of the host, as dask-cuda does."""
+    with numbers.get_lock():
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(numbers.value)
+        numbers.value += 1
+    ready.wait()
+
+
+def uuid_of(chunk: Any) -> Any:
+    return np.frombuffer(xl.device_of(chunk).uuid.encode(), np.uint8)
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
+def test_each_worker_computes_on_the_gpu_that_it_sees(name: str) -> None:
+    gpus = [each for each in map(xl.Device, xl.available_backends()[name].devices) if each.kind == "cuda"]
+    if len(gpus) < 2:
+        pytest.skip(f"{name} has no two GPUs here")
+    context = multiprocessing.get_context("spawn")
+    start = context.Value("i", 0), context.Barrier(2)
+    with xl.use_backend(name), concurrent.futures.ProcessPoolExecutor(2, context, see_one_gpu, start) as executor:
+        seen = xl.stream_map(uuid_of, DATA, chunk_rows=7, engine=executor, initial=set(),
+                             reduce=lambda found, each: {*found, bytes(each).decode()})  # fmt: skip
+    assert seen == {each.uuid for each in gpus[:2]}
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     """A client of a Dask cluster of two processes on this host."""
@@ -355,14 +382,39 @@ def test_each_rank_computes_its_part_and_returns_when_all_have(size: int, chunk_
     assert all(told[rank][-1] == (seen[rank], seen[rank]) for rank in range(size))
 
 
-def test_ranks_need_an_out_that_they_share_and_fold_nothing() -> None:
+def test_ranks_need_an_out_that_they_share_or_a_communicator_that_gathers() -> None:
     comm = SimpleNamespace(rank=0, size=2, barrier=lambda: None)
     with pytest.raises(ArgumentError, match="out is missing; give each rank the same file"):
         xl.stream_map(doubled, DATA, chunk_rows=10, engine=comm)
     with pytest.raises(ArgumentError, match="out is ndarray, in this process's memory"):
         xl.stream_map(doubled, DATA, chunk_rows=10, out=np.zeros_like(DATA), engine=comm)
-    with pytest.raises(ArgumentError, match="reduce needs the results of all ranks"):
+    with pytest.raises(ArgumentError, match="reduce needs the results of all ranks, but engine is SimpleNamespace"):
         xl.stream_map(total, DATA, chunk_rows=10, reduce=max, engine=comm)
+
+
+@pytest.mark.parametrize("kind", ["all_gather", "allgather"])
+def test_every_rank_gets_the_folded_value_with_the_bits_of_one_process(kind: str) -> None:
+    ranks = Ranks(3)
+    given: list[Any] = [None] * 3
+
+    def gather(rank: int, value: Any) -> Any:
+        given[rank] = value
+        ranks.comms[0].barrier()
+        found = np.stack(given) if kind == "all_gather" else list(given)
+        ranks.comms[0].barrier()
+        return found
+
+    for comm in ranks.comms:
+        setattr(comm, kind, functools.partial(gather, comm.rank))
+    fold = lambda one, two: one + two
+
+    def program(comm: Any) -> Any:
+        with xl.use_backend("numpy"):
+            return xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3), engine=comm)
+
+    alone = xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3))
+    for found in ranks.run(program):
+        assert_same_bits(found, alone)
 
 
 def test_one_rank_alone_is_as_without_an_engine() -> None:

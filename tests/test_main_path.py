@@ -47,7 +47,7 @@ def whole(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             ctypes.memmove(pointer, src.ctypes.data, src.nbytes)
         return bool(src.nbytes <= most)
 
-    def fetch(dst: Any, src: Any, pointer: int, most: int, *, is_pinned: bool = False) -> bool:
+    def fetch(dst: Any, src: Any, pointer: int, most: int) -> bool:
         fake.stream_synchronize(fake.stream_current(src.device))
         if dst.nbytes <= most:
             ctypes.memmove(dst.ctypes.data, pointer, dst.nbytes)

@@ -19,7 +19,21 @@ ROOT = Path(__file__).parents[1]
 SECTIONS = peer_names.sections()
 EXACT = {"cupy", "torch"}
 """Libraries whose names are the same in all versions that xferlib takes."""
-NARROWED = {"torch.cuda": ("stream", "event", "device", "synchronize")}
+NARROWED = {
+    "torch.cuda": ("stream", "event", "device", "synchronize"),
+    "cupy": (
+        "asnumpy",
+        "asarray",
+        "asanyarray",
+        "contiguousarray",
+        "fortranarray",
+        "dlpack",
+        "array_module",
+        "save",
+        "load",
+    ),
+    "cupyx": ("pinned",),
+}
 """Modules of which the table has only the names with one of these words: the others are not about transfers."""
 ELSEWHERE = {"get_device_name", "get_device_properties", "get_device_capability", "can_device_access_peer", "_device",
              "device_of", "device_memory_used", "cudart", "DeferredCudaCallError", "current_device", "get_arch_list",

@@ -38,8 +38,10 @@ def refusal() -> str:
 
 def main() -> int:
     if importlib.util.find_spec("torch") is None:
+        print("looking for a build of PyTorch without CUDA: some seconds", flush=True)
         reason = refusal()
         if not reason:
+            print(f"installing {TORCH}, some 200 MB", flush=True)
             found = pip(TORCH, NAMESPACE)
             reason = f"pip could not install {TORCH}: {_last_line(found.stderr)}" if found.returncode else ""
         if reason:

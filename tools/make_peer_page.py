@@ -19,7 +19,8 @@ PAGE = ROOT / "docs" / "reference" / "other-libraries.md"
 HEAD = """# Names of other libraries
 
 The counterpart of each name of CuPy, PyCUDA, torch and Chainer that has to do with devices, streams, memory and
-kernels; or why there is none. `xl` is `xferlib`. A name with `*` stands for all that fit.
+kernels; or why there is none. `xl` is `xferlib`. A name with `*` stands for all that fit. `examples/from_chainer.py` is
+a program written for Chainer with nothing changed but its imports.
 
 <!-- Written by tools/make_peer_page.py from tools/peer_names.txt; edit that instead. -->
 """

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.raw_module import RawModule, raw_module
     from xferlib.kernels.reduction import ReductionKernel, reduction
     from xferlib.kernels.scan import ScanKernel, scan
+    from xferlib.tree import load, save
 
 
 torch_compile.keep_tracer_out()
@@ -109,6 +110,7 @@ __all__ = [
     "get_device",
     "kernels",
     "linspace",
+    "load",
     "ones",
     "ones_like",
     "pin",
@@ -121,6 +123,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "save",
     "scan",
     "sim",
     "stream_map",
@@ -174,7 +177,7 @@ _LAZY = {
         "xferlib.distributed": ("distributed",),
         "xferlib.random": ("random",),
         "xferlib.sim": ("sim",),
-        "xferlib.tree": ("tree",),
+        "xferlib.tree": ("load", "save", "tree"),
     }.items()
     for name in names
 }  # fmt: skip

@@ -63,6 +63,8 @@ from xferlib.kernels.reduction import ReductionKernel as ReductionKernel
 from xferlib.kernels.reduction import reduction as reduction
 from xferlib.kernels.scan import ScanKernel as ScanKernel
 from xferlib.kernels.scan import scan as scan
+from xferlib.tree import load as load
+from xferlib.tree import save as save
 
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 _A = TypeVar("_A")
@@ -115,6 +117,7 @@ __all__ = [
     "get_device",
     "kernels",
     "linspace",
+    "load",
     "ones",
     "ones_like",
     "pin",
@@ -127,6 +130,7 @@ __all__ = [
     "random",
     "raw_module",
     "reduction",
+    "save",
     "scan",
     "sim",
     "stream_map",

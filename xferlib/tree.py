@@ -6,11 +6,14 @@ pinned slab, sent with one DMA, and cut into views of one device slab; each larg
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib._api import transfers
+from xferlib._api.files import saving
 from xferlib._core import capture, registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
@@ -19,11 +22,13 @@ from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends, many, one_step, packing
 
 if TYPE_CHECKING:
+    import os
+
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec
 
-__all__ = ["register", "to_device", "to_host"]
+__all__ = ["load", "register", "save", "to_device", "to_host"]
 
 
 def to_device(
@@ -154,3 +159,51 @@ def _fetch(
         return
     fetch_alone(large)
     fetch_small()
+
+
+def save(path: str | os.PathLike[str], tree: Any) -> None:
+    """Write the arrays of a tree, and its structure, to a file; complete, or as it was, when this returns or raises.
+
+    Args:
+        path: A name that ends in ``.npz``, NumPy's format, or in ``.safetensors``, which needs the extra of that name.
+            Arrays are named by the keys and numbers that lead to them: ``layers/0/weight``.
+        tree: Arrays of any backend in nested dicts, lists and tuples, beside numbers, texts and None. Named tuples,
+            dataclasses and registered nodes are read again with ``like=``.
+
+    Raises:
+        ArgumentError: The name has another ending, or a dict a key that is neither a text nor a whole number.
+        UnsupportedArrayError: A leaf is of another kind.
+        UnsupportedDTypeError: The format has no such dtype: complex128 in safetensors, torch's bfloat16 in ``.npz``.
+        BackendUnavailableError: safetensors is not installed.
+        OSError: The file cannot be written.
+    """
+    saving.save(Path(path), tree, to_host)
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    like: Any = None,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+) -> Any:
+    """Read the arrays of a file to a device, from the file's memory, in the tree that was saved.
+
+    Args:
+        path: A file of `save`, or any other of these formats: it gives a dict of arrays by their names.
+        like: A tree with the file's names, whose classes and other leaves the result has.
+        backend, device, dtype, stream: As for `xferlib.to_device`.
+
+    Returns:
+        A tree with device arrays.
+
+    Raises:
+        ArgumentError: The file is damaged, or holds classes or names that the tree of ``like=`` has not.
+        UnsupportedDTypeError: It holds bfloat16, and the backend has none: give ``dtype=``.
+        FileNotFoundError: There is no such file.
+    """
+    send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
+    target, *_ = ends.target_of(backend, device, stream, None)
+    return saving.load(Path(path), like, send, target, has_dtype=dtype is not None)

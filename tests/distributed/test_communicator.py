@@ -12,7 +12,12 @@ from xferlib.errors import ArgumentError, DriverUnavailableError
 @pytest.mark.parametrize(("driver", "size"), [("single", 1), ("mpi", 3), ("torch", 2)])
 def test_ranks_pass(driver: str, size: int) -> None:
     launching.passes_in_ranks(
-        driver, size, "collectives.py", "parameters.py", *(["disagreements.py"] if driver == "torch" else [])
+        driver,
+        size,
+        "collectives.py",
+        "parameters.py",
+        "devices.py",
+        *(["disagreements.py"] if driver == "torch" else []),
     )
 
 

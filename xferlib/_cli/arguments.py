@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from xferlib._runtime.config import parse_nbytes
+from xferlib._trace.trace import PICTURES
 
 
 def output_file(text: str) -> Path:
@@ -13,7 +15,38 @@ def output_file(text: str) -> Path:
     path = Path(text)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {path.absolute().parent} must be a directory")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: you have no permission to")
     return path
+
+
+def picture_file(text: str) -> Path:
+    """The path of a picture: an `output_file` in a format that every matplotlib writes."""
+    path = output_file(text)
+    if path.suffix not in PICTURES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
+    return path
+
+
+def output_folder(text: str) -> Path:
+    """The path of a folder, which is made where it does not exist."""
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be made: {error.strerror}") from None
+    return path
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, more than none."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return found
 
 
 def parsed_size(text: str) -> int:

@@ -41,6 +41,9 @@ class LibraryHooks:
     survives_fork: bool = False
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
 
+    other_dtypes: tuple[str, ...] = ()
+    """Dtypes that NumPy has not: see `as_bits`."""
+
     if TYPE_CHECKING:
 
         def view(self, array: Array) -> ArrayInfo: ...
@@ -55,6 +58,14 @@ class LibraryHooks:
     def detached(self, array: Array) -> Array:
         """``array`` as mere memory: without the history that its library keeps for derivatives."""
         return array
+
+    def as_bits(self, array: Array) -> tuple[Array, str] | None:
+        """An array of a dtype that NumPy has not, as integers over its memory, and the dtype's name; None of others."""
+        return None
+
+    def of_bits(self, array: Array, dtype: str) -> Array:
+        """An array of integers as one of a dtype in `other_dtypes`, over its memory."""
+        raise NotImplementedError
 
     def copied_on_host(self, x: np.ndarray[Any, Any]) -> Array | None:
         """A small host array's copy, of its dtype and in C order, on a CPU device; None: allocate one and fill it."""
@@ -220,19 +231,12 @@ class FastCopies:
         """
         return False
 
-    def fetch_whole(
-        self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int, *, is_pinned: bool = False
-    ) -> bool:
-        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy.
-
-        Args:
-            dst, src, pointer, most: As for `send_whole`.
-            is_pinned: All of ``dst`` is page-locked.
-        """
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
+        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
         return False
 
     def send_gathered(
-        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int, helpers: int
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:
         """As `send_whole`, of an array of any layout, converted on the way.
 
@@ -243,7 +247,6 @@ class FastCopies:
             pointer: Of ``dst``.
             nbytes: Of ``dst``.
             memory: The address of as many bytes of pinned memory, which is free again on return.
-            helpers: The address of a `xferlib._native.Help`; 0: this thread gathers alone.
         """
         return False
 

@@ -4,7 +4,7 @@ Plain bytes in C order take the first way that fits:
 
 | bytes | way |
 |---|---|
-| 1 MiB | a blocking copy on an idle stream is the driver's own |
+| 1.5 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 1 MiB |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
 | 2 MiB, not plain | gathered by one thread into its slab, for one copy |
@@ -26,9 +26,10 @@ MEDIUM_NBYTES = 2 << 20
 """Most bytes of a slab's segment, and of a copy that is staged as a whole."""
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-DRIVER_MOST_UP = 1 << 20
-"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: on an H200's host 82
-instead of 92 us for 1 MiB, after a pause 132 instead of 200; for 2 MiB 174 instead of 100."""
+DRIVER_MOST_UP = 3 << 19
+"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: in random sweeps on
+an H100's host 118 instead of 169 us for 1.04 MiB, after a pause 257 instead of 479; 140 instead of 156 for 1.5 MiB; in
+a loop of 2 MiB on an H200's 174 where staging takes 100."""
 DRIVER_MOST_DOWN = 1 << 20
 """The same to the host: 125 instead of 138 us for 1 MiB, 232 instead of 213 for 2 MiB."""
 DRIVER_MOST_OF_ALL = 24 << 20
@@ -41,8 +42,6 @@ for 1.8 MiB. Threads that sleep need 400 us for it, those that spin 150."""
 PERMUTED_FROM = 1 << 20
 """From here on a dense array in another axis order is sent as it lies, and put in C order on the device; and likewise
 on the way back to such an array."""
-HELPED_FROM = 256 << 10
-"""From here on helpers that spin take part in gathering one: a core gathers rows of some hundred bytes at 8 GB/s."""
 GATHERED_ELEMENTS_MOST = 512 << 10
 """Of a dense array, which the device puts in order otherwise: one core gathers an element in 0.2 to 0.7 ns."""
 CAST_ON_DEVICE_FROM = 256 << 10

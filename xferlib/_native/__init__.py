@@ -47,7 +47,6 @@ class StridedLayout(ctypes.Structure):
         ("extents", ctypes.c_int64 * MOST_AXES), ("strides", ctypes.c_int64 * MOST_AXES),
         ("host_size", ctypes.c_int64), ("device_size", ctypes.c_int64),
         ("host_type", ctypes.c_int64), ("device_type", ctypes.c_int64), ("is_swapped", ctypes.c_int64),
-        ("unit", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -83,15 +82,6 @@ class Setup(ctypes.Structure):
         ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64),
         ("both_ways", ctypes.c_int64),
         ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
-    )  # fmt: skip
-
-
-class Help(ctypes.Structure):
-    """The threads that may help to gather one array: see `staging.c`."""
-
-    _fields_ = (
-        ("helpers", ctypes.c_int64), ("each_way", ctypes.c_int64), ("most_threads", ctypes.c_int64),
-        ("spin_ns", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -150,7 +140,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
         ("xf_gather", None, layout, pointer, number, number, pointer, size),
-        ("xf_gather_helped", None, layout, pointer, number, pointer, pointer),
         ("xf_scatter", None, layout, pointer, number, number, pointer),
     )
     for name, result, *arguments in functions:

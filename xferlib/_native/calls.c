@@ -87,11 +87,9 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
 /* --- one whole copy */
 
 typedef struct {
-    int (*copy)(word, word, size_t); /* destination, source, bytes; NULL: by the next two */
-    int (*enqueue)(word, word, size_t, void *); /* the same, and a stream */
-    int (*synchronize)(void *);
-    int (*current)(void **); /* the thread's context */
-    int (*query)(void *);    /* whether a stream is idle; NULL: not asked */
+    int (*copy)(word, word, size_t); /* destination, source, bytes */
+    int (*current)(void **);         /* the thread's context */
+    int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
     int is_upward;
     unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
 } copier;
@@ -141,16 +139,6 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
         c->in_vain = 1;
 }
 
-/* Copy, and wait for it. To pinned memory the driver's synchronous copy takes a microsecond more than these two calls. */
-static int copied(const copier *c, word destination, word source, size_t nbytes)
-{
-    int result;
-    if (c->copy)
-        return c->copy(destination, source, nbytes);
-    result = c->enqueue(destination, source, nbytes, NULL);
-    return result ? result : c->synchronize(NULL);
-}
-
 /* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
    is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
 static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -178,7 +166,7 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
         Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
         is_idle = becomes_idle(c, patience_ns);
         if (is_idle)
-            result = c->is_upward ? copied(c, device, memory, (size_t)host.len) : copied(c, memory, device, (size_t)host.len);
+            result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
         Py_END_ALLOW_THREADS
         learn(c, patience_ns, is_idle);
     }
@@ -191,15 +179,15 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
 typedef struct {
     copier copier;
     union {
-        void (*gather)(const void *, const char *, int64_t, char *, const void *);
+        void (*gather)(const void *, const char *, int64_t, int64_t, char *, int);
         void (*scatter)(const void *, char *, int64_t, int64_t, const char *);
-    } c; /* of staging.c and strided.c */
+    } c; /* of strided.c */
 } spreader;
 
-enum { SPREAD = 8 };
+enum { SPREAD = 7 };
 
-/* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes,
-   for an upload what staging.c must know to call helpers, or 0) -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
+/* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes)
+   -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
    array is read-only and to be filled. */
 static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
@@ -231,7 +219,7 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
             if (!result)
                 s->c.scatter(layout, host.buf, 0, (int64_t)a[2], memory);
         } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
-            s->c.gather(layout, host.buf, (int64_t)a[2], memory, (const void *)(uintptr_t)a[7]);
+            s->c.gather(layout, host.buf, 0, (int64_t)a[2], memory, 0);
             result = s->copier.copy(a[3], a[6], (size_t)a[4]);
         }
         Py_END_ALLOW_THREADS
@@ -524,18 +512,14 @@ static PyObject *bind_question(PyObject *module, PyObject *arguments)
 
 static PyObject *bind_copy(PyObject *module, PyObject *arguments)
 {
-    unsigned long long copy, current, query, synchronize;
+    unsigned long long copy, current, query;
     copier c = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKKp", &copy, &current, &query, &synchronize, &c.is_upward))
+    if (!PyArg_ParseTuple(arguments, "KKKp", &copy, &current, &query, &c.is_upward))
         return NULL;
     if (!copy || !current)
         return PyErr_Format(PyExc_ValueError, "a copy needs the addresses of two functions");
-    if (synchronize)
-        c.enqueue = (int (*)(word, word, size_t, void *))(uintptr_t)copy;
-    else
-        c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
-    c.synchronize = (int (*)(void *))(uintptr_t)synchronize;
+    c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
     c.current = (int (*)(void **))(uintptr_t)current;
     c.query = (int (*)(void *))(uintptr_t)query;
     return bound(&one_copy, &c, sizeof c);
@@ -554,7 +538,7 @@ static PyObject *bind_spread(PyObject *module, PyObject *arguments)
     s.copier.current = (int (*)(void **))(uintptr_t)current;
     s.copier.query = (int (*)(void *))(uintptr_t)query;
     if (s.copier.is_upward)
-        s.c.gather = (void (*)(const void *, const char *, int64_t, char *, const void *))(uintptr_t)spread;
+        s.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)spread;
     else
         s.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)spread;
     return bound(&one_spread, &s, sizeof s);
@@ -581,7 +565,7 @@ static PyMethodDef methods[] = {
     {"bind_question", bind_question, METH_VARARGS,
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
     {"bind_copy", bind_copy, METH_VARARGS,
-     "bind_copy(copy, current, query, synchronize, is_upward): a whole copy of a buffer, where the driver does it in one call."},
+     "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
     {"bind_spread", bind_spread, METH_VARARGS,
      "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,

@@ -177,9 +177,7 @@ class _Answers(threading.local):
         self.reference = ctypes.byref(self.pointer)
 
 
-def bind_copy(
-    copy: int, current: int, query: int, *, is_upward: bool, synchronize: int = 0
-) -> Callable[[Any, int, int, int], int] | None:
+def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[[Any, int, int, int], int] | None:
     """A function that does a whole copy from or to a buffer in one step; None where that is not compiled.
 
     It takes the buffer, an address on the device, a context and the most bytes that may be copied, and returns the
@@ -192,12 +190,10 @@ def bind_copy(
         current: Of ``int current(void **context)``.
         query: Of ``int query(void *stream)``, which returns 0 for an idle stream; 0: the stream is not asked.
         is_upward: To the device.
-        synchronize: Of ``int synchronize(void *stream)``: then ``copy`` takes the stream besides, only enqueues, and
-            is waited for.
     """
     if (module := _module()) is None:
         return None
-    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, synchronize, is_upward)
+    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, is_upward)
     return made
 
 
@@ -205,9 +201,8 @@ def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Call
     """A function that copies an array of any layout in one step, converted; None where that is not compiled.
 
     It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
-    the device, the bytes there, a context, the address of as many bytes of pinned memory, through which they pass, and
-    for an upload the address of a `xferlib._native.Help`, or 0: this thread gathers alone. It returns as the function
-    of `bind_copy` does. The GIL is released meanwhile.
+    the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
+    It returns as the function of `bind_copy` does. The GIL is released meanwhile.
 
     Args:
         copy, current, is_upward: As for `bind_copy`.
@@ -216,7 +211,7 @@ def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Call
     library = _native.library()
     if (module := _module()) is None or library is None:
         return None
-    spread = ctypes.cast(library.xf_gather_helped if is_upward else library.xf_scatter, ctypes.c_void_p).value
+    spread = ctypes.cast(library.xf_gather if is_upward else library.xf_scatter, ctypes.c_void_p).value
     made: Callable[..., int] = module.bind_spread(copy, current, query, spread, is_upward)
     return made
 

@@ -247,7 +247,7 @@ static int64_t next_size(Staging *staging, const Region *region) {
     staging->following = least(2 * staging->following, setup->largest_block);
     if (!setup->is_upward && staging->is_closed) /* the last ones are small: little is left to empty */
         size = least(size, most(setup->first_block, (staging->total - staging->begun) / 2));
-    return size >= left ? left : least(multiple(size, region->unit), left);
+    return least(multiple(size, region->unit), left);
 }
 
 /* Find out, with the lock held, whether every block has been begun. */
@@ -881,10 +881,6 @@ typedef struct {
     Staging *staging;
 } Filling;
 
-typedef struct {
-    int64_t helpers, each_way, most_threads, spin_ns; /* as begin_filling() takes them */
-} Help; /* what Python fills in */
-
 static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
     (void)dst, (void)src, (void)nbytes, (void)stream;
     return 0;
@@ -902,11 +898,11 @@ static int is_in_loop(void) {
     return begun_ns - __atomic_exchange_n(&last_fill_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
 }
 
-/* Let up to `helpers` threads, of `most_threads`, fill pinned memory, plain bytes past the processor's caches; NULL, and
-   nothing done, where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
+/* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
+   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
 static Filling *begin_filling(
-    const Layout *layout, char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way,
-    int64_t most_threads, int64_t spin_ns) {
+    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
     Filling *filling = nbytes > FILL_PIECE && helpers > 0 ? calloc(1, sizeof *filling) : NULL;
     if (filling == NULL) return NULL;
     Setup setup = {
@@ -915,9 +911,7 @@ static Filling *begin_filling(
         .helper_nbytes = FILL_PIECE, .streamed_most = INT64_MAX, .spin_ns = is_loop ? spin_ns : 0,
         .each_way = each_way + 1, .both_ways = most_threads,
     };
-    Region region = {
-        .host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = layout == NULL ? 1 : layout->unit, .layout = layout,
-    };
+    Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
     filling->chunk.memory = pinned;
     filling->staging = xf_open(&setup);
     if (filling->staging == NULL) {
@@ -944,7 +938,7 @@ static Filling *begin_filling(
 EXPORT Filling *xf_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
     int64_t spin_ns) {
-    return begin_filling(NULL, pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
+    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
 }
 
 /* Do what is left in the calling thread too, and wait for the others. */
@@ -960,18 +954,7 @@ EXPORT void xf_fill(
     char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
     int64_t spin_ns) {
     Filling *filling =
-        is_in_loop() ? begin_filling(NULL, pinned, host, nbytes, 1, helpers, each_way, most_threads, spin_ns) : NULL;
+        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most_threads, spin_ns) : NULL;
     if (filling != NULL) xf_fill_end(filling);
     else chunk_fill(1, pinned, host, (size_t)nbytes);
-}
-
-/* All `count` elements of an array of any layout, by the calling thread, and in a loop by spinning helpers too. */
-EXPORT void xf_gather_helped(const Layout *layout, const char *host, int64_t count, char *pinned, const Help *help) {
-    Filling *filling = NULL;
-    if (help != NULL && is_in_loop())
-        filling = begin_filling(
-            layout, pinned, host, count * layout->device_size, 1, help->helpers, help->each_way, help->most_threads,
-            help->spin_ns);
-    if (filling != NULL) xf_fill_end(filling);
-    else xf_gather(layout, host, 0, count, pinned, 0);
 }

@@ -16,7 +16,6 @@ typedef struct {
     int64_t host_size, device_size; /* bytes of an element */
     int64_t host_type, device_type; /* numbers in `TYPES` of strided.c */
     int64_t is_swapped;             /* the host's elements are in the other byte order */
-    int64_t unit; /* bytes on the device: pieces of a multiple of it use the lines of the processor's cache wholly */
 } Layout; /* what Python fills in, and keeps for arrays alike: see xferlib/_native/__init__.py */
 
 void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes);

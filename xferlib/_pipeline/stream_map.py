@@ -67,8 +67,9 @@ def stream_map(
         progress: Called with the rows done and all rows, in the calling thread, whenever they change.
         engine: A ``dask.distributed.Client``, or an executor of ``concurrent.futures``: its workers compute, each on
             its own current device, or on ``devices`` as it has them. A range whose worker died is computed again, if
-            the executor tries again, as Dask does. Or a communicator, anything with ``rank``, ``size`` and
-            ``barrier()``: each rank makes this call, with an ``out`` that all of them share, and computes its part.
+            the executor tries again, as Dask does. Or a communicator, of `xferlib.distributed` or anything with
+            ``rank``, ``size`` and ``barrier()``: each rank makes this call, and computes its part of the rows; all of
+            them share ``out``, and each gets the value of ``reduce``.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.

@@ -307,6 +307,8 @@ def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path
         raise ArgumentError(
             f"a trace cannot be written to {str(path)!r}: {found.absolute().parent} must be a directory"
         )
+    if not os.access(found if found.exists() else found.absolute().parent, os.W_OK):
+        raise ArgumentError(f"a trace cannot be written to {str(path)!r}: you have no permission; name another file")
     return found
 
 

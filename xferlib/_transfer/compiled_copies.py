@@ -14,7 +14,7 @@ from xferlib import _native
 from xferlib._core import convert
 from xferlib._core.array import DTYPES
 from xferlib._core.layout import merged_axes
-from xferlib._core.thresholds import C_GATHER_FROM, C_HELPERS_OF_MEDIUM, C_SPIN_NS, HELPED_FROM, MEDIUM_NBYTES
+from xferlib._core.thresholds import C_GATHER_FROM, C_HELPERS_OF_MEDIUM, C_SPIN_NS, MEDIUM_NBYTES
 from xferlib._runtime import thread_budget
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class HostForm(NamedTuple):
     address: int
     """Of ``layout``."""
     unit: int
-    """The layout's."""
+    """Bytes on the device: pieces of a multiple of this use the lines of the processor's cache wholly."""
 
 
 @functools.lru_cache(maxsize=128)  # loops move arrays of few forms
@@ -59,8 +59,7 @@ def form(
     layout.host_type = _NUMBERS[given.newbyteorder("=")]
     layout.device_type = _NUMBERS[dtype]
     layout.is_swapped = not given.isnative
-    layout.unit = _unit(axes, dtype.itemsize)
-    return HostForm(layout, ctypes.addressof(layout), layout.unit)
+    return HostForm(layout, ctypes.addressof(layout), _unit(axes, dtype.itemsize))
 
 
 def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
@@ -71,20 +70,6 @@ def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
         return itemsize
     rows = min(axes[near][0], max(_LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
     return row * rows
-
-
-def helpers_for(nbytes: int) -> int:
-    """The address of a `xferlib._native.Help` for gathering an array; 0 where one thread is as fast."""
-    return _help(thread_budget.crew())[1] if nbytes >= HELPED_FROM else 0
-
-
-@functools.lru_cache(maxsize=8)
-def _help(budget: thread_budget.Crew) -> tuple[Any, int]:
-    found = _native.Help(
-        helpers=min(budget.fillers, C_HELPERS_OF_MEDIUM), each_way=budget.each_way - 1,
-        most_threads=budget.both_ways, spin_ns=C_SPIN_NS,
-    )  # fmt: skip
-    return found, ctypes.addressof(found)
 
 
 def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:

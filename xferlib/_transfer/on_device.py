@@ -48,9 +48,11 @@ def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
     if into is None:
         dst = taker.empty(info.shape, dtype, device=device, stream=order)
         into = taker.view(dst)
-    needs_room = not is_local or _overlap(info, into)
-    flat, temporary = in_c_order(src, info, giver, near) if needs_room else (info, src)
-    arrived = None
+    flat, temporary, arrived = info, src, None
+    if not is_local:
+        flat, temporary = in_c_order(src, info, giver, near)
+    elif _overlap(info, into):  # no copy may read what it writes
+        flat, temporary = _copied(info, giver, near)
     if is_local:
         relayout.copy(into, flat._replace(device=into.device), taker, order)
     elif flat.size:
@@ -117,9 +119,7 @@ def _send_by_host(dst: int, flat: ArrayInfo, taker: Backend, giver: Backend, ord
         try:
             observe.copy(Kind.D2H, pinned, flat.pointer + start, nbytes, giver, near)
             _follow(order, near, taker, giver)
-        except (
-            BaseException
-        ):  # nothing on ``order`` waits for the piece yet, so its bytes would be taken again too soon
+        except BaseException:  # the slab knows of the copy on ``order`` alone, which has not come
             in_flight.abandon(giver, near)
             raise
         observe.copy(Kind.H2D, dst + start, pinned, nbytes, taker, order)
@@ -174,8 +174,10 @@ def resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, Arra
 
 def in_c_order(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
     """The array in C order, copied on the device if it is not; and what owns it."""
-    if info.is_c_contiguous:
-        return info, src
+    return (info, src) if info.is_c_contiguous else _copied(info, backend, stream)
+
+
+def _copied(info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
     temporary = backend.empty(info.shape, info.dtype, device=info.device, stream=stream)
     flat = backend.view(temporary)
     relayout.copy(flat, info, backend, stream)

@@ -3,7 +3,7 @@ other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
-driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
+driver: up to 1.5 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
 that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array of
 another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched into it and put
 in its places, in one call of C where the stream allows a synchronous copy; a download to the pinned pool is one copy.
@@ -181,8 +181,7 @@ def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int
     if layout is None:
         return False
     nbytes = x.size * dtype.itemsize
-    helpers = compiled_copies.helpers_for(nbytes)
-    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend), helpers)
+    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:

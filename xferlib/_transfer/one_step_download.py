@@ -71,7 +71,7 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     if dst is None:
         return None
     fills_pinned = is_pinned or (nbytes > DRIVER_MOST_DOWN and HostEnd(dst, given, owner).pinned is not None)
-    if fast.fetch_whole(dst, d, pointer, _ANY if fills_pinned else DRIVER_MOST_DOWN, is_pinned=fills_pinned):
+    if fast.fetch_whole(dst, d, pointer, _ANY if fills_pinned else DRIVER_MOST_DOWN):
         return dst
     if fills_pinned and not is_pinned:
         return None

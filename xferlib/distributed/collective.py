@@ -21,9 +21,9 @@ class Collective:
 
     __slots__ = ("_array", "_call", "_group", "_pending", "_steps", "is_in_steps")
 
-    def __init__(self, group: Group, call: Call, steps: Iterator[Pending], array: Any, *, is_in_steps: bool) -> None:
-        self.is_in_steps = is_in_steps
-        """Whether it begins more than one operation of the driver."""
+    def __init__(self, group: Group, call: Call, steps: Iterator[Pending], array: Any) -> None:
+        self.is_in_steps = True
+        """Whether it begins more than one operation of the driver, so that the next call must wait for it."""
         self._group = group
         self._call = call
         self._steps = steps
@@ -40,6 +40,8 @@ class Collective:
 
     def wait(self) -> Any:
         """Wait until the operation is complete, and return its array.
+
+        Where NCCL carries device memory, the host does not wait: later work of the call's stream does.
 
         Raises:
             DistributedError: A rank has failed, or did not come in time.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xferlib._runtime.checks import refuse_no_flag, whole
-from xferlib.distributed import ending, reductions, running, steps
+from xferlib.distributed import device_steps, ending, reductions, running, steps
 from xferlib.distributed.call import Signature
 from xferlib.distributed.group import Group
 from xferlib.distributed.operands import Operand, Result, operand_of
+from xferlib.distributed.running import Ways
 from xferlib.errors import ArgumentError, DistributedError, shown
 
 if TYPE_CHECKING:
@@ -102,13 +103,19 @@ class Communicator:
         result = Result(operand, operand.shape, out, "all_reduce")
         driver = self._group.driver
         options = f"op={op!r}{', reproducible=True' if reproducible else ''}"
-        taken = steps.all_reduce(driver, operand, result, op, in_order=reproducible)
-        is_in_steps = (
-            reproducible or operand.source.host is None or not reductions.is_one_step(driver, operand.dtype, op)
+        ways = Ways(
+            steps.all_reduce(driver, operand, result, op, in_order=reproducible),
+            lambda on: device_steps.all_reduce(on, op, in_order=reproducible),
         )
         return running.run(
-            self._group, _signature("all_reduce", operand, options), taken, result.array, async_op, is_in_steps
-        )
+            self._group, "all_reduce", options, operand, result, ways, is_async=async_op,
+            is_in_steps=async_op
+            and (
+                reproducible
+                or operand.source.host is None
+                or not reductions.is_one_step(driver, operand.dtype, op)
+            ),
+        )  # fmt: skip
 
     def broadcast(
         self, x: Any, root: int = 0, *, out: Array | None = None, stream: Any = None, async_op: bool = False
@@ -130,10 +137,9 @@ class Communicator:
         operand = operand_of(x, "broadcast", stream)
         running.check_rank(self._group, root, "broadcast: root")
         result = Result(operand, operand.shape, out, "broadcast")
-        taken = steps.broadcast(self._group.driver, operand, result, int(root))
-        return running.run(
-            self._group, _signature("broadcast", operand, f"root={int(root)}"), taken, result.array, async_op
-        )
+        host = steps.broadcast(self._group.driver, operand, result, int(root))
+        ways = Ways(host, lambda on: device_steps.broadcast(on, int(root)))
+        return running.run(self._group, "broadcast", f"root={int(root)}", operand, result, ways, is_async=async_op)
 
     def all_gather(self, x: Any, *, out: Array | None = None, stream: Any = None, async_op: bool = False) -> Any:
         """Collect the arrays of all ranks in every rank.
@@ -151,8 +157,9 @@ class Communicator:
         """
         operand = operand_of(x, "all_gather", stream)
         result = Result(operand, (self.size, *operand.shape), out, "all_gather")
-        taken = steps.all_gather(self._group.driver, operand, result)
-        return running.run(self._group, _signature("all_gather", operand), taken, result.array, async_op)
+        host = steps.all_gather(self._group.driver, operand, result)
+        ways = Ways(host, device_steps.all_gather)
+        return running.run(self._group, "all_gather", "", operand, result, ways, is_async=async_op)
 
     def reduce_scatter(
         self, x: Any, op: str = "sum", *, out: Array | None = None, stream: Any = None, async_op: bool = False
@@ -176,10 +183,9 @@ class Communicator:
         reductions.check_op(op, operand.dtype, "reduce_scatter")
         running.check_parts(self._group, operand, "reduce_scatter")
         result = Result(operand, operand.shape[1:], out, "reduce_scatter")
-        taken = steps.reduce_scatter(self._group.driver, operand, result, op)
-        return running.run(
-            self._group, _signature("reduce_scatter", operand, f"op={op!r}"), taken, result.array, async_op
-        )
+        host = steps.reduce_scatter(self._group.driver, operand, result, op)
+        ways = Ways(host, lambda on: device_steps.reduce_scatter(on, op))
+        return running.run(self._group, "reduce_scatter", f"op={op!r}", operand, result, ways, is_async=async_op)
 
     def all_to_all(self, x: Any, *, out: Array | None = None, stream: Any = None, async_op: bool = False) -> Any:
         """Send one part of each rank's array to each rank.
@@ -199,8 +205,9 @@ class Communicator:
         operand = operand_of(x, "all_to_all", stream)
         running.check_parts(self._group, operand, "all_to_all")
         result = Result(operand, operand.shape, out, "all_to_all")
-        taken = steps.all_to_all(self._group.driver, operand, result)
-        return running.run(self._group, _signature("all_to_all", operand), taken, result.array, async_op)
+        host = steps.all_to_all(self._group.driver, operand, result)
+        ways = Ways(host, device_steps.all_to_all)
+        return running.run(self._group, "all_to_all", "", operand, result, ways, is_async=async_op)
 
     def barrier(self) -> None:
         """Wait until every rank has called; the work of devices is not waited for."""
@@ -320,4 +327,4 @@ class Communicator:
 
 
 def _signature(name: str, operand: Operand, options: str = "") -> Signature:
-    return Signature(name, operand.shape, operand.dtype.name, options)
+    return Signature(name, operand.shape, operand.dtype_name, options)

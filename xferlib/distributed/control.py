@@ -1,4 +1,4 @@
-"""What the ranks tell each other before each call, and when one fails.
+"""Words and notices by which the ranks compare their calls, and tell each other of failures.
 
 Before data move, every rank shows a word of 64 bits: how many words it has shown, and a digest of its call. Ranks that
 show different digests make different calls; a rank that shows none in time is missing. Ranks of one host use memory

@@ -15,12 +15,23 @@ from xferlib.distributed import board
 from xferlib.distributed.call import Call, Signature, digest
 from xferlib.distributed.control import Control, DriverControl, RankState
 from xferlib.distributed.drivers.driver import COMPLETE
-from xferlib.errors import ClosedError, DistributedError, DistributedTimeoutError, ForkError, MismatchError, PeerError
+from xferlib.errors import (
+    ClosedError,
+    DistributedError,
+    DistributedTimeoutError,
+    ForkError,
+    MismatchError,
+    MixedDevicesError,
+    PeerError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from xferlib._core.device import Device
+    from xferlib.distributed.drivers.device_driver import DeviceDriver
     from xferlib.distributed.drivers.driver import Driver, Pending
+    from xferlib.distributed.operands import Operand
 
 _SLICE_S = 0.02
 """A rank that waits looks at the state of the others so often."""
@@ -63,6 +74,9 @@ class Group:
         self.count = 0
         self.cause = ""
         """Why the group refuses work; empty while it works."""
+        self._devices: DeviceDriver | None = None
+        self._place: Device | None = None
+        """The device that `_devices` was made for, or would have been."""
         self._left: list[Pending] = []
         """Operations of the driver that were not waited for to their end."""
         self.parts = 0
@@ -210,6 +224,41 @@ class Group:
             if all_of_them or each.is_in_steps:
                 each.wait()
         self.open = [each for each in self.open if not each.is_done]
+
+    # --- devices
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether device memory goes from GPU to GPU."""
+        return self._devices is not None
+
+    def check_device(self, operand: Operand, call: str) -> bool:
+        """Whether an array is in device memory that a driver may carry from GPU to GPU.
+
+        Raises:
+            MixedDevicesError: The communicator has used another device before.
+        """
+        if self.size == 1 or operand.source.info is None or not self.driver.carries(operand.source.backend):
+            return False
+        place = operand.source.device
+        assert place is not None
+        if self._place is not None and self._place.index != place.index:
+            raise MixedDevicesError(
+                f"{call}: x is on {place}, but this communicator has used {self._place}, and NCCL has one device for "
+                "each rank; move x there first, or make another communicator with split()"
+            )
+        return True
+
+    def devices(self, operand: Operand, call: Call) -> DeviceDriver | None:
+        """The driver of the group's devices, which all ranks make at their first call; None where they share one."""
+        if self._place is None:
+            place = operand.source.device
+            assert place is not None
+            identity = operand.source.backend.device_identity(place).uuid or f"{socket.gethostname()} {place.index}"
+            if len(set(self.exchange(identity.encode(), call))) == self.size:
+                self._devices = self.driver.for_device(place, lambda data: self.exchange(data, call))
+            self._place = place
+        return self._devices
 
     # --- small data
 

@@ -9,27 +9,26 @@ from typing import TYPE_CHECKING
 
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.distributed.communicator import Communicator
-from xferlib.distributed.drivers import mpi, torch
+from xferlib.distributed.drivers import mpi, nccl, torch
 from xferlib.distributed.drivers.single import SingleDriver
 from xferlib.distributed.group import Group
 from xferlib.errors import ArgumentError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xferlib.distributed.drivers.driver import Driver
 
-_WORLDS: dict[str, Callable[[float], Driver]] = {
-    "single": lambda _: SingleDriver(), "mpi": mpi.world, "torch": torch.world,
-}  # fmt: skip
+_DRIVERS = ("auto", "single", "mpi", "torch", "nccl")
 
 
 def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Communicator:
     """Join the other processes of the job; every process calls it.
 
     Args:
-        driver: ``"mpi"``, for a program started by mpiexec or srun; ``"torch"``, by torchrun; ``"single"`` for one
-            process alone. ``"auto"`` takes the one that the launcher's environment variables tell, else ``"single"``.
+        driver: ``"mpi"``, for a program started by mpiexec or srun; ``"torch"``, by torchrun, with gloo for host memory
+            and NCCL for GPUs; ``"single"`` for one process alone; ``"nccl"`` for GPUs by nccl4py, beside the driver of
+            the launcher. ``"auto"`` takes the one that the launcher's environment variables tell, else ``"single"``;
+            with MPI it takes nccl4py too, where that is installed. Without NCCL, and where ranks share a GPU, device
+            arrays pass through pinned host memory.
         timeout: The longest wait within one call, in seconds.
         check: Compare each call with those of the other ranks before data move. Without it mismatched calls hang, fail
             somewhere else or give wrong numbers.
@@ -42,16 +41,26 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Co
         DriverUnavailableError: The driver's library is missing, or the program was not started for it.
         DistributedTimeoutError: Another process has not called it in time.
     """
-    if driver != "auto" and (not isinstance(driver, str) or driver not in _WORLDS):
-        known = ("auto", *_WORLDS)
-        hint = did_you_mean(driver, known) if isinstance(driver, str) else ""
-        raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(known)}{hint}")
+    if not isinstance(driver, str) or driver not in _DRIVERS:
+        hint = did_you_mean(driver, _DRIVERS) if isinstance(driver, str) else ""
+        raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout < math.inf:
         raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
     refuse_no_flag(check, "init: check")
-    made = _WORLDS[driver if driver != "auto" else launched_for()](float(timeout))
+    made = _joined(driver, float(timeout))
     return Communicator(Group(made, float(timeout), is_checked=check, name="world"))
+
+
+def _joined(driver: str, timeout_s: float) -> Driver:
+    if driver == "nccl":
+        nccl.check_installed()
+    host = driver if driver in ("single", "mpi", "torch") else launched_for()
+    if host == "torch":
+        return torch.world(timeout_s, has_nccl4py=driver == "nccl")
+    if host == "mpi":
+        return mpi.world(timeout_s, has_nccl=driver == "nccl" or (driver == "auto" and nccl.is_installed()))
+    return SingleDriver()
 
 
 def launched_for() -> str:

@@ -88,8 +88,8 @@ def _buckets(leaves: list[Any], bucket_bytes: int) -> list[Bucket]:
             close(key)
         groups.setdefault(key, []).append((number, leaf, info))
         filled[key] = filled.get(key, 0) + info.nbytes
-    for key in list(groups):
-        close(key)
+    for last in list(groups):
+        close(last)
     return buckets
 
 
@@ -205,8 +205,8 @@ def _compare(comm: Communicator, name: str, leaves: list[Any]) -> None:
 def pairwise_sum(*trees: Any) -> Any:
     """Add trees of arrays in the order in which ``reproducible=True`` adds ranks, with the same bits on every backend.
 
-    Neighbours are added first, then neighbours of these sums, and so on: 5 trees give ((0 + 1) + (2 + 3)) + 4. So
-    where a batch is cut into a number of parts that is a power of two, and each rank adds the gradients of as many
+    Neighbours are added first, then neighbours of these sums, and so on: 5 trees give ((0 + 1) + (2 + 3)) + 4. So where
+    a batch is cut into a number of parts that is a power of two, and each rank adds the gradients of as many
     neighbouring parts, a reproducible `Communicator.all_reduce` gives the bits of one process that adds all of them.
 
     Args:

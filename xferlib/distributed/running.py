@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed.call import Call, Signature
 from xferlib.distributed.collective import Collective
+from xferlib.distributed.device_steps import OnDevice
 from xferlib.errors import ArgumentError, LayoutError, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from xferlib.distributed.drivers.driver import Pending
     from xferlib.distributed.group import Group
-    from xferlib.distributed.operands import Operand
+    from xferlib.distributed.operands import Operand, Result
 
 _MOST_TAG = 10_000
 
@@ -29,29 +30,59 @@ def begin(group: Group, signature: Signature) -> Call:
             return group.begin(signature)
 
 
+class Ways(NamedTuple):
+    """The steps of a call, in the memory that carries its data."""
+
+    host: Iterator[Pending]
+    device: Callable[[OnDevice], Iterator[Pending]]
+
+
 def run(
-    group: Group, signature: Signature, taken: Iterator[Pending], array: Any, is_async: bool, is_in_steps: bool = True
-) -> Any:
+    group: Group, name: str, options: str, operand: Operand, result: Result, ways: Ways, *, is_async: bool,
+    is_in_steps: bool = True,
+) -> Any:  # fmt: skip
     """Take the steps of a call.
 
     Args:
         group: Of the ranks.
-        signature: Of the call.
-        taken: Its steps.
-        array: Its result.
+        name: Of the call.
+        options: All else that must be the same in every rank.
+        operand, result: The arrays.
+        ways: The steps.
         is_async: Return a `Collective` at once.
-        is_in_steps: Whether the steps begin more than one operation of the driver, or need the host between them.
+        is_in_steps: Whether the steps in host memory begin more than one operation of the driver.
     """
-    refuse_no_flag(is_async, f"{signature.name}: async_op")
+    refuse_no_flag(is_async, f"{name}: async_op")
+    is_on_device = group.check_device(operand, name)
+    signature = Signature(name, operand.shape, operand.dtype_name, options, "device" if is_on_device else "host")
+    taken = _on_device(group, signature, operand, result, ways, is_async) if is_on_device else ways.host
+    array = result.array
     with group.lock:
-        call = begin(group, signature)
-        with group.failing():
+        group.check_usable()
+        try:  # as `begin` and `failing`, which take microseconds
+            if group.open:
+                group.settle(all_of_them=False)
+            call = group.begin(signature)
             if not is_async:
                 group.run(taken, call)
                 return array
-            begun = Collective(group, call, taken, array, is_in_steps=is_in_steps)
+            begun = Collective(group, call, taken, array)
+            begun.is_in_steps = is_in_steps and not (is_on_device and group.has_devices)  # which its begin may make
             group.open.append(begun)
             return begun
+        except BaseException as error:
+            group.fail(error)
+            raise
+
+
+def _on_device(
+    group: Group, signature: Signature, operand: Operand, result: Result, ways: Ways, is_async: bool
+) -> Iterator[Pending]:
+    """The steps on the group's devices; those of host memory where two ranks share a device."""
+    driver = group.devices(operand, Call(signature, group.count))
+    if driver is None:
+        return (yield from ways.host)
+    return (yield from ways.device(OnDevice(driver, group.rank, group.size, operand, result, is_async)))
 
 
 def message(group: Group, signature: Signature, taken: Iterator[Pending]) -> None:

@@ -31,7 +31,7 @@ _function: Any = None
 _sum: Run
 """`xferlib.kernels.reductions.sum`, set by `sum_by` when the package is imported."""
 
-ORDERED = frozenset({"index", "size", "length", "gather", "loop", "update"})
+ORDERED = frozenset({"index", "size", "length", "gather", "loop", "update", "fact"})
 """Operations whose value depends on an element's index: a batch of examples cannot be one call of these."""
 
 

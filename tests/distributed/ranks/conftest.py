@@ -1,4 +1,4 @@
-"""What tests that run in every rank of a job have in common: all ranks run the same tests, in the same order."""
+"""The fixtures of tests that run in every rank of a job: all ranks run the same tests, in the same order."""
 
 from __future__ import annotations
 

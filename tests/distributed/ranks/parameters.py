@@ -90,7 +90,7 @@ def test_trees_that_have_no_mean_are_refused(comm: Communicator) -> None:
 
 # --- the bits of reproducible reductions
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "sum": lambda x, y: x + y,
     "prod": lambda x, y: x * y,
     "min": np.minimum,

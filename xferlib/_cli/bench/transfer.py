@@ -11,13 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.arguments import output_file, parsed_size
+from xferlib._cli.arguments import output_file, output_folder, parsed_size, picture_file
 from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.peers import Peer, Run, Xferlib, present
 from xferlib._cli.bench.result import TransferResult, size_text
@@ -185,7 +184,6 @@ def main(argv: list[str] | None = None) -> int:
     is_gpu = xl.get_device(backend).kind == "cuda"
     largest = options.largest or (_GIB if is_gpu else 64 << 20)
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
         options.json, options.plot = options.out / "transfer.json", options.out / "transfer.png"
     with show.progress("measuring transfers") as report:
         results, absent = measure(backend, largest, report)
@@ -205,6 +203,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     made.add_argument("--largest", type=parsed_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
     made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-    made.add_argument("--plot", type=output_file, metavar="FILE", help="draw GB/s against size (needs matplotlib)")
-    made.add_argument("--out", type=Path, metavar="DIR", help="a folder for transfer.json and transfer.png")
+    made.add_argument("--plot", type=picture_file, metavar="FILE", help="draw GB/s against size (needs matplotlib)")
+    made.add_argument("--out", type=output_folder, metavar="DIR", help="a folder for transfer.json and transfer.png")
     return made

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._cli.arguments import output_file
+from xferlib._cli.arguments import output_file, picture_file
 from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
     made.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
-    made.add_argument("--plot", type=_picture, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
+    made.add_argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
     made.add_argument(
         "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
     )
@@ -67,13 +67,6 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
-
-
-def _picture(text: str) -> Path:
-    path = output_file(text)
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no picture: give a name that ends in .png, .svg or .pdf")
-    return path
 
 
 def _timeline(text: str) -> Path:

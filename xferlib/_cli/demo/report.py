@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _HEADERS = ("backend", "device", "accuracy", "images/s", "moved", "weights differ\nby at most")
-_CAPTION = "Weights: of the trained model, from those that NumPy arrives at."
+_CAPTION = "Weights: how far the trained model's are from those of the run on NumPy."
 _WIDE = 118
 _LEAST_FOR_TABLE = 104
 """Columns that the table needs."""

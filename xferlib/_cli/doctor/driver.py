@@ -11,8 +11,7 @@ import sys
 from typing import Any
 
 _CAPABILITY = (75, 76)
-_PAGEABLE_ACCESS = 88
-"""Numbers of CUdevice_attribute (CUDA driver API)."""
+"""Major and minor, by their numbers in CUdevice_attribute (CUDA driver API)."""
 
 
 def _answer(library: str) -> dict[str, Any]:
@@ -34,18 +33,15 @@ def _answer(library: str) -> dict[str, Any]:
 
 def _device(driver: Any, index: int) -> dict[str, Any]:
     name, bus = ctypes.create_string_buffer(256), ctypes.create_string_buffer(64)
-    device, flags, is_active = ctypes.c_int(0), ctypes.c_uint(0), ctypes.c_int(0)
+    device = ctypes.c_int(0)
     if status := driver.cuDeviceGet(ctypes.byref(device), index):
         return {"status": status}
     driver.cuDeviceGetName(name, 256, device)
     driver.cuDeviceGetPCIBusId(bus, 64, device)
-    driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(is_active))
     return {
         "name": name.value.decode(errors="replace"),
         "bus": bus.value.decode(errors="replace"),
         "capability": [_attribute(driver, each, device) for each in _CAPABILITY],
-        "pageable_access": _attribute(driver, _PAGEABLE_ACCESS, device),
-        "schedule": flags.value,
     }
 
 

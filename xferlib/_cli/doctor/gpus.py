@@ -30,7 +30,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
         )
     for gpu in machine.smi:
         name = f"GPU {gpu.get('index', '?')} ({gpu.get('name', 'of unknown name')})"
-        found = [*_clocks(name, gpu), *_memory(name, gpu), *_modes(name, gpu)]
+        found = [*_clocks(name, gpu), *_memory(name, gpu), *_sharers(name, gpu, machine), *_modes(name, gpu)]
         if not any(each.severity in (PROBLEM, SLOW) for each in found):
             clock, most = gpu.get("clocks.current.sm", "?"), gpu.get("clocks.max.sm", "?")
             state = gpu.get("pstate", "?")
@@ -65,6 +65,19 @@ def _memory(name: str, gpu: dict[str, str]) -> Iterator[Finding]:
             f"{name} has {free:.0f} of {total:.0f} MiB free",
             "Other processes hold the rest: large arrays end in DeviceMemoryError.",
             "End those processes (nvidia-smi lists them), or use another device.",
+        )
+
+
+def _sharers(name: str, gpu: dict[str, str], machine: InspectedMachine) -> Iterator[Finding]:
+    bus = gpu.get("pci.bus_id")
+    processes = [each["pid"] for each in machine.compute_apps if each.get("gpu_bus_id") == bus]
+    if bus is not None and processes:
+        yield Finding(
+            "contexts",
+            NOTE,
+            f"{name} has contexts of {len(processes)} process(es): {', '.join(processes[:8])}",
+            "They share its memory, and take turns on it: times differ from run to run.",
+            "Measure when they have ended, or on another device.",
         )
 
 

@@ -28,6 +28,7 @@ _FIELDS = (
     "pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.gen.gpumax", "pcie.link.width.current",
     "pcie.link.width.max", "ecc.errors.uncorrected.volatile.total",
 )  # fmt: skip
+_APP_FIELDS = ("gpu_bus_id", "pid", "used_memory")
 
 
 @dataclass(frozen=True)
@@ -84,28 +85,12 @@ class InspectedMachine:
     @functools.cached_property
     def smi(self) -> list[dict[str, str]]:
         """The answers of `nvidia-smi` by field, for each GPU; fields that it does not know are left out."""
-        fields = list(_FIELDS)
-        while fields:
-            command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-            try:
-                done = subprocess.run(  # noqa: S603 - the driver's own program
-                    command, capture_output=True, text=True, timeout=_SMI_S, check=False
-                )
-            except (OSError, subprocess.SubprocessError, UnicodeError):
-                return []
-            unknown = _NOT_A_FIELD.search(done.stdout + done.stderr)
-            if unknown is not None and unknown[1] in fields:
-                fields.remove(unknown[1])
-            else:
-                break
-        if done.returncode:
-            return []
-        rows = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
-        return [
-            {name: text.strip() for name, text in zip(fields, row, strict=True) if "N/A" not in text}
-            for row in rows
-            if len(row) == len(fields)
-        ]
+        return _ask_smi("gpu", _FIELDS)
+
+    @functools.cached_property
+    def compute_apps(self) -> list[dict[str, str]]:
+        """The processes with CUDA contexts, by what `nvidia-smi` says of each; empty where it hides them."""
+        return [each for each in _ask_smi("compute-apps", _APP_FIELDS) if "pid" in each]
 
     @functools.cached_property
     def driver(self) -> dict[str, Any]:
@@ -116,6 +101,32 @@ class InspectedMachine:
     def cuda_count(self) -> int:
         """The number of CUDA devices that programs see."""
         return len(self.driver.get("devices", []))
+
+
+def _ask_smi(kind: str, wanted: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows that `nvidia-smi` answers, by field; those that have no answer are left out."""
+    fields = list(wanted)
+    while fields:
+        command = ["nvidia-smi", f"--query-{kind}={','.join(fields)}", "--format=csv,noheader,nounits"]
+        try:
+            done = subprocess.run(  # noqa: S603 - the driver's own program
+                command, capture_output=True, text=True, timeout=_SMI_S, check=False
+            )
+        except (OSError, subprocess.SubprocessError, UnicodeError):
+            return []
+        unknown = _NOT_A_FIELD.search(done.stdout + done.stderr)
+        if unknown is not None and unknown[1] in fields:
+            fields.remove(unknown[1])
+        else:
+            break
+    if done.returncode:
+        return []
+    rows = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
+    return [
+        {name: text.strip() for name, text in zip(fields, row, strict=True) if "N/A" not in text}
+        for row in rows
+        if len(row) == len(fields)
+    ]
 
 
 def bus_address(text: str) -> str:

@@ -96,7 +96,7 @@ def _stream(job: RangeJob, low: int, high: int, carried: Any) -> Any:
     targets = targets_of(job.devices)
     reader = row_sources.source_of(source, job.chunk_rows, targets[0])
     if job.is_reduction:
-        sink: row_sinks.Sink = row_sinks.Reduced(_appended, [])
+        sink: row_sinks.Sink = listing_sink()
     else:
         sink = row_sinks.sink_of(out, high - low, source)
     results = Results(reader, sink, chunks_of(0, high - low, job.chunk_rows))
@@ -106,6 +106,11 @@ def _stream(job: RangeJob, low: int, high: int, carried: Any) -> Any:
     if job.host != socket.gethostname() and hasattr(out, "flush"):
         out.flush()
     return None
+
+
+def listing_sink() -> row_sinks.Reduced:
+    """Collects the results of chunks in a list, for another process to fold."""
+    return row_sinks.Reduced(_appended, [])
 
 
 def _appended(values: list[Any], value: Any) -> list[Any]:

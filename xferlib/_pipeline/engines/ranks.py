@@ -1,23 +1,27 @@
 """`stream_map` on the ranks of a communicator: each computes the chunks of its own part of the rows.
 
-All ranks make the same call. A communicator is anything with ``rank``, ``size`` and ``barrier()``.
+All ranks make the same call. A communicator is anything with ``rank``, ``size`` and ``barrier()``, and for reductions
+``all_gather(array)`` as `xferlib.distributed` has it, or ``allgather(object)`` as mpi4py has it.
 """
 
 from __future__ import annotations
 
 import math
+import pickle
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, targets_of
-from xferlib._pipeline.engines import portable
+from xferlib._pipeline.engines import portable, ranges
 from xferlib.errors import ArgumentError
 
 if TYPE_CHECKING:
     from xferlib._pipeline.engines.ranges import MapRequest
 
 
-class Communicator(Protocol):
+class Ranks(Protocol):
     """The part of a communicator that is used here."""
 
     @property
@@ -30,30 +34,62 @@ class Communicator(Protocol):
         """Return when every rank has called it."""
 
 
-def run(request: MapRequest, comm: Communicator) -> Any:
+def run(request: MapRequest, comm: Ranks) -> Any:
     """Compute this rank's part of a call, and return when every rank has computed its own."""
-    if comm.size > 1:
+    if comm.size == 1:
+        return _alone(request, comm)
+    is_reduction = request.sink.is_reduction
+    if is_reduction:
+        _refuse_silent(comm)
+    else:
         _refuse_unshared(request)
-    unit = math.lcm(request.chunk_rows, portable.stored_rows(request.out)) if comm.size > 1 else request.chunk_rows
+    unit = request.chunk_rows if is_reduction else math.lcm(request.chunk_rows, portable.stored_rows(request.out))
     low, high = _share(request, comm, unit)
-    spans = chunks_of(low, high, request.chunk_rows)
     tell = request.progress
 
     def progress(done: int, _: int) -> None:
         assert tell is not None
         tell(min(done, high) - low, high - low)
 
-    results = Results(request.reader, request.sink, spans, None if tell is None else progress)
+    sink = ranges.listing_sink() if is_reduction else request.sink
+    spans = chunks_of(low, high, request.chunk_rows)
+    results = Results(request.reader, sink, spans, None if tell is None else progress)
     try:
-        ChunkMap(request.fn, results, targets_of(request.devices), request.depth).run()
+        value = ChunkMap(request.fn, results, targets_of(request.devices), request.depth).run()
     except BaseException as error:
-        if comm.size == 1:
-            results.explain(error)
-        else:
-            _explain(error, request, f"rank {comm.rank} of {comm.size} had rows {low} to {high}")
+        _explain(error, request, f"rank {comm.rank} of {comm.size} had rows {low} to {high}")
+        raise
+    if not is_reduction:
+        comm.barrier()
+        return value
+    for values in _gathered(comm, value):
+        for each in values:
+            request.sink.put(0, 0, each)
+    return request.sink.value
+
+
+def _alone(request: MapRequest, comm: Ranks) -> Any:
+    spans = chunks_of(request.first, request.reader.rows, request.chunk_rows)
+    results = Results(request.reader, request.sink, spans, request.progress)
+    try:
+        value = ChunkMap(request.fn, results, targets_of(request.devices), request.depth).run()
+    except BaseException as error:
+        results.explain(error)
         raise
     comm.barrier()
-    return results.value
+    return value
+
+
+def _gathered(comm: Any, values: list[Any]) -> list[list[Any]]:
+    """The results of every rank's chunks, in the order of the ranks, in every rank."""
+    if hasattr(comm, "allgather"):  # mpi4py's, of any objects
+        return list(comm.allgather(values))
+    data = np.frombuffer(pickle.dumps(values), np.uint8)
+    lengths = comm.all_gather(np.array(data.size))
+    padded = np.zeros(int(lengths.max()), np.uint8)
+    padded[: data.size] = data
+    rows = comm.all_gather(padded)
+    return [pickle.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)]  # noqa: S301 - ours
 
 
 def _explain(error: BaseException, request: MapRequest, fact: str) -> None:
@@ -63,12 +99,15 @@ def _explain(error: BaseException, request: MapRequest, fact: str) -> None:
     error.add_note(f"stream_map: {fact}; to repeat the call, make it again on every rank")
 
 
-def _refuse_unshared(request: MapRequest) -> None:
-    if request.sink.is_reduction:
+def _refuse_silent(comm: Any) -> None:
+    if not hasattr(comm, "all_gather") and not hasattr(comm, "allgather"):
         raise ArgumentError(
-            "stream_map: reduce needs the results of all ranks in one process; give out= and reduce it afterwards, or "
-            "give engine a Dask client"
+            f"stream_map: reduce needs the results of all ranks, but engine is {type(comm).__name__}, without "
+            "all_gather(); give a communicator of xferlib.distributed or mpi4py, or give out= and reduce that"
         )
+
+
+def _refuse_unshared(request: MapRequest) -> None:
     if request.out is None or portable.of_out(request.out) is None:
         what = "is missing" if request.out is None else f"is {type(request.out).__name__}, in this process's memory"
         raise ArgumentError(
@@ -77,7 +116,7 @@ def _refuse_unshared(request: MapRequest) -> None:
         )
 
 
-def _share(request: MapRequest, comm: Communicator, unit: int) -> tuple[int, int]:
+def _share(request: MapRequest, comm: Ranks, unit: int) -> tuple[int, int]:
     """The rows of this rank, from a multiple of ``unit`` to the next rank's."""
     first, rows = request.first, request.reader.rows
     blocks = -(-rows // unit) - first // unit

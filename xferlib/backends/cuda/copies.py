@@ -132,22 +132,20 @@ class CudaCopies(CudaStreams, FastCopies):
         result = calls.send_whole(src, pointer, context, most)
         return result == calls.SUCCESS or self._is_done(result, src)
 
-    def fetch_whole(
-        self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int, *, is_pinned: bool = False
-    ) -> bool:
-        context, fetch = self._context_at_once(src), calls.fetch_pinned if is_pinned else calls.fetch_whole
-        if context is None or fetch is None:
+    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
+        context = self._context_at_once(src)
+        if context is None or calls.fetch_whole is None:
             return False
-        result = fetch(dst, pointer, context, most)
+        result = calls.fetch_whole(dst, pointer, context, most)
         return result == calls.SUCCESS or self._is_done(result, dst)
 
     def send_gathered(
-        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int, helpers: int
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:
         context = self._context_at_once(dst)
         if context is None or calls.send_gathered is None:
             return False
-        return self._is_done(calls.send_gathered(src, layout, src.size, pointer, nbytes, context, memory, helpers), src)
+        return self._is_done(calls.send_gathered(src, layout, src.size, pointer, nbytes, context, memory), src)
 
     def fetch_scattered(
         self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
@@ -155,7 +153,7 @@ class CudaCopies(CudaStreams, FastCopies):
         context = self._context_at_once(src)
         if context is None or calls.fetch_scattered is None:
             return False
-        return self._is_done(calls.fetch_scattered(dst, layout, dst.size, pointer, nbytes, context, memory, 0), dst)
+        return self._is_done(calls.fetch_scattered(dst, layout, dst.size, pointer, nbytes, context, memory), dst)
 
     def _context_at_once(self, array: Array) -> int | None:
         """The context for a synchronous copy; None where that is not ordered on the current stream of the device.

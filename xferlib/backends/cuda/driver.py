@@ -86,11 +86,6 @@ send_whole = driver_calls.bind_copy(
 """A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
 fetch_whole = driver_calls.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """The same from the device, which waits for the default stream."""
-fetch_pinned = driver_calls.bind_copy(
-    _address("cuMemcpyDtoHAsync_v2"), _address("cuCtxGetCurrent"), 0,
-    is_upward=False, synchronize=_address("cuStreamSynchronize"),
-)  # fmt: skip
-"""As `fetch_whole`, to pinned memory."""
 send_gathered = driver_calls.bind_spread(
     _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
 )

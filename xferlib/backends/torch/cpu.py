@@ -16,11 +16,14 @@ from xferlib._core.raw import RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend, over
 from xferlib.backends.torch import autograd
 from xferlib.backends.torch.tensors import (
+    OTHER_DTYPES,
     TO_TORCH,
+    as_bits,
     check,
     checker,
     detached,
     numpy_dtype,
+    of_bits,
     resolved,
     reversed_axes,
     signature,
@@ -47,6 +50,10 @@ class TorchCpu(HostBackend):
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
     ) -> torch.Tensor:
         return torch.from_numpy(over(pointer, shape, dtype, owner))
+
+    other_dtypes = OTHER_DTYPES
+    as_bits = staticmethod(as_bits)
+    of_bits = staticmethod(of_bits)
 
     def reversed_axes(self, array: Array) -> torch.Tensor:
         return reversed_axes(array)

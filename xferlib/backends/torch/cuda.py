@@ -129,6 +129,10 @@ class TorchCuda(CudaBackend):
     ) -> torch.Tensor:
         return tensors.over(pointer, shape, dtype, self._places[device.index], owner)
 
+    other_dtypes = tensors.OTHER_DTYPES
+    as_bits = staticmethod(tensors.as_bits)
+    of_bits = staticmethod(tensors.of_bits)
+
     def reversed_axes(self, array: Array) -> torch.Tensor:
         return tensors.reversed_axes(array)
 

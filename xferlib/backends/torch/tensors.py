@@ -36,6 +36,23 @@ def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
         ) from None
 
 
+_BITS = {torch.bfloat16: torch.int16}
+"""Dtypes that NumPy has not, and the integers of their bits."""
+OTHER_DTYPES = tuple(str(dtype).removeprefix("torch.") for dtype in _BITS)
+
+
+def as_bits(array: torch.Tensor) -> tuple[torch.Tensor, str] | None:
+    """See `LibraryHooks.as_bits`."""
+    integer = _BITS.get(array.dtype)
+    return None if integer is None else (array.detach().view(integer), str(array.dtype).removeprefix("torch."))
+
+
+def of_bits(array: torch.Tensor, dtype: str) -> torch.Tensor:
+    """See `LibraryHooks.of_bits`."""
+    found: torch.dtype = getattr(torch, dtype)
+    return array.view(found)
+
+
 _STRIDED = torch.strided
 
 

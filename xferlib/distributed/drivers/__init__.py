@@ -1,1 +1,1 @@
-"""What carries the data between processes: one module for each library, primitives only."""
+"""The drivers, which carry data between processes: one module for each library, primitives only."""

@@ -10,9 +10,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
+    from xferlib.distributed.drivers.device_driver import DeviceDriver
 
 
 class Pending(Protocol):
@@ -67,6 +72,19 @@ class Driver(ABC):
 
     @abstractmethod
     def recv(self, out: HostArray, source: int, tag: int) -> Pending: ...
+
+    def carries(self, backend: Backend) -> bool:
+        """Whether `for_device` may give a driver for the backend's arrays; the same in every rank."""
+        return False
+
+    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+        """Join the devices of the group, one of each rank; every rank calls it.
+
+        Args:
+            device: This rank's.
+            exchange: Gives every rank's bytes to all.
+        """
+        raise AssertionError("host memory alone")
 
     @abstractmethod
     def split(self, members: list[int], name: str) -> Driver:

@@ -16,9 +16,12 @@ from xferlib.distributed.drivers.driver import Driver, Pending
 from xferlib.errors import DriverUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
+    from xferlib.distributed.drivers.device_driver import DeviceDriver
 
 _NOTICE_NBYTES = 1024
 _TESTS = 32
@@ -58,8 +61,12 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WOR
 """Set by the launchers of MPI in each process that they start."""
 
 
-def world(timeout_s: float) -> MpiDriver:
+def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
     """The group of all processes of the job.
+
+    Args:
+        timeout_s: For the start.
+        has_nccl: Whether NCCL carries device memory, through nccl4py.
 
     Raises:
         DriverUnavailableError: mpi4py or a library of MPI is missing.
@@ -78,7 +85,7 @@ def world(timeout_s: float) -> MpiDriver:
     if not MPI.Is_initialized():
         with _guarded(timeout_s):
             MPI.Init_thread()
-    return MpiDriver(MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup())
+    return MpiDriver(MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup(), has_nccl=has_nccl)
 
 
 class _Request:
@@ -113,12 +120,13 @@ class MpiDriver(Driver):
 
     name = "mpi"
 
-    def __init__(self, comm: Any, notice_comm: Any) -> None:
+    def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool) -> None:
         from mpi4py import MPI
 
         self._mpi = MPI
         self._comm = comm
         self._notice_comm = notice_comm
+        self._has_nccl = has_nccl
         self._told: dict[int, str] = {}
         self._ops = {"sum": MPI.SUM, "prod": MPI.PROD, "min": MPI.MIN, "max": MPI.MAX}
         self.rank = comm.Get_rank()
@@ -146,10 +154,18 @@ class MpiDriver(Driver):
     def recv(self, out: HostArray, source: int, tag: int) -> Pending:
         return _Request(self._comm.Irecv(out, source, tag), out)
 
+    def carries(self, backend: Backend) -> bool:
+        return self._has_nccl and backend.pinned_domain == "cuda"
+
+    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+        from xferlib.distributed.drivers.nccl import Nccl
+
+        return Nccl(self.rank, self.size, device, exchange)
+
     def split(self, members: list[int], name: str) -> MpiDriver:
         group = self._comm.Get_group().Incl(members)
         comm = self._comm.Create_group(group)
-        return MpiDriver(comm, comm.Dup())
+        return MpiDriver(comm, comm.Dup(), has_nccl=self._has_nccl)
 
     def notify(self, text: str) -> None:
         message = np.frombuffer(text.encode()[:_NOTICE_NBYTES], np.uint8)

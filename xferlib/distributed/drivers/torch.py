@@ -8,17 +8,24 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xferlib._memory.host import bytes_over
 from xferlib._runtime import leak
+from xferlib.distributed.drivers import torch_nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
+from xferlib.distributed.drivers.nccl import Nccl
 from xferlib.errors import DistributedTimeoutError, DriverUnavailableError
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable
 
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
+    from xferlib.distributed.drivers.device_driver import DeviceDriver
 
-_REDUCED = frozenset({"int8", "uint8", "int32", "int64", "float32", "float64"})
+_REDUCED = frozenset(map(np.dtype, ("int8", "uint8", "int32", "int64", "float32", "float64")))
 _FOREVER = timedelta(days=20)
 """gloo's own limit, which the communicator's comes before."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -28,8 +35,12 @@ _worlds = itertools.count()
 """Numbers the calls of `world`, which all ranks make alike: the addresses of each are under a name of their own."""
 
 
-def world(timeout_s: float) -> GlooDriver:
+def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
     """The group of all processes of the job.
+
+    Args:
+        timeout_s: For the start, and for NCCL.
+        has_nccl4py: Whether nccl4py carries device memory, in place of PyTorch's NCCL.
 
     Raises:
         DriverUnavailableError: PyTorch, or a variable of its launcher, is missing.
@@ -52,7 +63,8 @@ def world(timeout_s: float) -> GlooDriver:
     try:
         store, rank, size = next(torch_distributed.rendezvous("env://", rank, size, timeout=limit))
         store.set_timeout(limit)
-        return GlooDriver(torch_distributed.PrefixStore(f"xferlib/{next(_worlds)}", store), rank, size, timeout_s)
+        store = torch_distributed.PrefixStore(f"xferlib/{next(_worlds)}", store)
+        return GlooDriver(store, rank, size, timeout_s, has_nccl4py=has_nccl4py)
     except (RuntimeError, ValueError) as error:
         raise DistributedTimeoutError(
             f"rank {rank}: init(driver='torch') of {size} ranks at {os.environ['MASTER_ADDR']}:"
@@ -116,7 +128,7 @@ class GlooDriver(Driver):
 
     name = "torch"
 
-    def __init__(self, store: Any, rank: int, size: int, timeout_s: float) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout_s: float, *, has_nccl4py: bool) -> None:
         import torch
         import torch.distributed as torch_distributed
 
@@ -124,6 +136,7 @@ class GlooDriver(Driver):
         self._distributed = torch_distributed
         self.store = store
         self._timeout_s = timeout_s
+        self._has_nccl4py = has_nccl4py
         self.rank = rank
         self.size = size
         group = torch_distributed.PrefixStore("gloo", store)
@@ -134,7 +147,7 @@ class GlooDriver(Driver):
         self._ops = {"sum": reduce.SUM, "prod": reduce.PRODUCT, "min": reduce.MIN, "max": reduce.MAX}
 
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        return dtype.name in _REDUCED
+        return dtype in _REDUCED
 
     def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
         if out is not x:
@@ -171,9 +184,18 @@ class GlooDriver(Driver):
             x = bytes_over(x.ctypes.data, x.nbytes, x)
         return self._torch.from_numpy(x.view("uint8"))
 
+    def carries(self, backend: Backend) -> bool:
+        return backend.pinned_domain == "cuda" and (self._has_nccl4py or torch_nccl.is_available())
+
+    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+        if self._has_nccl4py:
+            return Nccl(self.rank, self.size, device, exchange)
+        return torch_nccl.TorchNccl(self.store, self.rank, self.size, self._timeout_s, device)
+
     def split(self, members: list[int], name: str) -> GlooDriver:
         store = self._distributed.PrefixStore(name, self.store)
-        return GlooDriver(store, members.index(self.rank), len(members), self._timeout_s)
+        rank, size = members.index(self.rank), len(members)
+        return GlooDriver(store, rank, size, self._timeout_s, has_nccl4py=self._has_nccl4py)
 
     def notify(self, text: str) -> None:
         try:

@@ -20,15 +20,16 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends import cfunctions, cnumbers
+from xferlib.kernels.frontends import cnumbers
+from xferlib.kernels.frontends.calls.functions import Calls
+from xferlib.kernels.frontends.calls.methods import Methods
 from xferlib.kernels.frontends.cloops import TranslationState
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.memory import atomics
 from xferlib.kernels.frontends.memory.translation import Places
-from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
+from xferlib.kernels.frontends.preamble import PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
 from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.ir.nodes import (
@@ -42,7 +43,6 @@ from xferlib.kernels.ir.nodes import (
     Node,
     is_complex,
     is_float,
-    part_dtype,
 )
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 
@@ -76,7 +76,7 @@ def parse(text: SnippetText) -> Any:
     return body.body.block_items or []
 
 
-class Translator(Statements, Places):
+class Translator(Statements, Calls, Methods, Places):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
     def __init__(
@@ -98,6 +98,11 @@ class Translator(Statements, Places):
         self.scope = scope
         self.text = text
         self.types = {**C_TYPES, **types}
+
+    def within(self, function: PreambleFunction, types: Mapping[str, DType]) -> Translator:
+        """The translator of a function's body; ``types`` are those of its template."""
+        known = {**self.types, **types}
+        return Translator(self.b, self.scope, function.text, known, self._functions, self._depth + 1, self.work)
 
     def run(self, statements: list[Any]) -> None:
         """Translate the statements, changing the scope."""
@@ -270,82 +275,3 @@ class Translator(Statements, Places):
         if node.op != "=":
             value = self._binary(node, node.op[:-1], self.expression(node.lvalue), value)
         return self.assign(node.lvalue, value)
-
-    def _eval_funccall(self, node: Any) -> Node:
-        if type(node.name).__name__ == "StructRef":
-            return self._method(node)
-        if type(node.name).__name__ != "ID":
-            self.fail(node, "only named functions can be called")
-        name = node.name.name
-        if name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
-            return self.b.const(float("nan"), FLOAT64 if name == "nan" else FLOAT32)
-        given = node.args.exprs if node.args else []
-        if name == "assert" and len(given) == 1:
-            return self.b.const(False, BOOL)  # as compiled with NDEBUG
-        if (function := self._functions.get(name)) is not None:
-            return self._inlined(node, function, given)
-        if name in ("sincos", "sincosf"):
-            return self._sine_and_cosine(node, given)
-        if name in atomics.KINDS:
-            return atomics.call(self, node, given, is_used=True)
-        args = [self.expression(each) for each in given]
-        return cfunctions.call(self.b, name, args, lambda message, kind: self.fail(node.name, message, kind))
-
-    def _sine_and_cosine(self, node: Any, given: list[Any]) -> Node:
-        """``sincos(x, &sine, &cosine)``."""
-        if len(given) != 3:
-            self.fail(node, f"{node.name.name}() takes 3 argument(s), {len(given)} were given", KernelTypeError)
-        places = [self.pointed(each) for each in given[1:]]
-        dtype = places[0].variable.dtype  # C++ chooses the overload by the pointers
-        if dtype not in (FLOAT32, FLOAT64) or places[1].variable.dtype != dtype:
-            self.fail(node, f"{node.name.name}() needs two pointers to float or to double", KernelTypeError)
-        value = self.b.cast(self.expression(given[0]), dtype)
-        fail = lambda message, kind: self.fail(node.name, message, kind)
-        for name, place in zip(("sin", "cos"), places, strict=True):
-            found = cfunctions.call(self.b, name, [value], fail)
-            self.scope.write_place(place, found, "*", lambda message: self.fail(node, message))
-        return value
-
-    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Node:
-        """The call of a function of the preamble."""
-        if self._depth >= MOST_DEPTH:
-            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
-
-        def make(types: Mapping[str, DType]) -> Translator:
-            known = {**self.types, **types}
-            return Translator(self.b, self.scope, function.text, known, self._functions, self._depth + 1, self.work)
-
-        inliner = Inliner(self, function, make)
-        if function.has_places:
-            return inliner.call(node, given, is_apart=False)
-        args = [self.expression(each) for each in given]
-        is_apart = not self._has_loops  # a loop must not run where it is not reached
-        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, args))
-        if key not in self.work.results:  # a function has no effect but its result
-            self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
-        return self.work.results[key]
-
-    def _method(self, node: Any) -> Node:
-        """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``, ``z.real(x)``."""
-        owner, method = node.name.name, node.name.field.name
-        if node.args is not None and method in ("real", "imag") and len(node.args.exprs) == 1:
-            return self._set_part(node, owner, method)
-        if node.args is None and method == "size" and type(owner).__name__ == "ID":
-            if owner.name in self.scope.sizes:
-                return self.scope.sizes[owner.name]
-            return self.scope.length(owner.name, lambda message: self.fail(owner, message))
-        if node.args is None and method in ("real", "imag"):
-            value = self.expression(owner)
-            if is_complex(value.dtype):
-                return self.b.real(value) if method == "real" else self.b.imag(value)
-        problem = f"no method .{method}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
-        raise self.error(node.name.field, problem)
-
-    def _set_part(self, node: Any, owner: Any, method: str) -> Node:
-        """``z.real(x)`` and ``z.imag(x)``."""
-        whole = self.expression(owner)
-        if not is_complex(whole.dtype):
-            self.fail(node, f"{whole.dtype} has no parts; declare the variable complex", KernelTypeError)
-        part = self.b.cast(self.expression(node.args.exprs[0]), part_dtype(whole.dtype))
-        parts = (part, self.b.imag(whole)) if method == "real" else (self.b.real(whole), part)
-        return self.assign(owner, self.b.complex(*parts))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xferlib.kernels.frontends.calls import atomics
 from xferlib.kernels.frontends.cloops import Loops
 from xferlib.kernels.frontends.ctext import AUTO
-from xferlib.kernels.frontends.memory import atomics
 from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 

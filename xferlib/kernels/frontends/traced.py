@@ -166,8 +166,7 @@ _install_operators()
 def _refuse(value: Traced, what: str, remedy: str) -> NoReturn:
     raise at_user_line(
         KernelSyntaxError(
-            f"{what} needs the value of an element, but a traced kernel is recorded once for all ({value.dtype}); "
-            f"{remedy}"
+            f"{what} needs the value of an element, but it is recorded once, without data ({value.dtype}); {remedy}"
         )
     )
 

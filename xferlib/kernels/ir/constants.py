@@ -10,7 +10,7 @@ from xferlib.kernels.ir.formulas.own_functions import expanded
 from xferlib.kernels.ir.nodes import INT64, Node, Program
 from xferlib.kernels.ir.numpy_ops import operation
 
-_UNKNOWN = frozenset({"const", "gather", "loop", "update"})
+_UNKNOWN = frozenset({"const", "gather", "loop", "update", "fact"})
 """The operations whose operands say nothing about their value."""
 
 

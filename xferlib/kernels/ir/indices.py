@@ -66,7 +66,7 @@ def _form(node: Node, args: list[Linear | None], params: list[Param]) -> Linear 
         return Linear(1, 0, frozenset())
     if node.op == "load":
         return _symbol(node) if params[node.attr].is_scalar else None
-    if node.op in ("size", "length"):
+    if node.op in ("size", "length", "fact"):
         return _symbol(node)
     if node.op in ("gather", "loop", "carried", "update") or any(each is None for each in args):
         return None

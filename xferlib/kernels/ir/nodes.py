@@ -10,6 +10,7 @@ The operations, all of whose operands have the node's dtype unless said otherwis
 ============================  =====================================================================
 const, load, index, size      a typed constant; parameter ``attr`` at this element; the element's
                               number in C order and the number of elements (int64)
+fact                          a number of the call's or an array's layout: see `xferlib.kernels.ir.layout_facts`
 gather, length                element ``args[0]`` of raw parameter ``attr``, zero where the optional
                               mask ``args[1]`` is false; the number of its elements
 cast, bitcast                 to the node's dtype: by value, or reinterpreting the bits
@@ -173,6 +174,9 @@ class Builder:
 
     def length(self, param: int) -> Node:
         return self.emit("length", INT64, (), param)
+
+    def fact(self, fact: Any) -> Node:
+        return self.emit("fact", INT64, (), fact)
 
     def gather(self, param: int, index: Node, mask: Node | None = None) -> Node:
         index = self.cast(index, INT64)

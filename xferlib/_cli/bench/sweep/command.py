@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from xferlib._cli.arguments import output_file, parsed_size
+from xferlib._cli.arguments import output_file, parsed_size, picture_file, seconds
 from xferlib._cli.bench import show as _show
 from xferlib._cli.bench.sweep import show
 from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments."""
     made = argparse.ArgumentParser(prog="xferlib bench sweep", description=__doc__)
     made.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
-    made.add_argument("--seconds", type=float, default=60.0, help="how long to draw cases (default: 60)")
+    made.add_argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)")
     made.add_argument(
         "--kind",
         choices=tuple(KINDS),
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
     made.add_argument(
-        "--plot", type=output_file, metavar="FILE", help="draw the ratios against size (needs matplotlib)"
+        "--plot", type=picture_file, metavar="FILE", help="draw the ratios against size (needs matplotlib)"
     )
     return made
 

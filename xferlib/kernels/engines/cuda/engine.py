@@ -22,6 +22,7 @@ from xferlib.kernels.engines.cuda import cache, updates
 from xferlib.kernels.engines.cuda.prelude import OPTIONS
 from xferlib.kernels.engines.cuda.source import ENTRY, CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir.layout import CallLayout, broadcast_strides, collapse, word_of
+from xferlib.kernels.ir.layout_facts import facts
 from xferlib.kernels.ir.nodes import Program
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ class CudaPlan:
         kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = elementwise_source(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
-        geometry, vectors = _geometry(layout, kind, raw_layouts)
+        known = _facts(program, shape, infos)
+        geometry, vectors = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
         grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
@@ -293,7 +295,14 @@ def _is_wide(layout: CallLayout) -> bool:
     return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
 
 
-def _geometry(layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout]) -> tuple[bytes, int]:
+def _facts(program: Program, shape: tuple[int, ...], infos: dict[int, ArrayInfo]) -> list[int]:
+    """The values of the facts that a program reads, in the order of `facts`."""
+    return [each.found(shape, infos) for each in facts(program)]
+
+
+def _geometry(
+    layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout], known: Sequence[int]
+) -> tuple[bytes, int]:
     """The bytes of ``xf_geometry``, and the number of vectors."""
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)
@@ -310,6 +319,7 @@ def _geometry(layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayo
     raw_values: list[int] = []
     for raw in raw_layouts:
         raw_values += [raw.size, *raw.shape, *raw.strides[0]]
+    raw_values += known
     packed = struct.pack(f"{len(values)}{'q' if kind.is_wide else 'i'}", *values)
     if raw_values:
         packed += b"\0" * (-len(packed) % 8) + struct.pack(f"{len(raw_values)}q", *raw_values)

@@ -23,6 +23,7 @@ from xferlib.kernels.engines.cuda import loops, updates
 from xferlib.kernels.engines.cuda.ops import c_type, constant, expression, fetched, loaded, put, storage_type, stored
 from xferlib.kernels.engines.cuda.prelude import PARTS, prelude
 from xferlib.kernels.ir.formulas.own_functions import expanded
+from xferlib.kernels.ir.layout_facts import facts
 from xferlib.kernels.ir.nodes import DType, Node, Program
 from xferlib.kernels.ir.updates import real_operands
 
@@ -81,6 +82,7 @@ class _ElementwiseWriter:
         self.words = {number: access.word for number, access in self.access.items()}
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
+        self.facts = facts(program)
 
     def needs_parts(self) -> bool:
         """Whether the elements of an operand are not aligned."""
@@ -103,10 +105,11 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
             fields += [f"length{number}", f"raw_extent{number}[{raw_rank}]", f"raw_stride{number}[{raw_rank}]"]
+        fields += [f"fact{number}" for number, _ in enumerate(self.facts)]
         return " ".join(f"{self._field_type(each)} {each};" for each in fields)
 
     def _field_type(self, field: str) -> str:
-        return "long long" if field.startswith(("length", "raw")) else self.index
+        return "long long" if field.startswith(("length", "raw", "fact")) else self.index
 
     def _parameters(self) -> list[str]:
         result = []
@@ -245,6 +248,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return "(long long)first + j"
         if op == "size":
             return "(long long)g.count"
+        if op == "fact":
+            return f"g.fact{self.facts.index(node.attr)}"
         if op == "length":
             return f"g.length{node.attr}"
         if op == "gather":

@@ -32,7 +32,7 @@ _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 
 def ns_per_element(nodes: Sequence[Node]) -> float:
     """The time for one element of a program with these nodes."""
-    return sum(_ns(node) for node in nodes if node.op not in ("const", "load", "size", "length")) + _PER_BYTE_NS
+    return sum(_ns(node) for node in nodes if node.op not in ("const", "load", "size", "length", "fact")) + _PER_BYTE_NS
 
 
 def _ns(node: Node) -> float:

@@ -51,7 +51,9 @@ class NumpyPlan:
             number for number, param in enumerate(program.params) if not (param.is_raw or param.is_scalar)
         ]
         self._raw = [number for number, param in enumerate(program.params) if param.is_raw]
-        self._recipe = Recipe(program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small)
+        self._recipe = Recipe(
+            program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small, shape=shape
+        )
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
         self._work_ns = self._size * costs.ns_per_element(program.nodes)

@@ -33,7 +33,7 @@ A = np.ndarray[Any, Any]
 Step = tuple[Callable[..., Any], int, int, int, int]
 """Function, up to three operand slots (-1: absent), output slot; one without any slot gets the environment."""
 
-_LEAVES = frozenset({"const", "load", "index", "size", "length"})
+_LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
 _PER_ELEMENT = frozenset({"gather", "index", "loop", "pick", "update"})
 """The operations whose values are never computed once for all elements, or in an output's memory."""
 
@@ -48,10 +48,11 @@ class Recipe:
     """
 
     def __init__(
-        self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool
-    ) -> None:
+        self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool,
+        shape: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         self.program = program = expanded(program)
-        self._size = size
+        self._size, self._shape = size, shape
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
         self.nothing: A = np.empty(0)
@@ -214,6 +215,8 @@ class Recipe:
             self._slots[id(node)] = self._new_slot(np.array(node.attr, node.dtype))
         elif node.op == "size":
             self._slots[id(node)] = self._new_slot(np.array(self._size, INT64))
+        elif node.op == "fact":
+            self._slots[id(node)] = self._new_slot(np.array(node.attr.found(self._shape, self._operands), INT64))
         elif node.op == "length":
             self._slots[id(node)] = self._lengths[node.attr] = self._new_slot(np.array(0, INT64))
         elif node.op == "load":

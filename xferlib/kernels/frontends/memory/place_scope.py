@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from xferlib.kernels.frontends.memory.contents import Fail, Place, Variable
+from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
 from xferlib.kernels.frontends.memory.elements import ArrayElements
 from xferlib.kernels.frontends.memory.local_arrays import LocalArrays
 from xferlib.kernels.ir.constants import constant_value
@@ -50,6 +50,12 @@ class PlaceScope(ArrayElements, LocalArrays):
             fail(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
         self._check_own(index, name, fail)
         return Place(variable, None)
+
+    def constant_place(self, value: Node) -> Place:
+        """The place of a value that is no variable's, and cannot be written."""
+        key = ("value", id(value))
+        self._state[key] = Contents(value, self._true)
+        return Place(Variable(key, value.dtype, is_writable=False), None)
 
     def moved(self, place: Place, count: Node, name: str, fail: Fail) -> Place:
         """The place ``count`` elements behind another one."""

@@ -25,6 +25,8 @@ class Places:
     error: Callable[..., Exception]
     expression: Callable[[Any], Node]
     type_of: Callable[[Any], DType]
+    layout_entry: Callable[[Any, Node], Node | None]
+    entry: Callable[..., Node]
 
     def _eval_arrayref(self, node: Any) -> Node:
         return self._read(node)
@@ -59,12 +61,45 @@ class Places:
             subscripts.insert(0, owner.subscript)
             owner = owner.name
         if type(owner).__name__ != "ID":
+            if len(subscripts) == 1 and (entry := self.layout_entry(owner, self._index(subscripts[0]))) is not None:
+                return self.scope.constant_place(entry)  # type: ignore[no-any-return]
             return self.scope.moved(self.pointed(owner), self._index(subscripts[0]), "*", fail)  # type: ignore[no-any-return]
         shape = self.scope.shape_of(owner.name)
         if len(subscripts) != (1 if shape is None else len(shape)):
             self.fail(node, f"{owner.name!r} is indexed {len(subscripts)} time(s); give one index for each dimension")
-        index = self._index(subscripts[0]) if shape is None else self._flat(subscripts, shape)
+        if shape is not None:
+            index = self._flat(subscripts, shape)
+        elif (listed := self._coordinates(subscripts[0])) is not None:
+            index = self._by_coordinates(owner, listed)
+        else:
+            index = self._index(subscripts[0])
         return self.scope.place(owner.name, index, fail)  # type: ignore[no-any-return]
+
+    def _coordinates(self, node: Any) -> list[Node] | None:
+        """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
+        kind = type(node).__name__
+        if kind == "CompoundLiteral":
+            return [self._index(each) for each in node.init.exprs]
+        shape = self.scope.shape_of(node.name) if kind == "ID" else None
+        if shape is None:
+            return None
+        if len(shape) != 1:
+            self.fail(node, f"{node.name!r} has {len(shape)} dimensions; an index is a list of integers")
+        fail = lambda message: self.fail(node, message)
+        places = [self.scope.place(node.name, self.b.const(k, INT64), fail) for k in range(shape[0])]
+        values = [self.scope.read_place(each, node.name, fail) for each in places]
+        if not all(is_integer(each.dtype) for each in values):
+            self.fail(node, f"the index is {values[0].dtype}; make {node.name!r} an array of integers")
+        return [self.b.cast(each, INT64) for each in values]
+
+    def _by_coordinates(self, owner: Any, listed: list[Node]) -> Node:
+        """The number in C order of the element with these indices."""
+        array = self.scope.array(owner.name, lambda message: self.fail(owner, message))
+        found = self.b.const(0, INT64)
+        for axis, each in enumerate(listed):
+            step = self.entry(array, "inner", self.b.const(axis, INT64))
+            found = self.b.op("add", found, self.b.op("mul", each, step))
+        return found
 
     def _index(self, node: Any) -> Node:
         index = self.expression(node)

@@ -1,0 +1,186 @@
+"""Device memory from device to device: the steps around a driver that stands in for NCCL, on simulated devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import distributed
+from xferlib.distributed import Communicator
+from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Order
+from xferlib.distributed.drivers.mpi import MpiDriver
+from xferlib.distributed.drivers.torch import GlooDriver
+from xferlib.errors import MismatchError, MixedDevicesError
+from xferlib.testing import assert_same_bits, backend_named
+
+
+class Later(Enqueued):
+    """An operation beside the stream, which is carried out when the program waits for it."""
+
+    def __init__(self, carry_out: Any) -> None:
+        self._carry_out = carry_out
+
+    def is_done(self) -> bool:
+        return False
+
+    def wait(self) -> None:
+        self._carry_out()
+
+
+class StandIn(DeviceDriver):
+    """Carries device memory by way of the host: reads and writes it in the order of the stream, as NCCL does."""
+
+    name = "stand-in"
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self.calls: list[str] = []
+
+    def reduces(self, dtype: Any, op: str) -> bool:
+        return dtype.name in ("float32", "int32")
+
+    def _carry(
+        self, name: str, out: int, x: int, sizes: tuple[int, int], dtype: Any, order: Order, *options: Any
+    ) -> Any:
+        sim = backend_named("sim")
+        self.calls.append(name)
+
+        def array(pointer: int, count: int) -> Any:
+            return sim.over(pointer, (count,), np.dtype(dtype), device=order.device, owner=None)
+
+        def carry_out() -> None:
+            with xl.Stream.from_any(order.stream.handle, order.device):
+                is_filled = name == "broadcast" and self._host.rank != options[0]  # not to be read before
+                given = np.empty(sizes[1], dtype) if is_filled else xl.to_host(array(x, sizes[1]))
+                found = np.empty(sizes[0], dtype)
+                pending = getattr(self._host, name)(*([given] if name == "broadcast" else [found, given]), *options)
+                while not pending.wait(1.0):
+                    pass
+                xl.to_device(given if name == "broadcast" else found, out=array(out, sizes[0]))
+
+        if order.is_beside:
+            return Later(carry_out)
+        carry_out()
+        return None
+
+    def all_reduce(self, out: int, x: int, count: int, dtype: Any, op: str, order: Order) -> Any:
+        assert op != "mean" or self._host.size == 2
+        scaled = self._carry("all_reduce", out, x, (count, count), dtype, order, "sum" if op == "mean" else op)
+        if op == "mean":
+            array = backend_named("sim").over(out, (count,), dtype, device=order.device, owner=None)
+            xl.to_device(xl.to_host(array) / np.float32(2), out=array)
+        return scaled
+
+    def reduce_scatter(self, out: int, x: int, count: int, dtype: Any, op: str, order: Order) -> Any:
+        slab = xl.empty((count * self._host.size,), dtype, device=order.device)
+        pointer = backend_named("sim").view(slab).pointer
+        self.all_reduce(pointer, x, count * self._host.size, dtype, op, order)
+        part = xl.to_host(slab)[self._host.rank * count : (self._host.rank + 1) * count]
+        xl.to_device(part, out=backend_named("sim").over(out, (count,), dtype, device=order.device, owner=None))
+
+    def broadcast(self, x: int, nbytes: int, root: int, order: Order) -> Any:
+        return self._carry("broadcast", x, x, (nbytes, nbytes), "uint8", order, root)
+
+    def all_gather(self, out: int, x: int, nbytes: int, order: Order) -> Any:
+        return self._carry("all_gather", out, x, (nbytes * self._host.size, nbytes), "uint8", order)
+
+    def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> Any:
+        return self._carry("all_to_all", out, x, (nbytes, nbytes), "uint8", order)
+
+
+@pytest.fixture
+def carried(comm: Communicator, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Communicator, xl.Device, list[str]]]:
+    """A communicator whose devices are the simulator's, this rank's device, and the names of what was carried."""
+    if comm.size != 2:
+        pytest.skip("the simulator has two devices")
+    calls: list[str] = []
+
+    def stand_in(driver: Any, device: xl.Device, exchange: Any) -> StandIn:
+        made = StandIn(driver)
+        made.calls = calls
+        return made
+
+    for driver in (MpiDriver, GlooDriver):
+        monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
+        monkeypatch.setattr(driver, "for_device", stand_in)
+    with distributed.init(comm.driver, timeout=60.0) as made:
+        yield made, xl.Device(f"sim:sim:{made.rank}"), calls
+
+
+def of(rank: int, shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    return np.random.default_rng([rank, len(shape)]).normal(size=shape).astype(dtype) * 7
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (20, 31)])
+def test_reductions(carried: Any, shape: tuple[int, ...], in_order: bool, dtype: str) -> None:
+    comm, device, calls = carried
+    x, expected = xl.to_device(of(comm.rank, shape, dtype), device=device), of(0, shape, dtype) + of(1, shape, dtype)
+    found = comm.all_reduce(x, reproducible=in_order)
+    assert xl.device_of(found) is device
+    assert_same_bits(xl.to_host(found), expected)
+    assert_same_bits(xl.to_host(x), of(comm.rank, shape, dtype))
+    mean = xl.to_host(comm.all_reduce(x, "mean", out=x, reproducible=in_order))
+    assert_same_bits(mean, np.asarray(expected / expected.dtype.type(2)))
+    is_whole = not in_order and dtype != "float64" and 0 not in shape
+    assert ("all_reduce" in calls) == is_whole
+    assert ("all_gather" in calls) == (not is_whole and 0 not in shape)
+
+
+def test_the_other_collectives(carried: Any) -> None:
+    comm, device, calls = carried
+    both = [of(rank, (2, 5)) for rank in range(2)]
+    x = xl.to_device(both[comm.rank], device=device)
+    assert_same_bits(xl.to_host(comm.all_gather(x)), np.stack(both))
+    assert_same_bits(xl.to_host(comm.all_to_all(x)), np.stack([each[comm.rank] for each in both]))
+    assert_same_bits(xl.to_host(comm.reduce_scatter(x)), (both[0] + both[1])[comm.rank])
+    wide = xl.to_device(both[comm.rank].astype("float64"), device=device)
+    assert_same_bits(xl.to_host(comm.reduce_scatter(wide)), (both[0].astype("f8") + both[1])[comm.rank])
+    assert_same_bits(xl.to_host(comm.broadcast(x, 1)), both[1])
+    assert comm.broadcast(x, 0, out=x) is x
+    assert_same_bits(xl.to_host(x), both[0])
+    assert {"all_gather", "all_to_all", "broadcast", "all_reduce"} <= set(calls)
+
+
+def test_a_stream_orders_the_call(carried: Any) -> None:
+    comm, device, _ = carried
+    stream = xl.Stream(device)
+    x = xl.to_device(xl.pinned_array(of(comm.rank, (50_000,)), backend="sim"), device=device, stream=stream)
+    for in_order in (False, True):
+        found = comm.all_reduce(x, stream=stream, reproducible=in_order)
+        assert_same_bits(xl.to_host(found, stream=stream), of(0, (50_000,)) + of(1, (50_000,)))
+
+
+def test_an_operation_beside_the_stream_is_there_after_wait(carried: Any) -> None:
+    comm, device, _ = carried
+    arrays = [xl.to_device(of(comm.rank, (size,)), device=device) for size in (30, 40)]
+    begun = [comm.all_reduce(x, async_op=True) for x in arrays]
+    assert not begun[0].is_done
+    for size, each in zip((30, 40), begun, strict=True):
+        assert_same_bits(xl.to_host(each.wait()), of(0, (size,)) + of(1, (size,)))
+
+
+def test_an_array_with_gaps_is_copied_first(carried: Any) -> None:
+    comm, device, _ = carried
+    x = xl.to_device(of(comm.rank, (6, 8)), device=device)
+    assert_same_bits(xl.to_host(comm.all_reduce(x[:, ::2])), (of(0, (6, 8)) + of(1, (6, 8)))[:, ::2])
+
+
+def test_host_memory_in_one_rank_and_device_memory_in_another(carried: Any) -> None:
+    comm, device, _ = carried
+    x = of(0, (4,))
+    with pytest.raises(MismatchError, match="through device"):
+        comm.all_reduce(xl.to_device(x, device=device) if comm.rank else x)
+
+
+def test_one_device_for_each_rank(carried: Any) -> None:
+    comm, device, _ = carried
+    comm.all_reduce(xl.ones(3, device=device))
+    with pytest.raises(MixedDevicesError, match="one device for each rank"):
+        comm.all_reduce(xl.ones(3, device=f"sim:sim:{1 - comm.rank}"))
+    comm.barrier()

@@ -1,0 +1,154 @@
+"""The structure of a tree as text beside its arrays, which have names: so that a file gives the same tree back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from xferlib._core import registry
+from xferlib._core.array import Array
+from xferlib._core.containers import flatten
+from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
+
+_SCALARS = (bool, int, float, str, type(None))
+_ROOT = "array"
+"""The name of an array that is the whole tree."""
+_VERSION = 1
+
+
+class Names:
+    """The arrays of a tree by their names: the keys and numbers that lead to each, divided by ``/``.
+
+    Args:
+        tree: Nested dicts, lists and tuples of arrays; named tuples, dataclasses and registered classes too, which
+            only a tree of the same kind can read again.
+
+    Raises:
+        UnsupportedArrayError: A leaf is neither an array, nor a number, a text or None.
+        ArgumentError: A key of a dict is neither a text nor a whole number.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.by_id: dict[int, str] = {}
+        """The name of each array object; one that stands in several places has one."""
+        self.structure = self._node(tree, ())
+
+    @property
+    def text(self) -> str:
+        """The structure, as a line of JSON."""
+        return json.dumps({"version": _VERSION, "tree": self.structure})
+
+    def _node(self, node: Any, path: tuple[Any, ...]) -> Any:
+        cls = type(node)
+        if cls is dict:
+            return {"dict": [[self._key(key, path), self._node(each, (*path, key))] for key, each in node.items()]}
+        if cls is list or cls is tuple:
+            return {cls.__name__: self._nodes(enumerate(node), path)}
+        if cls in _SCALARS:
+            return {"value": node}
+        if registry.backend_of(node) is not None:
+            return {"array": self._name(node, path)}
+        return {"object": cls.__name__, "children": self._nodes(_children(node, path), path)}
+
+    def _nodes(self, children: Iterable[tuple[Any, Any]], path: tuple[Any, ...]) -> list[Any]:
+        return [self._node(each, (*path, key)) for key, each in children]
+
+    def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
+        if type(key) not in (str, int):
+            raise ArgumentError(
+                f"save: the dict at {_shown(path)} has the key {shown(key)}, and files take texts and whole numbers; "
+                "give it such a key"
+            )
+        return key
+
+    def _name(self, array: Array, path: tuple[Any, ...]) -> str:
+        found = self.by_id.get(id(array))
+        if found is None:
+            found = "/".join(map(str, path)) or _ROOT
+            while found in self.arrays:  # as "a/b" is, beside "b" of "a"
+                found += "'"
+            self.by_id[id(array)] = found
+            self.arrays[found] = array
+        return found
+
+
+def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
+    """The children of a class other than Python's containers, with names."""
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        return [(field.name, getattr(node, field.name)) for field in dataclasses.fields(node)]
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return zip(node._fields, node, strict=True)
+    if isinstance(node, dict):  # an OrderedDict, a defaultdict
+        return list(node.items())
+    leaves, _ = flatten(node)
+    if len(leaves) == 1 and leaves[0] is node:
+        raise UnsupportedArrayError(
+            f"save: {_shown(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
+            "convert it"
+        )
+    return enumerate(leaves)
+
+
+def rebuilt(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
+    """The tree of that structure; a dict of the arrays by their names where a file tells none.
+
+    Raises:
+        ArgumentError: It holds a class that only a tree of the same kind can read, or is no structure of xferlib's.
+    """
+    if text is None:
+        return arrays
+    try:
+        told = json.loads(text)
+        if told["version"] != _VERSION:
+            raise ArgumentError(
+                f"load: {source} has a structure of version {told['version']}, and this xferlib reads {_VERSION}; "
+                "install a newer one"
+            )
+        return _tree(told["tree"], arrays, source)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(f"load: the structure in {source} is damaged ({error}); save it again") from error
+
+
+def _tree(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
+    if "array" in node:
+        return arrays[node["array"]]
+    if "value" in node:
+        return node["value"]
+    if "dict" in node:
+        return {key: _tree(each, arrays, source) for key, each in node["dict"]}
+    if "list" in node:
+        return [_tree(each, arrays, source) for each in node["list"]]
+    if "tuple" in node:
+        return tuple(_tree(each, arrays, source) for each in node["tuple"])
+    raise ArgumentError(
+        f"load: {source} holds a {node['object']}, which a file does not tell how to make; give a tree of the same "
+        "kind: xferlib.load(path, like=tree)"
+    )
+
+
+def like(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
+    """A tree as ``tree``, with the arrays of the same names in the places of its own.
+
+    Raises:
+        ArgumentError: The names are not the same.
+    """
+    names = Names(tree)
+    if names.arrays.keys() != arrays.keys():
+        missing, more = sorted(names.arrays.keys() - arrays.keys()), sorted(arrays.keys() - names.arrays.keys())
+        told = "; ".join(
+            f"{what} {', '.join(some[:5])}{', ...' if len(some) > 5 else ''}"
+            for what, some in (("only the tree has", missing), ("only the file has", more))
+            if some
+        )
+        raise ArgumentError(f"load: the tree of like= does not have the names of {source}: {told}; give one that has")
+    leaves, rebuild = flatten(tree)
+    return rebuild([arrays[names.by_id[id(leaf)]] if id(leaf) in names.by_id else leaf for leaf in leaves])
+
+
+def _shown(path: tuple[Any, ...]) -> str:
+    return "/".join(map(str, path)) or "the tree itself"

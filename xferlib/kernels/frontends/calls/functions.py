@@ -1,0 +1,81 @@
+"""Calls of functions, for the translator of snippets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends import cfunctions
+from xferlib.kernels.frontends.calls import atomics
+from xferlib.kernels.frontends.memory.contents import Place
+from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
+from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, Builder, DType, Node
+
+
+class Calls:
+    """Translates ``f(x)``."""
+
+    b: Builder
+    scope: Any
+    work: Any
+    types: dict[str, DType]
+    fail: Callable[..., NoReturn]
+    expression: Callable[[Any], Node]
+    pointed: Callable[[Any], Place]
+    _method: Callable[[Any], Node]
+    _functions: Mapping[str, PreambleFunction]
+    _has_loops: bool
+    _depth: int
+    within: Callable[[PreambleFunction, Mapping[str, DType]], Any]
+
+    def _eval_funccall(self, node: Any) -> Node:
+        if type(node.name).__name__ == "StructRef":
+            return self._method(node)
+        if type(node.name).__name__ != "ID":
+            self.fail(node, "only named functions can be called")
+        name = node.name.name
+        if name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
+            return self.b.const(float("nan"), FLOAT64 if name == "nan" else FLOAT32)
+        given = node.args.exprs if node.args else []
+        if name == "assert" and len(given) == 1:
+            return self.b.const(False, BOOL)  # as compiled with NDEBUG
+        if (function := self._functions.get(name)) is not None:
+            return self._inlined(node, function, given)
+        if name in ("sincos", "sincosf"):
+            return self._sine_and_cosine(node, given)
+        if name in atomics.KINDS:
+            return atomics.call(self, node, given, is_used=True)
+        args = [self.expression(each) for each in given]
+        return cfunctions.call(self.b, name, args, lambda message, kind: self.fail(node.name, message, kind))
+
+    def _sine_and_cosine(self, node: Any, given: list[Any]) -> Node:
+        """``sincos(x, &sine, &cosine)``."""
+        if len(given) != 3:
+            self.fail(node, f"{node.name.name}() takes 3 argument(s), {len(given)} were given", KernelTypeError)
+        places = [self.pointed(each) for each in given[1:]]
+        dtype = places[0].variable.dtype  # C++ chooses the overload by the pointers
+        if dtype not in (FLOAT32, FLOAT64) or places[1].variable.dtype != dtype:
+            self.fail(node, f"{node.name.name}() needs two pointers to float or to double", KernelTypeError)
+        value = self.b.cast(self.expression(given[0]), dtype)
+        fail = lambda message, kind: self.fail(node.name, message, kind)
+        for name, place in zip(("sin", "cos"), places, strict=True):
+            found = cfunctions.call(self.b, name, [value], fail)
+            self.scope.write_place(place, found, "*", lambda message: self.fail(node, message))
+        return value
+
+    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Node:
+        """The call of a function of the preamble."""
+        if self._depth >= MOST_DEPTH:
+            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
+
+        inliner = Inliner(self, function, lambda types: self.within(function, types))
+        if function.has_places:
+            return inliner.call(node, given, is_apart=False)
+        args = [self.expression(each) for each in given]
+        is_apart = not self._has_loops  # a loop must not run where it is not reached
+        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, args))
+        if key not in self.work.results:  # a function has no effect but its result
+            self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
+        found: Node = self.work.results[key]
+        return found
