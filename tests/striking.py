@@ -97,18 +97,21 @@ def held() -> list[Any]:
     return [held_nbytes(), lent_chunks(), xl.current_stream().handle, str(xl.get_device())]
 
 
-def struck_everywhere(program: Callable[[Callable[[Callable[[], Any]], Any]], int | None]) -> None:
+def struck_everywhere(
+    program: Callable[[Callable[[Callable[[], Any]], Any]], int | None], strikes: int = STRIKES
+) -> None:
     """Runs a program with a strike here and there.
 
     Args:
         program: Calls what it is given with whatever may be struck, and again after each KeyboardInterrupt; it says by
             an assertion what is wrong, and returns how many batches it has lost.
+        strikes: Of the program, spread over its length.
     """
     assert not program(lambda part: part())
     count, before = Strike(sys.maxsize), held()
     assert not program(count.run)
     times = 0
-    for at in range(0, count.passed, max(1, count.passed // STRIKES)):
+    for at in range(0, count.passed, max(1, count.passed // strikes)):
         strike = Strike(at)
         interrupts: list[str] = []
 

@@ -343,9 +343,18 @@ def test_each_state_of_the_driver(
     assert remedy in found["remedy"]
 
 
-def put_distribution(folder: Path, name: str, version: str, extra: str = "") -> None:
+ASKS = {
+    "cuda-core": ["cuda-bindings<13"],
+    "numba": ["numpy<2.4,>=1.2"],
+    "xferlib": ["optree>=0.14", "cuda-bindings>=13; extra == 'cuda'", "pytest>=99; extra == 'test'"],
+}
+
+
+def put_distribution(folder: Path, name: str, version: str, points: str = "") -> None:
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-    put(info, {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", "entry_points.txt": extra})
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
+    metadata += "".join(f"\nRequires-Dist: {each}" for each in ASKS.get(name, ()))
+    put(info, {"METADATA": metadata, "entry_points.txt": points})
 
 
 @pytest.mark.parametrize(
@@ -353,6 +362,8 @@ def put_distribution(folder: Path, name: str, version: str, extra: str = "") -> 
     [
         ({"cupy-cuda12x": "13.0", "cupy-cuda13x": "14.2"}, {}, "problem", "cupy-cuda12x, cupy-cuda13x are installed"),
         ({"cuda-bindings": "12.9.0"}, {}, "problem", "cuda-bindings 12.9.0 is installed, and xferlib needs >=13"),
+        ({"cuda-core": "1.0", "cuda-bindings": "13.0.1"}, {}, "note", "cuda-core 1.0 asks for cuda-bindings<13"),
+        ({"numba": "0.50", "numpy": "2.9"}, {}, "note", "numba 0.50 asks for numpy<2.4,>=1.2, and numpy 2.9 is"),
         ({"optree": "0.9.1"}, {}, "problem", "optree 0.9.1 is installed, and xferlib needs >=0.14"),
         ({"cuda-bindings": "13.0.1"}, {"version": 12080}, "problem", "cuda-bindings 13.0.1 is for CUDA 13, and the"),
         ({"cuda-bindings": "13.9.0"}, {}, "note", "is for CUDA 13.9, and the driver is for CUDA 13.1"),
@@ -372,7 +383,7 @@ def test_versions_that_do_not_fit(
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     put_driver(tmp_path, monkeypatch, **driver)
-    for name, version in installed.items():
+    for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
         put_distribution(tmp_path / "site", name, version)
     monkeypatch.syspath_prepend(tmp_path / "site")
     assert about(diagnosed(machine, capsys), fact)["severity"] == severity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -15,7 +16,7 @@ import pytest
 import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib.backends.base import deferred
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, no_peers
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +141,52 @@ def test_a_map_goes_on_or_begins_again(backend: str) -> None:
         assert_same_bits(run(mapped), source)
 
     struck_everywhere(program)
+
+
+def test_a_device_is_left_and_the_one_before_is_current_again(fake: Any) -> None:
+    array = batch(3, "medium")
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        def within() -> Any:
+            with xl.Device("fake:sim:1"):
+                return xl.to_device(array)
+
+        assert_same_bits(xl.to_host(run(within)), array)
+        assert xl.get_device() is xl.Device("fake:sim:0")
+
+    with xl.use_backend("fake"):
+        xl.pinned_pool()  # which is made at its first use
+        struck_everywhere(program, strikes=100)
+
+
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_a_copy_to_another_device_is_made_again(fake: Any, is_direct: bool) -> None:
+    with xl.use_backend("fake"), contextlib.nullcontext() if is_direct else no_peers("fake"):
+        x = xl.to_device(np.arange(5 << 18), device="fake:sim:1")
+
+        def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+            assert_same_bits(xl.to_host(run(lambda: xl.copy_to(x, 0))), np.arange(5 << 18))
+
+        struck_everywhere(program)
+
+
+@pytest.mark.parametrize("source", [listed, generated], ids=lambda source: source.__name__)
+@pytest.mark.parametrize("kind", ["small", "medium", "staged"])
+def test_batches_for_two_devices_stay_in_step(fake: Any, kind: str, source: Any) -> None:
+    items = [batch(number, kind) for number in range(6)]
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> int:
+        prefetcher, numbers = xl.prefetch(source(items), devices=["fake:sim:0", "fake:sim:1"]), []
+        while (batch := run(lambda: next(prefetcher, None))) is not None:
+            numbers.append(int(xl.to_host(batch)[0]))
+            assert_same_bits(xl.to_host(batch), items[numbers[-1]])
+            assert xl.device_of(batch).index == numbers[-1] % 2
+        prefetcher.close()
+        assert numbers == sorted(set(numbers))
+        return len(items) - len(numbers)
+
+    with xl.use_backend("fake"):
+        struck_everywhere(program)
 
 
 def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> None:

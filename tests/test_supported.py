@@ -92,6 +92,6 @@ def test_an_import_and_the_doctor_say_nothing_of_it(without_c: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(without_c), "XFERLIB_NATIVE": "on"}
     for arguments in (["-c", "import xferlib"], ["-m", "xferlib", "info"], ["-m", "xferlib", "doctor", "--quick"]):
         command = [sys.executable, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ, cwd=without_c)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=without_c)
         assert not done.stderr
     assert "slow     staging in C: not compiled" in done.stdout

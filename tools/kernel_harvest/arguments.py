@@ -101,7 +101,7 @@ def _values(dtype: np.dtype[Any], shape: tuple[int, ...], mood: Mood, rng: np.ra
     small = rng.integers(0, 3, count) > 0
     flat[small] = rng.integers(0, 100, count).astype(dtype)[small]
     if count > 8:
-        flat[:6] = np.array([about.min, about.max, 0, 1, 2, 3]).astype(dtype)
+        flat[:6] = [about.min, about.max, 0, 1, 2, 3]
         rng.shuffle(flat)
     return flat.reshape(shape)
 

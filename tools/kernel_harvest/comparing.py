@@ -20,6 +20,7 @@ from tools.kernel_harvest.trying import Taken
 from xferlib.errors import XferError
 from xferlib.kernels import elementwise
 from xferlib.kernels.ir import error_bounds, functions
+from xferlib.kernels.ir.formulas import special_functions
 from xferlib.testing import configured
 
 A = np.ndarray[Any, Any]
@@ -31,6 +32,9 @@ _COMPLEX = ctypes.CFUNCTYPE(
 )
 _OPTIONS = ("-std=c++17", "-O0", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-w", "-fpermissive",
             "-Wno-narrowing", "-fsanitize=float-cast-overflow,shift,integer-divide-by-zero")  # fmt: skip
+_OUT_OF_RANGE = 2
+"""The mark of an element for which the C++ program used an index out of range, or faulted."""
+_GUARD = 1 << 16
 _MOST_TURNS = 5000
 """Of a loop; a kernel that makes more for the values of one mood is compared in the others."""
 
@@ -139,13 +143,16 @@ def _run(taken: Taken, run: Any, mood: Mood, rank: int, result: Comparison) -> s
     """One run on both sides; returns why there is nothing to compare, or nothing."""
     arguments = draw(taken, mood, rank, seed=len(mood.name) + rank)
     mine = [np.array(each) if isinstance(each, np.ndarray) else each for each in arguments.values]
-    theirs = [np.array(each) for each in arguments.values]
+    theirs = [_guarded(each) for each in arguments.values]
     try:
         with configured(loop_turns=_MOST_TURNS):
             _call(taken, mine, arguments)
     except XferError as error:
         return str(error).partition("\n")[0]
     undefined = _call_cpp(run, arguments, theirs, taken)
+    if (undefined == _OUT_OF_RANGE).any():
+        result.differed.append(f"{mood.name}, an index out of range")
+        return ""
     result.undefined += int(undefined.sum())
     is_bad = undefined.astype(bool)
     if is_bad.all() or (is_bad.any() and any(each.is_raw or each.is_pointer for each in taken.outputs)):
@@ -158,6 +165,15 @@ def _run(taken: Taken, run: Any, mood: Mood, rank: int, result: Comparison) -> s
             return ""
     result.agreed.append(name)
     return ""
+
+
+def _guarded(value: Any) -> A:
+    """A copy with memory around it that a wrong pointer may spoil."""
+    array = np.asarray(value)
+    whole = np.zeros(array.nbytes + 2 * _GUARD, np.uint8)
+    found = whole[_GUARD : _GUARD + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
 
 
 def _call(taken: Taken, values: list[Any], arguments: Arguments) -> None:
@@ -216,6 +232,13 @@ def _function(number: int, is_single: int, math: str) -> tuple[Any, int, float, 
 
     name = cpp_program.FUNCTIONS[number]
     dtype = np.dtype(np.float32 if is_single else np.float64)
+    if name in special_functions.FORMULAS:
+        return (
+            elementwise("T x", "T y", f"y = {name}(x)"),
+            1,
+            0.51 if is_single else special_functions.BOUNDS[name],
+            dtype,
+        )
     arity = functions.TABLE[FLOAT_FUNCTIONS[name]].arity
     found = functions.guarantee(FLOAT_FUNCTIONS[name], dtype).bound_ulp
     bound = error_bounds.FLOAT64_PAIRS.get(FLOAT_FUNCTIONS[name], 1.0) if found is None else found

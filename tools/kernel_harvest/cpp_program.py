@@ -12,6 +12,7 @@ from tools.kernel_harvest.trying import Taken
 from xferlib.kernels.engines.cuda.ops import C_NAMES
 from xferlib.kernels.frontends.cfunctions import FLOAT_FUNCTIONS
 from xferlib.kernels.frontends.signature import CParam
+from xferlib.kernels.ir.formulas import special_functions
 from xferlib.kernels.ir.types import C_TYPES
 
 HEADER = Path(__file__).with_name("snippets.hpp")
@@ -23,7 +24,7 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*$", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _STD = re.compile(r"\bstd\s*::")
 
-FUNCTIONS = tuple(sorted({*FLOAT_FUNCTIONS, "divide"}))
+FUNCTIONS = tuple(sorted({*FLOAT_FUNCTIONS, *special_functions.FORMULAS, "divide"}))
 """The functions that the program asks of xferlib, by their numbers."""
 
 
@@ -36,8 +37,6 @@ def _type_name(dtype: np.dtype[Any]) -> str:
 def preface() -> str:
     """The part of a program that all its kernels share."""
     numbers = "".join(f"enum {{ XF_{name} = {number} }};\n" for number, name in enumerate(FUNCTIONS))
-    missing = ["erf", "erfc", "erfinv", "erfcinv", "erfcx", "normcdf", "normcdfinv", "cyl_bessel_i0"]
-    numbers += "".join(f"enum {{ XF_{name} = -1 }};\n" for name in missing if name not in FUNCTIONS)
     types = "".join(
         f"typedef {_type_name(dtype)} {name};\n"
         for name, dtype in C_TYPES.items()
@@ -111,7 +110,7 @@ extern "C" void xf_run_{number}(void** p, const long long* m, unsigned char* und
   for (volatile ptrdiff_t k = 0; k < m[0]; ++k) {{
     const ptrdiff_t i = k;
     xf_undefined = 0;
-    if (sigsetjmp(xf_home, 1)) {{ undefined[k] = 1; continue; }}
+    if (const int why = sigsetjmp(xf_home, 1)) {{ undefined[k] = why; continue; }}
     element({", ".join(arguments)});
     undefined[k] = xf_undefined;
   }}
@@ -140,7 +139,7 @@ static void post({", ".join(["xf_acc a", "xf_sizes _in_ind", "xf_sizes _out_ind"
 }}
 extern "C" void xf_run_{number}(void** p, const long long* m, unsigned char* undefined) {{
   xf_undefined = 0;
-  if (sigsetjmp(xf_home, 1)) {{ undefined[0] = 1; return; }}
+  if (const int why = sigsetjmp(xf_home, 1)) {{ undefined[0] = why; return; }}
   static const long long one[] = {{1, 0}};
   const xf_acc total = xf_reduce<xf_acc>(m[0],
     [&](ptrdiff_t _j) {{ return map({", ".join(["_j", *(["m[0]"] if count else []), "_j", *given])}); }}, reduce);

@@ -313,12 +313,15 @@ template <typename T> struct xf_array {
   ptrdiff_t size() const { return at[0]; }
   const long long* shape() const { return at + 2; }
   const ptrdiff_t* strides() const { return strides_; }
-  T& operator[](ptrdiff_t k) const { return data[k]; }
+  T& operator[](ptrdiff_t k) const {
+    if (k < 0 || k >= size()) siglongjmp(xf_home, 2);  // xferlib found no index out of range
+    return data[k];
+  }
   template <typename I, typename = typename std::enable_if<std::is_integral<I>::value>::type>
   T& operator[](const I* index) const {
     ptrdiff_t k = 0;
     for (int axis = 0; axis < ndim; ++axis) k = k * at[2 + axis] + index[axis];
-    return data[k];
+    return (*this)[k];
   }
   T& operator[](std::initializer_list<ptrdiff_t> index) const { return (*this)[index.begin()]; }
 };

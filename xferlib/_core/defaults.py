@@ -129,13 +129,14 @@ def environment_choice() -> str:
     return _config.get().backend or _from_device() or _first_usable()
 
 
-def scoped_default(name: str) -> Token[str | None]:
-    """Make ``name`` the default for this context until `reset_default`."""
-    return _scope.set(name)
+def scope() -> str | None:
+    """The default backend of this context; None outside any block."""
+    return _scope.get()
 
 
-def reset_default(token: Token[str | None]) -> None:
-    _scope.reset(token)
+def set_scope(name: str | None) -> None:
+    """Make ``name`` the default backend of this context from now on."""
+    _scope.set(name)
 
 
 def _from_device() -> str | None:

@@ -63,10 +63,13 @@ class Directory(Protocol):
 
     def use(self, device: Device) -> None: ...
 
+    local: Any
+    """Its attribute ``blocks`` is the list of this thread's blocks, of which the last one is the innermost."""
+
     def enter(self, device: Device) -> None: ...
 
-    def leave(self) -> None:
-        """End what the innermost `enter` of this thread began."""
+    def leave(self, block: Any) -> None:
+        """Undo what `enter` has done for the innermost block; a no-op for one that has been left."""
 
 
 DeviceName: TypeAlias = "str | int | Device | TorchDevice | CupyDevice"
@@ -180,13 +183,25 @@ class Device:
         return self
 
     def __enter__(self) -> Device:
-        directory.enter(self)
+        blocks = directory.local.__dict__.setdefault("blocks", [])
+        depth = len(blocks)
+        try:
+            directory.enter(self)
+        except BaseException:  # an error, or Ctrl-C: the block is not entered
+            if len(blocks) > depth:
+                directory.leave(blocks[-1])
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        directory.leave()
+        block = directory.local.blocks[-1]  # no call before the next line, behind which Ctrl-C would be raised
+        try:
+            directory.leave(block)
+        except KeyboardInterrupt:
+            directory.leave(block)
+            raise
 
 
 def make_device(backend: str, kind: str, index: int = 0) -> Device:

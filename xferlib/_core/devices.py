@@ -16,12 +16,8 @@ from xferlib._runtime import config
 from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from contextvars import Token
-
     from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
-
-    _Entered = tuple[Device, list[tuple[Backend, Device]], Token[str | None]]
 
 _SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
 _INDEX = re.compile(r"\d{1,4}")
@@ -59,44 +55,65 @@ class _Directory:
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:
-        _switch(device)
+        before: list[tuple[Backend, Device]] = []
+        try:
+            _switch(device, before)
+        except BaseException:
+            _use_all(before)
+            raise
         defaults.use_backend(device.backend)
 
+    local = _local
+
     def enter(self, device: Device) -> None:
-        stack: list[_Entered | None] = _local.__dict__.setdefault("stack", [])
-        if device.kind == "cpu":
-            stack.append(None)
-            return
-        before = _switch(device)
-        stack.append((device, before, defaults.scoped_default(device.backend)))
+        block = _Block(device, defaults.scope())
+        _local.blocks.append(block)  # first, so that `leave` undoes whatever of the rest has been done
+        if device.kind != "cpu":
+            _switch(device, block.before)
+            defaults.set_scope(device.backend)
 
-    def leave(self) -> None:
-        entered: _Entered | None = _local.stack.pop()
-        if entered is not None:
-            _, before, token = entered
-            defaults.reset_default(token)
-            _use_all(before)
+    def leave(self, block: _Block) -> None:
+        if block.is_open:
+            if block.device.kind != "cpu":
+                defaults.set_scope(block.scope)
+                _use_all(block.before)
+            block.is_open = False
+            del _local.blocks[-1]
 
 
-def _switch(device: Device) -> list[tuple[Backend, Device]]:
-    """Make a device current in its library, and in each other one that has it; returns what was current.
+_device.directory = _Directory()
 
-    A library that the program has set to its CPU stays there.
+
+class _Block:
+    """A block of a device in one thread."""
+
+    __slots__ = ("before", "device", "is_open", "scope")
+
+    def __init__(self, device: Device, scope: str | None) -> None:
+        self.device = device
+        self.is_open = True
+        self.scope = scope
+        """The default backend before."""
+        self.before: list[tuple[Backend, Device]] = []
+        """The current devices before."""
+
+
+def _switch(device: Device, before: list[tuple[Backend, Device]]) -> None:
+    """Make a device current in its library, and in each other one that has it.
+
+    Args:
+        device: The device.
+        before: Gets what was current, for `_use_all`, before anything is changed.
     """
     owner = registry.get(device.backend)
-    before = [(owner, current_device(owner))]  # so that a later first look does not undo this with XFERLIB_DEVICE
     after = [(owner, device)]
+    before.append((owner, current_device(owner)))  # so that a later first look does not undo this with XFERLIB_DEVICE
     for each in registry.loaded():  # some share their current device, so all are asked before any is told
         here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
         if here is not None and (there := _same(device, each, here)) is not None:
             before.append((each, here))
             after.append((each, there))
-    try:
-        _use_all(after)
-    except BaseException:
-        _use_all(before)
-        raise
-    return before
+    _use_all(after)
 
 
 def _same(device: Device, backend: Backend, here: Device) -> Device | None:
@@ -107,11 +124,11 @@ def _same(device: Device, backend: Backend, here: Device) -> Device | None:
 
 def _join(backend: Backend) -> None:
     """Make a library that the thread meets within blocks of devices as if it had met it before them."""
-    for entered in _local.__dict__.get("stack", []):
-        if entered is not None and registry.get(entered[0].backend).pinned_domain == backend.pinned_domain:
+    for block in _local.__dict__.get("blocks", []):
+        if registry.get(block.device.backend).pinned_domain == backend.pinned_domain:
             here = backend.device_current()
-            if (there := _same(entered[0], backend, here)) is not None:
-                entered[1].append((backend, here))
+            if (there := _same(block.device, backend, here)) is not None:
+                block.before.append((backend, here))
                 backend.device_use(there)
 
 
@@ -128,12 +145,15 @@ def attribute_name(name: str) -> str:
     return name.lower().removeprefix("cu_device_attribute_")
 
 
-def resolve(spec: DeviceSpec, *, backend: Backend | None = None, source: str = "device") -> Device:
+def resolve(
+    spec: DeviceSpec, *, backend: Backend | None = None, default: Backend | None = None, source: str = "device"
+) -> Device:
     """A device that exists, from any specification.
 
     Args:
         spec: As for `Device`.
         backend: The backend that the call has settled on, if it has.
+        default: The backend of a specification that names none; the default one if omitted.
         source: What the specification came from, for messages.
 
     Raises:
@@ -142,7 +162,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, source: str = "
     if (native := _from_native(spec)) is not None:
         return _of_native(*native, spec, backend, source)
     if spec is None:
-        return current_device(backend if backend is not None else defaults.default_backend())
+        return current_device(backend or default or defaults.default_backend())
     name: str | None
     kind: str | None
     index: int | None
@@ -165,7 +185,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, source: str = "
         )
     if name is not None and backend is not None and name != backend.name:
         raise _other_backend(source, spec, name, backend)
-    owner = backend if backend is not None else _owner(name, kind, text(spec))
+    owner = backend if backend is not None else _owner(name, kind, text(spec), default)
     return _existing(owner, kind, index, f"{source}={text(spec)!r}")
 
 
@@ -227,8 +247,8 @@ def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
     return match["backend"], match["kind"], int(match["index"] or 0)
 
 
-def _owner(name: str | None, kind: str | None, text: str) -> Backend:
-    owner = defaults.device_backend(name, device_text=text)
+def _owner(name: str | None, kind: str | None, text: str, default: Backend | None) -> Backend:
+    owner = default if default is not None and name is None else defaults.device_backend(name, device_text=text)
     if name is None and kind in _HOMES and not any(device.kind == kind for device in owner.devices()):
         return registry.get(_HOMES[kind])
     return owner
@@ -304,14 +324,10 @@ def device_of(x: Any) -> Device:
 
 def for_array(spec: Any, array: Any) -> Device:
     """`get_device`, of the array's own backend where the specification names none; NumPy's is the default one."""
-    owner = registry.backend_of(array)
-    if owner is None or owner.name == "numpy":
-        return get_device(spec)
-    token = defaults.scoped_default(owner.name)
-    try:
-        return get_device(spec)
-    finally:
-        defaults.reset_default(token)
+    if isinstance(spec, (str, int)) or spec is None:
+        owner = registry.backend_of(array)
+        return resolve(spec, default=None if owner is None or owner.name == "numpy" else owner)
+    return get_device(spec)
 
 
 def get_device(spec: Any = None) -> Device:

@@ -13,13 +13,15 @@ from xferlib._cli.doctor.machine import InspectedMachine
 _RUNTIME_EXTRAS = frozenset({"cuda", "cupy", "torch", "torch-cpu", "pycuda", "pycuda-math", "dask", "mpi"})
 _CUPY = re.compile(r"cupy(?:-cuda(?P<major>\d\d)x|-rocm.*)?")
 _TOOLKIT = re.compile(r"(?:cuda-bindings|nvidia-cuda-(?:nvrtc|runtime)(?:-cu\d\d)?)")
+_FAMILY = ("numpy", "torch", "pycuda", "cuda-core", "cuda-bindings", "nvmath-python", "array-api-compat", "numba")
+"""Packages whose own requirements are compared, beside those of CuPy."""
 _TORCH_CUDA = re.compile(r"\+cu(\d+)(\d)$")
 
 
 def findings(machine: InspectedMachine) -> Iterator[Finding]:
     """Versions against what xferlib needs, against one another, and against the driver."""
     installed = _installed()
-    found = [*_too_old(installed), *_together(installed), *_against_driver(machine, installed)]
+    found = [*_too_old(installed), *_together(installed), *_at_odds(installed), *_against_driver(machine, installed)]
     if not any(each.severity == PROBLEM for each in found):
         names = ("numpy", "torch", "cuda-core", "cuda-bindings", "pycuda", *_cupys(installed))
         text = ", ".join(f"{name} {installed[name]}" for name in names if name in installed)
@@ -72,10 +74,15 @@ def _parts(requirement: str) -> tuple[str, str, str]:
 
 
 def _fits(version: str, limits: str) -> bool:
-    """Whether a version is within ``>=1.6,<2``; limits of any other kind are not looked at."""
+    """Whether a version is within ``>=1.6,<2`` or ``==13.*``; limits of any other kind are not looked at."""
     found = _numbers(version)
-    for operator, limit in re.findall(r"(>=|<)([\d.]+)", limits):
-        if (found < _numbers(limit)) == (operator == ">="):
+    for operator, text in re.findall(r"(>=|<(?!=)|==)\s*([\d.]+)", limits):
+        limit = _numbers(text)
+        if operator == "==":
+            is_within = found[: len(limit)] == limit
+        else:
+            is_within = (found < limit) == (operator == "<")
+        if not is_within:
             return False
     return True
 
@@ -110,6 +117,24 @@ def _together(installed: dict[str, str]) -> Iterator[Finding]:
             "Kernels are compiled with headers of another CUDA release: one that includes cuda_fp16.h may not compile.",
             "Install both of one release.",
         )
+
+
+def _at_odds(installed: dict[str, str]) -> Iterator[Finding]:
+    """Requirements of the libraries on one another, those that hold on every platform."""
+    family = {*_FAMILY, *_cupys(installed)} & set(installed)
+    for name in sorted(family):
+        for requirement in metadata.requires(name) or []:
+            if ";" in requirement:
+                continue
+            other, limits, _ = _parts(requirement)
+            if other in family and not _fits(installed[other], limits):
+                yield Finding(
+                    "versions",
+                    NOTE,
+                    f"{name} {installed[name]} asks for {other}{limits}, and {other} {installed[other]} is installed",
+                    f"{name} may fail in ways of its own.",
+                    f"pip install '{other}{limits}', or another version of {name}.",
+                )
 
 
 def _against_driver(machine: InspectedMachine, installed: dict[str, str]) -> Iterator[Finding]:

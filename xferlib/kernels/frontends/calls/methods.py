@@ -79,7 +79,7 @@ class Methods:
             )
         if name != "get":
             return self.entry(array, _LISTS[name], axis)
-        rows = self.b.op("idiv", self.b.index(), self.entry(None, "inner", axis))
+        rows = self.b.op("idiv", self.scope.number, self.entry(None, "inner", axis))
         return self.b.op("imod", rows, self.entry(None, "extent", axis))
 
     def entry(self, array: int | None, what: str, axis: Node) -> Node:
