@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -118,5 +119,12 @@ def test_a_package_without_its_library_is_none() -> None:
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    assert load_compute(missing) is None
+    def unfit(name: str) -> Any:
+        raise RuntimeError("libnvJitLink.so was not found")
+
+    def warned(name: str) -> Any:
+        warnings.warn("bindings not available", RuntimeWarning, stacklevel=1)
+        return object()
+
+    assert load_compute(missing) is load_compute(unfit) is load_compute(warned) is None
     assert load_compute(lambda name: object()) is None  # as on a machine without a driver
