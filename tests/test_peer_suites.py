@@ -8,7 +8,7 @@ import pytest
 
 from tools.peer_suites import __main__ as suites
 
-CUPY = '''
+CUPY = """
 import numpy
 import pytest
 import cupy
@@ -39,8 +39,8 @@ class TestKernels:
 class TestSets:
     def test_size(self):
         assert cupy.zeros(self.n).size == self.n
-'''
-PYCUDA = '''
+"""
+PYCUDA = """
 import numpy as np
 from pycuda import gpuarray
 from pycuda.elementwise import ElementwiseKernel
@@ -56,7 +56,7 @@ def test_range():
 def test_scan():
     x = gpuarray.to_gpu(np.arange(5, dtype=np.int32))
     assert ExclusiveScanKernel(np.int32, "a+b", 0)(x).get().tolist() == [0, 0, 1, 3, 6]
-'''
+"""
 
 
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
