@@ -80,20 +80,20 @@ def test_a_block_holds_for_every_library_that_has_the_device() -> None:
     assert [str(each.device_current()) for each in (left, right)] == ["left:sim:0", "right:sim:0"]
 
 
-class Late(Right):
-    name = "late"
+class Third(Right):
+    name = "third"
 
 
 def test_a_library_that_is_met_within_blocks_is_on_their_device(pair: None) -> None:
-    with fresh_registry(left=Left, late=Late):
+    with fresh_registry(left=Left, third=Third):
         with xl.Device("left:sim:1"):
             with xl.Device("left:sim:0"), xl.Device("left:sim:1"):
-                late = xl.get_backend(xl.zeros(3, backend="late"))
-                assert str(late.device_current()) == "late:sim:1"
-            assert str(late.device_current()) == "late:sim:1"
+                third = xl.get_backend(xl.zeros(3, backend="third"))
+                assert str(third.device_current()) == "third:sim:1"
+            assert str(third.device_current()) == "third:sim:1"
             with xl.Device("left:sim:0"):
-                assert str(late.device_current()) == "late:sim:0"
-        assert str(late.device_current()) == "late:sim:0"
+                assert str(third.device_current()) == "third:sim:0"
+        assert str(third.device_current()) == "third:sim:0"
 
 
 @pytest.mark.usefixtures("pair")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.errors import ArgumentError, ClosedError
+from xferlib.errors import ArgumentError, ClosedError, ForkError
 from xferlib.testing import assert_same_bits
 
 SIM = ["sim:sim:0", "sim:sim:1"]
@@ -165,6 +167,36 @@ def test_a_dropped_rotation_ends_its_threads() -> None:
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system forks no processes")
+def test_a_rotation_is_refused_in_a_forked_child_though_a_thread_of_the_parent_holds_its_locks() -> None:
+    reads, goes_on = threading.Event(), threading.Event()
+
+    def source() -> Iterator[Any]:
+        yield np.zeros(3)
+        reads.set()
+        goes_on.wait()
+
+    batches = xl.prefetch(source(), devices=SIM)
+    next(batches)
+    consumer = threading.Thread(target=lambda: next(batches, None))  # waits, with the turn
+    consumer.start()
+    reads.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python, of a fork where there are threads
+        child = os.fork()
+    if child == 0:
+        try:
+            next(batches)
+        except ForkError:
+            batches.close()
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    goes_on.set()
+    consumer.join()
 
 
 def test_each_loop_over_a_list_begins_anew() -> None:

@@ -9,10 +9,12 @@ neither an error nor Ctrl-C can put them out of step.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from xferlib._runtime import shutdown
 from xferlib._runtime.handoff import Handed
 
 if TYPE_CHECKING:
@@ -84,7 +86,12 @@ class Rotation:
     def __init__(self, feeds: list[Feed], dealer: Dealer | None) -> None:
         self._feeds = feeds
         self._dealer = dealer
+        self._pid = os.getpid()
         self._turn = threading.RLock()  # reentrant, as that of a feed
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._pid != os.getpid()
 
     @property
     def _front(self) -> Feed:
@@ -95,6 +102,9 @@ class Rotation:
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
+        if self._is_forked:
+            return self._feeds[0].next()  # which refuses
+        shutdown.gate()
         with self._turn:
             return self._front.next()
 
@@ -105,6 +115,8 @@ class Rotation:
 
     def close(self, *, waits: bool) -> None:
         """Take nothing more from the source, and drop the batches in flight, as `Feed.close` does."""
+        if self._is_forked:  # the parent's threads may have held the locks
+            return
         if self._dealer is not None:
             self._dealer.close()
         for feed in self._feeds:
