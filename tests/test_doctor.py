@@ -343,13 +343,17 @@ def test_each_state_of_the_driver(
     assert remedy in found["remedy"]
 
 
-ASKS = {"cuda-core": "cuda-bindings<13", "numba": "numpy<2.4,>=1.2"}
+ASKS = {
+    "cuda-core": ["cuda-bindings<13"],
+    "numba": ["numpy<2.4,>=1.2"],
+    "xferlib": ["optree>=0.14", "cuda-bindings>=13; extra == 'cuda'", "pytest>=99; extra == 'test'"],
+}
 
 
-def put_distribution(folder: Path, name: str, version: str, points: str = "", requires: str = "") -> None:
+def put_distribution(folder: Path, name: str, version: str, points: str = "") -> None:
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
-    metadata += f"\nRequires-Dist: {requires}" if requires else ""
+    metadata += "".join(f"\nRequires-Dist: {each}" for each in ASKS.get(name, ()))
     put(info, {"METADATA": metadata, "entry_points.txt": points})
 
 
@@ -379,8 +383,8 @@ def test_versions_that_do_not_fit(
 ) -> None:
     monkeypatch.setenv("PATH", os.defpath)
     put_driver(tmp_path, monkeypatch, **driver)
-    for name, version in installed.items():
-        put_distribution(tmp_path / "site", name, version, requires=ASKS.get(name, ""))
+    for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
+        put_distribution(tmp_path / "site", name, version)
     monkeypatch.syspath_prepend(tmp_path / "site")
     assert about(diagnosed(machine, capsys), fact)["severity"] == severity
 

@@ -3,8 +3,8 @@
     python tools/check_install.py [wheel or source archive]
 
 Without a wheel one is built from this checkout. Then, in a new folder: the lines of the pages' install block, nothing
-but the core's dependencies installed, the programs under "Ten lines", and commands that need what is not installed,
-which must say so before they do anything. Needs a package index for the core's dependencies; a minute.
+but the core's dependencies installed, the programs under "Ten lines" and the tutorial, and commands that need what is
+not installed, which must say so before they do anything. Needs a package index for the core's dependencies; a minute.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 INSTALL = re.compile(r"<!-- install.*?```sh\n(.*?)```", re.DOTALL)
 TEN_LINES = re.compile(r"## Ten lines\n\n```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
+TUTORIAL = re.compile(r"(<!-- needs: \w+ -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ALWAYS = {"pip", "setuptools", "wheel", "xferlib", "typing-extensions"}
 """The packages of any environment, and optree's one dependency."""
 _BENCH = "bench transfer --backend numpy --largest 64KiB"
@@ -85,6 +86,16 @@ def check_programs(python: str, folder: Path) -> None:
             raise StepError(f"{page}: the program prints {printed!r}")
 
 
+def check_tutorial(python: str, folder: Path) -> None:
+    """The first tutorial, as one program, on NumPy and on the simulator; what needs another library is left out."""
+    page = (ROOT / "docs" / "tutorial" / "first-steps.md").read_text(encoding="utf-8")
+    program = "\n".join(code for needs, code in TUTORIAL.findall(page) if not needs)
+    for name in ("numpy", "sim"):
+        text = f"import os\nos.environ['XFERLIB_BACKEND'] = {name!r}\n{program}"
+        (folder / "program.py").write_text(text, encoding="utf-8")
+        run(python, "program.py", folder=folder)
+
+
 def check_commands(command: str, folder: Path) -> None:
     """Commands work without extras, or name the extra that they need before they do anything."""
     (folder / "program.py").write_text("raise SystemExit('the program ran')\n", encoding="utf-8")
@@ -107,6 +118,7 @@ def main() -> int:
             check_packages(python, folder)
             run(python, str(ROOT / "tools" / "check_wheel.py"), folder=folder)
             check_programs(python, folder)
+            check_tutorial(python, folder)
             check_commands(str(folder / "env" / "bin" / "xferlib"), folder)
         except StepError as failure:
             print(failure, file=sys.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that a CUDA machine can check, in one command.
 #
-#   tools/gpu_check.sh [tests] [layouts] [demo] [bench]      (tests, demo and bench by default)
+#   tools/gpu_check.sh [tests] [layouts] [demo] [bench] [arrays]      (tests, demo and bench by default)
 #
 # Writes its results under $OUT (./gpu-results). Needs Python 3.11+ with the packages importable, and no network.
 # Each section has its own time limit, so that a hang in one leaves the others their turn: under 9 minutes in all.
@@ -56,6 +56,12 @@ run_bench() {
     section bench-kernels "$bench_limit" "$PYTHON" -m benchmarks kernels "${files[@]}"
 }
 
+run_arrays() { # PyCUDA's namespace with the libraries of the extra pycuda-math: what a CPU holds by doubles alone
+    section arrays-tests 300 "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider tests/arrays tests/test_files.py \
+        -k "pycuda or cuda"
+    section bench-arrays 240 "$PYTHON" -m benchmarks arrays --json "$OUT/bench-arrays.json"
+}
+
 tests_limit=480 bench_limit=240 # seconds, of a part by itself; together they share nine minutes
 if [ $# -eq 0 ]; then
     tests_limit=220 bench_limit=105
@@ -66,9 +72,9 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | layouts | demo | bench) "run_$part" ;;
+        tests | layouts | demo | bench | arrays) "run_$part" ;;
         *)
-            echo "unknown section '$part': give tests, layouts, demo or bench" >&2
+            echo "unknown section '$part': give tests, layouts, demo, bench or arrays" >&2
             exit 2
             ;;
     esac

@@ -285,6 +285,20 @@ def test_without_the_bindings_there_are_no_libraries() -> None:
     assert load_bindings(load) is None
 
 
+def test_every_call_is_made_inside_its_device(vendor: Space) -> None:
+    """A handle belongs to the device that was current when it was made."""
+    backend: Any = backend_named("vendor")
+    x = vendor.put(np.eye(3))
+    for call in (vendor.xp.matmul, vendor.xp.linalg.solve):
+        backend.entered.clear()
+        call(x, x)
+        assert backend.entered
+    for function in (vendor.xp.fft.fft, vendor.xp.argsort):
+        backend.entered.clear()
+        function(x[0])
+        assert backend.entered == [xl.device_of(x)]
+
+
 def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
     x = vendor.put(np.eye(3))
     with xl.trace() as recording:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-_HANG_S = 150
+HANG_S = 100
 """A job that hangs fails; a busy machine does not."""
 _ENVIRON = {
     "OMP_NUM_THREADS": "1",
@@ -51,20 +51,21 @@ def command(driver: str, size: int) -> list[str]:
     return [sys.executable]
 
 
-def run(line: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with this process's import path; its output as text."""
-    path = os.pathsep.join(filter(None, sys.path))
+def environ(**more: str) -> dict[str, str]:
+    """This process's environment and import path, for programs that it starts."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
-    return subprocess.run(
-        line, env={**kept, "PYTHONPATH": path, **_ENVIRON, **environ}, capture_output=True, text=True, timeout=_HANG_S,
-        check=False,
-    )  # fmt: skip
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_ENVIRON, **more}
 
 
-def job(driver: str, size: int, *program: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(line: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; its output as text."""
+    return subprocess.run(line, env=environ(**more), capture_output=True, text=True, timeout=HANG_S, check=False)
+
+
+def job(driver: str, size: int, *program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program of Python, or ``-m`` and a module, in every rank."""
     need(driver)
-    return run([*command(driver, size), *program], **environ)
+    return run([*command(driver, size), *program], **more)
 
 
 def passes_in_ranks(driver: str, size: int, *files: str, is_ended_by_mpi: bool = False) -> None:

@@ -1,34 +1,16 @@
-"""The data-parallel example over processes, and sums of trees in one."""
+"""Sums of trees; `ranks/parameters.py` tests trees over ranks, and `test_how_to.py` the example."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.distributed import launching
 from xferlib.distributed import pairwise_sum
 from xferlib.errors import ArgumentError, KernelShapeError
 from xferlib.testing import assert_same_bits
-
-EXAMPLE = launching.HERE.parents[1] / "examples" / "data_parallel.py"
-
-
-@pytest.mark.skipif(not EXAMPLE.is_file(), reason="the examples are not beside the tests")
-def test_training_gives_the_same_weights_over_any_processes() -> None:
-    sums = {}
-    for driver, size in [("single", 1), ("mpi", 2), ("mpi", 4), ("torch", 2)]:
-        if (driver == "mpi" and launching.mpiexec() is None) or (driver == "torch" and not launching.has("torch")):
-            continue
-        done = launching.job(driver, size, str(EXAMPLE))
-        assert done.returncode == 0, done.stderr
-        found = re.findall(r"checksum of the weights (\w{8})", done.stdout)
-        assert len(found) == size
-        sums[driver, size] = set(found)
-    assert len(set.union(*sums.values())) == 1, sums
 
 
 @pytest.mark.parametrize("count", range(1, 9))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -402,6 +403,7 @@ class VendorBackend(BareBackend):
         self.bindings: dict[str, Any] = {"cublas": Cublas(), "cusolverDn": Cusolver(), "cufft": Cufft()}
         self.math = CudaMath(self, self.bindings)
         self.compute = Compute()
+        self.entered: list[Device] = []
         self.consumptions: list[tuple[Any, RawStream]] = []
         self.sorting = CudaSorting(self, self.compute)
 
@@ -412,6 +414,10 @@ class VendorBackend(BareBackend):
 
     def consumed(self, array: VendorArray, stream: RawStream) -> None:
         self.consumptions.append((array, stream))
+
+    def inside(self, device: Device) -> AbstractContextManager[None]:
+        self.entered.append(device)
+        return nullcontext()
 
     def compute_on_host(self, *args: Any) -> bool:
         return False

@@ -29,7 +29,8 @@ _MOST_ELEMENTS = (1 << 63) // 16 - 1
 
 def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
     try:
-        extents = (int(shape.__index__()),) if hasattr(shape, "__index__") else tuple(int(n.__index__()) for n in shape)
+        is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
+        extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
     except Exception:  # a foreign object may raise anything; it is not a shape
         raise LayoutError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):

@@ -165,7 +165,9 @@ def _factory(name: str) -> Any:
 
 
 def _unavailable(name: str, error: Exception) -> BackendUnavailableError:
-    return BackendUnavailableError(f"backend {name!r} cannot run here: {error}; install it with {_install(name)}")
+    return BackendUnavailableError(
+        f"backend {name!r} cannot run here: {error}; install it with {_install(name)}, or ask `xferlib doctor`"
+    )
 
 
 def _install(name: str) -> str:

@@ -109,9 +109,12 @@ class Communicator:
         )
         return running.run(
             self._group, "all_reduce", options, operand, result, ways, is_async=async_op,
-            is_in_steps=reproducible
-            or operand.source.host is None
-            or not reductions.is_one_step(driver, operand.dtype, op),
+            is_in_steps=async_op
+            and (
+                reproducible
+                or operand.source.host is None
+                or not reductions.is_one_step(driver, operand.dtype, op)
+            ),
         )  # fmt: skip
 
     def broadcast(
@@ -324,4 +327,4 @@ class Communicator:
 
 
 def _signature(name: str, operand: Operand, options: str = "") -> Signature:
-    return Signature(name, operand.shape, operand.dtype.name, options)
+    return Signature(name, operand.shape, operand.dtype_name, options)

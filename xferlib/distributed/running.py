@@ -54,12 +54,15 @@ def run(
     """
     refuse_no_flag(is_async, f"{name}: async_op")
     is_on_device = group.check_device(operand, name)
-    signature = Signature(name, operand.shape, operand.dtype.name, options, "device" if is_on_device else "host")
+    signature = Signature(name, operand.shape, operand.dtype_name, options, "device" if is_on_device else "host")
     taken = _on_device(group, signature, operand, result, ways, is_async) if is_on_device else ways.host
     array = result.array
     with group.lock:
-        call = begin(group, signature)
-        with group.failing():
+        group.check_usable()
+        try:  # as `begin` and `failing`, which take microseconds
+            if group.open:
+                group.settle(all_of_them=False)
+            call = group.begin(signature)
             if not is_async:
                 group.run(taken, call)
                 return array
@@ -67,6 +70,9 @@ def run(
             begun.is_in_steps = is_in_steps and not (is_on_device and group.has_devices)  # which its begin may make
             group.open.append(begun)
             return begun
+        except BaseException as error:
+            group.fail(error)
+            raise
 
 
 def _on_device(

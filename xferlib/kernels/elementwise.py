@@ -12,7 +12,7 @@ from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls.arguments import SCALARS
 from xferlib.kernels.dispatch import Dispatch
 from xferlib.kernels.frontends import compiler_options, signature
-from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, TracedDefinition
+from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
 from xferlib.kernels.pickling import check_function, named
 
 
@@ -22,9 +22,9 @@ class ElementwiseKernel(functools.partial[Any]):
     Call it as ``kernel(*args, out=None, size=None, **keywords)``:
 
     Args:
-        *args: Arrays of one backend and device, which broadcast; Python numbers mix. A snippet's
-            outputs follow its inputs, all or none.
-        out: The output of a traced kernel, or a tuple of them; new arrays if omitted.
+        *args: Arrays of one backend and device, which broadcast; Python numbers mix. Outputs may follow the
+            inputs, all or none.
+        out: The output, or a tuple of them; new arrays if omitted. A kernel in PyCUDA's notation has none.
         size: The number of elements, where no argument says so.
         **keywords: The keyword-only scalars of a traced kernel. Of a C snippet: ``block_size``, the threads of a block
             on a GPU, which changes no result; and in PyCUDA's notation ``range`` or ``slice``, the numbers ``i`` of the
@@ -140,7 +140,8 @@ def elementwise(
             ``--use_fast_math`` is ``math="fast"``; those that change no result are taken.
 
     Raises:
-        KernelSyntaxError: The signature, snippet or preamble cannot be read.
+        KernelSyntaxError, KernelTypeError: The signature, snippet or preamble cannot be read, or uses what it does not
+            declare. An error that depends on dtypes is raised by the call that has it.
     """
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
@@ -162,14 +163,14 @@ def elementwise(
         inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
     else:
         inputs, outputs = signature.parse(lists[0], "params"), []
-    return ElementwiseKernel(
-        SnippetDefinition(
-            inputs,
-            outputs,
-            operation,
-            name=name or "kernel",
-            math=compiled.math,
-            preamble=compiled.applied(preamble),
-            loop_prep=compiled.applied(loop_prep),
-        )
+    found = SnippetDefinition(
+        inputs,
+        outputs,
+        operation,
+        name=name or "kernel",
+        math=compiled.math,
+        preamble=compiled.applied(preamble),
+        loop_prep=compiled.applied(loop_prep),
     )
+    check_definition(inputs, outputs, found.specialize)
+    return ElementwiseKernel(found)

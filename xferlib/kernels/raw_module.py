@@ -15,6 +15,7 @@ from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
 from xferlib.errors import ArgumentError, KernelSyntaxError, LayoutError, UnsupportedError, shown
 from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels.frontends.raw import mangled
 from xferlib.kernels.frontends.raw import source as raw_source
 from xferlib.kernels.frontends.raw.signature import parse_signature
 from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types
@@ -71,7 +72,8 @@ class RawModule:
 
         Args:
             name: An ``extern "C"`` function, or one of the ``names`` of the module.
-            signature: Its parameters in C; read from the source if omitted, those of a template instance too.
+            signature: Its parameters in C; read from the source if omitted, those of a template instance too, or from
+                the name itself, if that is mangled (``_Z5scaleIfEvPT_f``, as machine code has it).
             cpu: The function to run on a CPU instead: called with the arguments, arrays as NumPy arrays.
 
         Raises:
@@ -84,6 +86,7 @@ class RawModule:
             )
         source, macros, types = self._read()
         found = signature if signature is not None else raw_source.find_signature(source, name, macros)
+        found = mangled.signature_of(name) if found is None else found
         if found is None:
             raise KernelSyntaxError(
                 f"the parameters of kernel {name!r} are not to be found in the source (machine code, or a macro); "

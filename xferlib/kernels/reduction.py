@@ -35,6 +35,7 @@ class ReductionKernel:
     def __init__(self, definition: ReductionDefinition) -> None:
         self.definition = definition
         self.name = definition.name
+        self._inputs: int = getattr(definition, "inputs", len(definition.names))  # outputs come behind them
         self._specs: dict[Any, ReductionSpec] = {}
         self._plans: dict[Any, CudaReduction] = {}
         self._two_kernels: dict[int, IndexedReduction] = {}
@@ -59,7 +60,7 @@ class ReductionKernel:
         """Reduce along ``axis``, or everything, on the arrays' device and its current stream.
 
         Args:
-            *args: Arrays of one backend and device, which broadcast; Python numbers mix.
+            *args: Arrays of one backend and device, which broadcast; Python numbers mix. Outputs may follow them.
             axis: The axis or axes to reduce; all if None.
             keepdims: Keep the reduced axes with extent 1.
             out: The result, or a tuple of results; new arrays if omitted.
@@ -75,6 +76,10 @@ class ReductionKernel:
         key = self._key(args, axis, keepdims)
         call = self._ready.get(key)
         if call is None:
+            if out is None and len(args) > self._inputs and all(map(checks.is_array, args[self._inputs :])):
+                given = args[self._inputs :]
+                out = given if len(given) > 1 else given[0]
+                return self(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
             if autograd.needs_gradient(args):
                 return self._with_gradient(args, axis, out, keepdims=keepdims)
             call = self._prepare(args, axis, keepdims=keepdims)
@@ -226,7 +231,7 @@ def reduction(
         options: Of a CUDA compiler, as for `elementwise`.
 
     Raises:
-        KernelSyntaxError: A signature or expression cannot be read.
+        KernelSyntaxError, KernelTypeError: A signature or expression cannot be read, or uses what it does not declare.
     """
     compiled = compiler_options.read(options, math)
     definition = SnippetReduction(
@@ -241,4 +246,5 @@ def reduction(
         math=compiled.math,
         preamble=compiled.applied(preamble),
     )
+    definition.check()
     return ReductionKernel(definition)

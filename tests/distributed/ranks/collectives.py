@@ -151,31 +151,52 @@ def test_asynchronous_operations_complete_in_any_order(comm: Communicator) -> No
     assert_same_bits(comm.all_reduce(arrays[1]), reduced(comm, "sum", (1001,), "float64"))
 
 
-@pytest.mark.parametrize("name", ["torch", "sim", "fake"])
+@pytest.mark.parametrize("name", ["torch", "sim", "fake", "cupy", "pycuda"])
 def test_arrays_of_other_backends(comm: Communicator, name: str, plugins: object) -> None:
     status = xl.available_backends()[name]
     if not status.is_available:
         pytest.skip(status.reason)
-    for shape in [(), (0,), (40, 50)]:
-        x = xl.to_device(of(comm.rank, shape, "float32"), backend=name)
-        out = xl.empty_like(x)
-        expected = reduced(comm, "sum", shape, "float32")
-        found = comm.all_reduce(x)
-        assert type(found) is type(x)
-        assert xl.device_of(found) is xl.device_of(x)
-        assert_same_bits(xl.to_host(found), expected)
-        assert comm.all_reduce(x, out=out, reproducible=True) is out
-        assert_same_bits(xl.to_host(out), expected)
-        with xl.Stream(xl.device_of(x)) as stream:
-            begun = comm.all_reduce(x, out=x, stream=stream, async_op=True)
-            assert begun.wait() is x
-        stream.synchronize()
-        assert_same_bits(xl.to_host(x), expected)
-        gathered = xl.to_host(comm.all_gather(xl.to_device(of(comm.rank, shape, "float32"), backend=name)))
-        assert_same_bits(gathered, np.stack([of(rank, shape, "float32") for rank in range(comm.size)]))
-        for root in range(comm.size):
-            sent = xl.to_device(of(comm.rank, shape, "float32"), backend=name)
-            assert_same_bits(xl.to_host(comm.broadcast(sent, root, out=sent)), of(root, shape, "float32"))
+    found = [xl.Device(each) for each in status.devices]
+    places = [each for each in found if each.kind == found[0].kind]
+    with places[comm.local_rank % len(places)] as place:
+        for shape in [(), (0,), (40, 50)]:
+            check_backend(comm, place, shape)
+
+
+def check_backend(comm: Communicator, place: xl.Device, shape: tuple[int, ...]) -> None:
+    def given() -> Any:
+        return xl.to_device(of(comm.rank, shape, "float32"), device=place)
+
+    x, expected = given(), reduced(comm, "sum", shape, "float32")
+    out = xl.empty_like(x)
+    found = comm.all_reduce(x)
+    assert type(found) is type(x)
+    assert xl.device_of(found) is place
+    assert_same_bits(xl.to_host(found), expected)
+    assert comm.all_reduce(x, out=out, reproducible=True) is out
+    assert_same_bits(xl.to_host(out), expected)
+    with xl.Stream(place) as stream:
+        begun = comm.all_reduce(x, out=x, stream=stream, async_op=True)
+        assert begun.wait() is x
+    stream.synchronize()
+    assert_same_bits(xl.to_host(x), expected)
+    every = np.stack([of(rank, shape, "float32") for rank in range(comm.size)])
+    assert_same_bits(xl.to_host(comm.all_gather(given())), every)
+    whole = xl.to_device(every + np.float32(comm.rank), device=place)
+    assert_same_bits(
+        xl.to_host(comm.all_to_all(whole)), np.stack([every[comm.rank] + np.float32(k) for k in range(comm.size)])
+    )
+    assert_same_bits(
+        xl.to_host(comm.reduce_scatter(xl.to_device(every, device=place))), every[comm.rank] * np.float32(comm.size)
+    )
+    for root in range(comm.size):
+        sent = given()
+        assert_same_bits(xl.to_host(comm.broadcast(sent, root, out=sent)), of(root, shape, "float32"))
+    if comm.size > 1 and comm.rank < 2:
+        if comm.rank:
+            assert_same_bits(xl.to_host(comm.recv(given(), 0)), of(0, shape, "float32"))
+        else:
+            comm.send(given(), 1)
 
 
 def test_each_rank_may_use_another_backend(comm: Communicator) -> None:

@@ -50,7 +50,7 @@ class Transforms(Libraries):
         cufft = self._bindings["cufft"]
         batch = math.prod((x if x.dtype.kind == "f" else out).shape) // math.prod(sizes)
         key = (stream.device.index, sizes, batch, x.dtype, out.dtype)
-        with translated("cuFFT", "fft"):
+        with translated("cuFFT", "fft"), self._backend.inside(stream.device):
             plan = self._take(key) or _Plan(cufft, key)
             _memory, pointer = self._workspace(plan.nbytes, stream)
             cufft.set_stream(plan.number, stream.handle)

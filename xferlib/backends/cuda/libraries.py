@@ -83,7 +83,7 @@ class Libraries(DeviceMath):
     """The handles and workspaces for the calls of all the libraries.
 
     Args:
-        backend: Allocates workspaces.
+        backend: Allocates workspaces, and makes devices current.
         bindings: Those of `load_bindings`.
     """
 
@@ -96,7 +96,7 @@ class Libraries(DeviceMath):
         """``function`` of a handle that works on ``stream``."""
         binding = self._bindings[library]
         idle = self._idle.setdefault((library, stream.device.index), collections.deque())
-        with translated(_LIBRARIES[library], name):
+        with translated(_LIBRARIES[library], name), self._backend.inside(stream.device):
             try:
                 handle = idle.pop()
             except IndexError:

@@ -50,7 +50,7 @@ class CudaSorting(DeviceSorting):
     """Sorts by bits, stable, in one pass for each eight; the first of each dtype is compiled, for seconds.
 
     Args:
-        backend: Allocates the temporary memory.
+        backend: Allocates the temporary memory, and makes devices current.
         compute: The module ``cuda.compute``.
     """
 
@@ -77,7 +77,7 @@ class CudaSorting(DeviceSorting):
             "d_out_values": after,
         }  # fmt: skip
         options = {**arrays, "num_items": keys.size, "begin_bit": 0, "end_bit": bits, "stream": _Stream(stream.handle)}
-        with translated("cuda-cccl", "sort"):
+        with translated("cuda-cccl", "sort"), self._backend.inside(stream.device):
             sorter = compute.make_radix_sort(**arrays, order=order)
             nbytes = max(int(sorter(temp_storage=None, **options)), 1)
             memory = self._backend.empty((nbytes,), np.dtype("uint8"), device=stream.device, stream=stream)

@@ -15,19 +15,10 @@ if TYPE_CHECKING:
 
     from xferlib._core.device import Device
 
-_NUMBERS = {
-    "int8": 0,
-    "uint8": 1,
-    "int32": 2,
-    "uint32": 3,
-    "int64": 4,
-    "uint64": 5,
-    "float16": 6,
-    "float32": 7,
-    "float64": 8,
-}
+_DTYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+_NUMBERS = {np.dtype(name): number for number, name in enumerate(_DTYPES)}
 """``ncclDataType_t``: the dtypes that it reduces."""
-_BYTE = _NUMBERS["uint8"]
+_BYTE = _NUMBERS[np.dtype(np.uint8)]
 _OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "mean": 4}
 """``ncclRedOp_t``."""
 
@@ -67,17 +58,17 @@ class Nccl(DeviceDriver):
         self._comm = nccl.comm_init_rank_scalable(size, rank, 1, bytearray(unique_id), 0)
 
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        return dtype.name in _NUMBERS and not (op == "mean" and dtype.kind in "iu")
+        return dtype in _NUMBERS and not (op == "mean" and dtype.kind in "iu")
 
     def all_reduce(self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order) -> Enqueued | None:
-        kind = _NUMBERS[dtype.name]
+        kind = _NUMBERS[dtype]
         self._nccl.all_reduce(x, out, count, kind, _OPS[op], self._comm, order.stream.handle)
         return None
 
     def reduce_scatter(
         self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order
     ) -> Enqueued | None:
-        kind = _NUMBERS[dtype.name]
+        kind = _NUMBERS[dtype]
         self._nccl.reduce_scatter(x, out, count, kind, _OPS[op], self._comm, order.stream.handle)
         return None
 

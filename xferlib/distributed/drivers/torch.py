@@ -8,6 +8,8 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xferlib._memory.host import bytes_over
 from xferlib._runtime import leak
 from xferlib.distributed.drivers import torch_nccl
@@ -18,14 +20,12 @@ from xferlib.errors import DistributedTimeoutError, DriverUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib.distributed.drivers.device_driver import DeviceDriver
 
-_REDUCED = frozenset({"int8", "uint8", "int32", "int64", "float32", "float64"})
+_REDUCED = frozenset(map(np.dtype, ("int8", "uint8", "int32", "int64", "float32", "float64")))
 _FOREVER = timedelta(days=20)
 """gloo's own limit, which the communicator's comes before."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -147,7 +147,7 @@ class GlooDriver(Driver):
         self._ops = {"sum": reduce.SUM, "prod": reduce.PRODUCT, "min": reduce.MIN, "max": reduce.MAX}
 
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        return dtype.name in _REDUCED
+        return dtype in _REDUCED
 
     def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
         if out is not x:

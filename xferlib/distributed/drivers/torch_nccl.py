@@ -15,7 +15,7 @@ from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Or
 if TYPE_CHECKING:
     from xferlib._core.device import Device
 
-_REDUCED = frozenset({"int8", "uint8", "int32", "int64", "float16", "float32", "float64"})
+_REDUCED = frozenset(map(np.dtype, ("int8", "uint8", "int32", "int64", "float16", "float32", "float64")))
 _BYTE = np.dtype(np.uint8)
 
 
@@ -85,7 +85,7 @@ class TorchNccl(DeviceDriver):
         }  # fmt: skip
 
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        return dtype.name in _REDUCED
+        return dtype in _REDUCED
 
     def all_reduce(self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order) -> Enqueued | None:
         target = _tensor(out, count, dtype, order.device.index)

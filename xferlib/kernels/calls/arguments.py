@@ -62,6 +62,11 @@ def is_scalar(value: Any) -> bool:
     return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
 
 
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of some backend; NumPy's scalars are none here."""
+    return registry.backend_of(value) is not None and not isinstance(value, np.generic)
+
+
 def common_device(
     call: str, names: Sequence[str], arguments: Sequence[Any]
 ) -> tuple[Backend | None, Device | None, dict[int, ArrayInfo]]:

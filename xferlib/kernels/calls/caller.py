@@ -50,6 +50,9 @@ class Caller:
         """The arguments in the order of the program's parameters, None for omitted outputs."""
         if self._is_snippet:
             return self._arrange_snippet(args, out, keywords)
+        count = len(self._positional)
+        if out is None and len(args) > count and all(map(checks.is_array, args[count:])):
+            args, out = args[:count], args[count:]
         arranged = list(args)
         is_whole = len(args) == len(self._positional) and not any(each is None for each in args)
         if not is_whole or keywords or self._keywords:
@@ -62,7 +65,8 @@ class Caller:
         names = self.definition.names
         if len(args) > len(self._positional):
             raise KernelTypeError(
-                f"{self.name}() takes {len(self._positional)} argument(s), {len(args)} were given; outputs go to out="
+                f"{self.name}() takes {len(self._positional)} argument(s), {len(args)} were given; outputs are arrays "
+                "behind them, or out="
             )
         values = {**self._defaults, **dict(zip(self._positional, args, strict=False))}
         for name, value in keywords.items():
@@ -82,9 +86,13 @@ class Caller:
 
     def _arrange_snippet(self, args: tuple[Any, ...], out: Any, keywords: dict[str, Any]) -> list[Any]:
         names, first = self.definition.names, self.definition.first_output
-        if out is not None or keywords:
-            what = "out" if out is not None else next(iter(keywords))
-            raise KernelTypeError(f"{self.name}() takes no keyword {what!r}; outputs follow the inputs by position")
+        if keywords:
+            raise KernelTypeError(
+                f"{self.name}() takes no keyword {next(iter(keywords))!r}; inputs go by position, outputs behind them "
+                "or to out="
+            )
+        if out is not None:
+            args = self._with_outputs(args, out)
         if len(args) != len(names) and len(args) != first:
             expected = str(len(names)) if first is None else f"{first} or, with the outputs, {len(names)}"
             raise KernelTypeError(
@@ -94,6 +102,19 @@ class Caller:
             if value is None:
                 raise KernelTypeError(f"{self.name}(): argument {name!r} is None; pass an array or a number")
         return [*args, *[None] * (len(names) - len(args))]
+
+    def _with_outputs(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """The arguments of a snippet with those of ``out=`` behind them."""
+        names, first = self.definition.names, self.definition.first_output
+        if first is None:
+            raise KernelTypeError(f"{self.name}() writes to its arguments, and has no output for out=; leave it out")
+        given, count = out if type(out) is tuple else (out,), len(names) - first
+        if len(args) > first:
+            raise KernelTypeError(f"{self.name}(): outputs are given twice, by position and as out=; leave out one")
+        if len(given) != count:
+            wanted = names[first] if count == 1 else f"a tuple of {count}, ({', '.join(names[first:])})"
+            raise KernelTypeError(f"{self.name}(): out= has {len(given)} output(s); give {wanted}")
+        return (*args, *given)
 
     # --- preparation
     def prepare(

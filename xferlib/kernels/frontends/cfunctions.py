@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, did_you_mean
 from xferlib.kernels.ir.formulas import bit_functions, lower, special_functions
 from xferlib.kernels.ir.functions import CALLS, TABLE
 from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, Builder, Node, is_complex, is_float
@@ -69,8 +69,8 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         problem = "tgamma and lgamma are left to raw_module: NumPy has none, and identical bits need one"
         fail(f"{name}() is not among the kernel functions; {problem}", None)
     if base not in FLOAT_FUNCTIONS:
-        known = ", ".join(sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *special_functions.FORMULAS, *_PLAIN}))
-        fail(f"unknown function {name!r}; known are {known}", None)
+        known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *special_functions.FORMULAS, *_PLAIN})
+        fail(f"unknown function {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}", None)
     function = FLOAT_FUNCTIONS[base]
     _check_arity(name, args, TABLE[function].arity, fail)
     return _apply(b, name, function, _floats(b, args, is_single), fail)

@@ -28,6 +28,7 @@ MOST_TURNS = 4096
 """Limit of turns, for all loops of a snippet or of one function call together."""
 MOST_STEPS = 1 << 18
 """Limit of expressions and statements translated for a snippet, its function calls included."""
+TOO_LONG = "the loops and functions written out have more than"
 
 
 class TranslationState:
@@ -141,8 +142,7 @@ class Loops:
         """Count one more expression or statement."""
         self.work.steps += 1
         if self.work.steps > MOST_STEPS:
-            problem = f"the loops and functions written out have more than {MOST_STEPS} expressions"
-            self.fail(node, f"{problem}; take fewer turns, or use raw_module")
+            self.fail(node, f"{TOO_LONG} {MOST_STEPS} expressions; take fewer turns, or use raw_module")
 
     def _goes_on(self, condition: Any) -> bool | None:
         """The value of a condition; None if it is not known, with the scope as before."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from xferlib.errors import did_you_mean
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
 from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Variable
 from xferlib.kernels.frontends.memory.local_arrays import element_keys
@@ -197,7 +198,8 @@ class Scope(PlaceScope, LoopScope):
         if variable is None:
             if name in ("i", "n"):
                 return Variable(("kernel", name), self.b.index().dtype, is_writable=False)
-            fail(f"{name!r} is not declared; known here are {', '.join(sorted(self._names)) or 'no names'}")
+            known = ", ".join(sorted(self._names)) or "no names"
+            fail(f"{name!r} is not declared{did_you_mean(name, self._names)}; known here are {known}")
         return variable
 
     def read(self, name: str, fail: Fail) -> Node:

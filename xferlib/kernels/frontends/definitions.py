@@ -16,6 +16,7 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends import csnippet, signature, tracing
 from xferlib.kernels.frontends import preamble as preambles
+from xferlib.kernels.frontends.cloops import TOO_LONG
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
@@ -228,6 +229,55 @@ class SnippetDefinition:
                 raise KernelSyntaxError(
                     f"{self.name}: output {self.names[number]!r} is never written; assign to it, or drop it"
                 )
+
+
+_CANDIDATES = ("float64", "complex128", "int32", "bool", "float32", "uint8")
+"""Dtypes to try for generic letters, likely ones first."""
+_ENOUGH = 3
+"""Choices: an error in which the first ones agree, of floats, complex numbers and integers, depends on no dtype."""
+
+
+def check_definition(
+    inputs: Sequence[CParam],
+    outputs: Sequence[CParam],
+    specialize: Callable[[tuple[np.dtype[Any], ...], frozenset[int]], object],
+) -> None:
+    """Raise the error that every call of a C definition would raise; such as for a name that it misspells.
+
+    An error that depends on dtypes, or on which arguments are numbers, is left for the calls that have it.
+
+    Args:
+        inputs, outputs: The parameters.
+        specialize: Makes the program for their dtypes, and the positions of those that are no arrays.
+
+    Raises:
+        KernelSyntaxError, KernelTypeError: That error.
+    """
+    params = (*inputs, *outputs)
+    errors: list[KernelSyntaxError | KernelTypeError] = []
+    letters = list(dict.fromkeys(param.generic for param in params if param.generic))
+    plain = frozenset(n for n, param in enumerate(inputs) if not (param.is_pointer or param.is_raw))
+    choices = [dict.fromkeys(letters, first) for first in _CANDIDATES]
+    if len(letters) > 1:
+        for one, others in (("float64", "int32"), ("int32", "float64"), ("bool", "float64")):
+            choices += [{**dict.fromkeys(letters, others), letter: one} for letter in letters]
+    for tried, chosen in enumerate(choices if letters else [{}]):
+        if tried == _ENOUGH and len({str(each) for each in errors}) == 1:
+            break
+        kinds = tuple(param.dtype or np.dtype(chosen[str(param.generic)]) for param in params)
+        for scalars in (frozenset[int](), plain) if plain else (frozenset[int](),):
+            try:
+                specialize(kinds, scalars)
+            except (KernelSyntaxError, KernelTypeError) as error:
+                errors.append(error)
+                if TOO_LONG in str(error):  # for any dtype, and after long work
+                    raise
+            except Exception:  # such as one too large to be made twice: its call says so
+                return
+            else:
+                return
+    if len({str(each) for each in errors}) == 1 or all(isinstance(each, KernelSyntaxError) for each in errors):
+        raise errors[0].with_traceback(None) from None
 
 
 def check_names(kernel: str, names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from xferlib.kernels.frontends import csnippet, signature
 from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_names
+from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.ir.constants import stored_value
@@ -57,6 +57,7 @@ class SnippetReduction:
         self._inputs = signature.parse(in_params, "in_params")
         self._outputs = signature.parse(out_params or "", "out_params")
         self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
+        self.inputs = len(self._inputs)
         check_names(name, self.names)
         self._dtype = dtype
         if (raw := next((each for each in self._outputs if each.is_raw), None)) is not None:
@@ -114,6 +115,10 @@ class SnippetReduction:
         for program in (spec.map_program, spec.combine, spec.post):
             self._refuse_loops(program)
         return replace(spec, premap=premap)
+
+    def check(self) -> None:
+        """Raise the error that every call would raise."""
+        check_definition(self._inputs, self._outputs, self.specialize)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""

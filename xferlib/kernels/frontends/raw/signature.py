@@ -68,8 +68,8 @@ def _parse_parameter(piece: str, kernel: str, types: SourceTypes) -> RawParamete
     found = types.find(" ".join(words))
     dtype = found.dtype if found is not None else None
     is_pointer = "*" in match["stars"] or "[" in piece
-    if is_pointer and dtype is not None and dtype.kind == "V":
-        dtype = None  # no array of a device has elements with fields
+    if is_pointer and dtype is not None and (dtype.kind == "V" or match["stars"].count("*") > 1):
+        dtype = None  # no array of a device has elements with fields, nor pointers
     if not is_pointer and dtype is None:
         raise KernelSyntaxError(
             f"kernel {kernel!r}: parameter {match['name']!r} of type {' '.join(words)!r} cannot be passed by value; "

@@ -85,6 +85,8 @@ class SourceTypes:
             return VECTORS[name]
         if name in self._aliases and depth < _MOST_DEPTH:
             return self.find(self._aliases[name], depth + 1)
+        if "::" in name and depth < _MOST_DEPTH:
+            return self.find(re.sub(r"\b(?:\w+::)+", "", name), depth + 1)
         match = _INSTANCE.match(name) if depth < _MOST_DEPTH else None
         if match is None or match["name"] not in self._templates:
             return None

@@ -1,0 +1,74 @@
+"""The launch lines of the how-to page start what they say, here on one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.distributed import launching
+
+ROOT = launching.HERE.parents[1]
+PAGE = ROOT / "docs" / "how-to" / "from-one-gpu-to-a-cluster.md"
+
+pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not beside the tests")
+
+CHECKSUM = "12261699"
+"""Of the weights that the example ends with, whatever starts it; tests/test_examples.py has it for every backend."""
+
+
+def lines() -> list[list[str]]:
+    """The lines of each block that a shell runs."""
+    return [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)]
+
+
+def run_together(commands: list[str], folder: Path) -> list[str]:
+    """Run lines at once, as on several hosts; the output of each."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    named = {"python": sys.executable, "torchrun": f"{sys.executable} -m torch.distributed.run"}
+    for name, program in {**named, "mpiexec": launching.mpiexec()}.items():
+        script = bin_folder / name
+        script.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        script.chmod(0o755)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "hosts").write_text("localhost\n")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    environ = launching.environ(PATH=f"{bin_folder}:{os.environ['PATH']}", FIRST="127.0.0.1", PORT=port)
+    started = [
+        subprocess.Popen(["sh", "-c", line], cwd=folder, env=environ, stdout=-1, stderr=-1, text=True)
+        for line in commands
+    ]
+    said = [process.communicate(timeout=launching.HANG_S) for process in started]
+    assert [process.returncode for process in started] == [0] * len(started), said
+    return [output for output, _ in said]
+
+
+def ranks_in(output: str) -> set[tuple[str, str, str]]:
+    return set(re.findall(r"rank (\d) of (\d): checksum of the weights (\w{8})", output))
+
+
+@pytest.mark.parametrize("line", [line for block in lines() for line in block if "$FIRST" not in line])
+def test_a_line_for_one_launcher_starts_its_ranks(line: str, tmp_path: Path) -> None:
+    launching.need("mpi" if line.startswith("mpiexec") else "torch" if line.startswith("torchrun") else "single")
+    size = int(found[1]) if (found := re.search(r"(?:-n |per-node=)(\d)", line)) else 1
+    (output,) = run_together([line], tmp_path)
+    assert ranks_in(output) == {(str(rank), str(size), CHECKSUM) for rank in range(size)}
+
+
+def test_the_lines_for_two_hosts_join_their_ranks(tmp_path: Path) -> None:
+    launching.need("torch")
+    (pair,) = (block for block in lines() if "$FIRST" in block[0])
+    found = set.union(*map(ranks_in, run_together(pair, tmp_path)))
+    assert found == {("0", "2", CHECKSUM), ("1", "2", CHECKSUM)}
+
+
+def test_the_page_has_lines() -> None:
+    assert sum(map(len, lines())) >= 6

@@ -1,0 +1,93 @@
+"""The tool that runs the peers' tests on xferlib, on tests of this file's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.peer_suites import __main__ as suites
+
+CUPY = '''
+import numpy
+import pytest
+import cupy
+from cupy import testing
+from cupy.cuda.texture import TextureObject
+
+
+class TestKernels:
+    @testing.for_all_dtypes(no_complex=True)
+    @testing.numpy_cupy_array_equal()
+    def test_sum(self, xp, dtype):
+        return testing.shaped_arange((3, 4), xp, dtype) + xp.ones((4,), dtype)
+
+    def test_kernel(self):
+        kernel = cupy.ElementwiseKernel("T x", "T y", "y = x * 2")
+        testing.assert_array_equal(kernel(cupy.arange(5)), numpy.arange(5) * 2)
+        with pytest.raises(ValueError, match="another text"):
+            kernel(cupy.arange(5), size=5)
+
+    def test_texture(self):
+        TextureObject(None, None)
+
+    def test_wrong(self):
+        assert cupy.arange(3).sum() == 4
+
+
+@testing.parameterize(*testing.product({"n": [1, 2, 3]}))
+class TestSets:
+    def test_size(self):
+        assert cupy.zeros(self.n).size == self.n
+'''
+PYCUDA = '''
+import numpy as np
+from pycuda import gpuarray
+from pycuda.elementwise import ElementwiseKernel
+from pycuda.scan import ExclusiveScanKernel
+
+
+def test_range():
+    z = gpuarray.zeros(10, np.float32)
+    ElementwiseKernel("float *z", "z[i] = 7")(z, range=slice(2, 8, 3))
+    assert z.get().tolist() == [0, 0, 7, 0, 0, 7, 0, 0, 0, 0]
+
+
+def test_scan():
+    x = gpuarray.to_gpu(np.arange(5, dtype=np.int32))
+    assert ExclusiveScanKernel(np.int32, "a+b", 0)(x).get().tolist() == [0, 0, 1, 3, 6]
+'''
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim"])
+def test_outcomes_are_those_of_the_tests(tmp_path: Path, backend: str) -> None:
+    file = tmp_path / "tests" / "cupy_tests" / "core_tests" / "test_userkernel.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(CUPY, encoding="utf-8")
+    found = {name.rpartition("::")[2]: outcome for name, outcome in suites.run("cupy", tmp_path, backend).items()}
+    kinds = {name: kind for name, (kind, _) in found.items()}
+    assert kinds == {
+        "test_sum": "passed", "test_kernel": "passed", "test_size": "passed", "test_texture": "not applicable",
+        "test_wrong": "failed",
+    }  # fmt: skip
+    assert "TextureObject" in found["test_texture"][1]
+
+
+def test_pycudas_kernels(tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "test_gpuarray.py").write_text(PYCUDA, encoding="utf-8")
+    outcomes = suites.run("pycuda", tmp_path, "numpy")
+    assert [kind for kind, _ in outcomes.values()] == ["passed", "passed"]
+    text = suites.page({("pycuda", "numpy"): outcomes})
+    assert "| pycuda | numpy | 2 | 2 | 0 |" in text
+
+
+def test_each_exception_has_a_reason() -> None:
+    assert suites.reasons()
+    assert suites.reason_of("test_stream.py::TestStream::test_mix_use_context[null]", suites.reasons())
+    assert not suites.reason_of("test_nothing_of_the_kind", suites.reasons())
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="give a checkout of cupy"):
+        suites.run("cupy", tmp_path, "numpy")

@@ -1,0 +1,222 @@
+"""Streams, events and devices by the peers' names."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import xferlib as xl
+from tools.peer_suites.missing import Missing, skip
+
+
+class Stream:
+    """CuPy's and PyCUDA's stream over xferlib's."""
+
+    null: Stream
+    native: Any = None
+    ptds: Any = Missing("default streams of each thread on a CPU")
+
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int = 0, **_: Any
+    ) -> None:
+        handle = 2 if ptds else 0 if null else None
+        if ptds and _is_on_cpu():
+            skip("default streams of each thread on a CPU")
+        if handle is not None and xl.get_backend().capabilities.streams:
+            self.own = xl.Stream.from_any(handle)
+        elif handle is not None:
+            self.own = xl.current_stream()
+        else:
+            self.own = xl.Stream(non_blocking=non_blocking, priority=priority)
+
+    @classmethod
+    def over(cls, own: xl.Stream) -> Stream:
+        made = cls.__new__(cls)
+        made.own = own
+        return made
+
+    ptr = property(lambda self: self.own.handle)
+    handle = property(lambda self: self.own.handle)
+    done = property(lambda self: self.own.is_done)
+    priority = property(lambda self: self._option("priority"))
+    is_non_blocking = property(lambda self: self._option("is_non_blocking"))
+
+    def _option(self, name: str) -> Any:
+        if _is_on_cpu():
+            skip("options of streams on a CPU")
+        return getattr(self.own, name)
+
+    @classmethod
+    def from_external(cls, native: Any) -> Stream:
+        if _is_on_cpu():
+            skip("streams of CUDA on a CPU")
+        if not hasattr(native, "__cuda_stream__"):
+            raise TypeError("no stream")
+        made = cls.over(xl.Stream.from_any(native))
+        made.native = native
+        return made
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        if _is_on_cpu():
+            skip("streams of CUDA on a CPU")
+        return self.own.__cuda_stream__()
+
+    def is_done(self) -> bool:
+        return self.own.is_done
+
+    def use(self) -> Stream:
+        self.own.use()
+        _used.objects = [*getattr(_used, "objects", [])[-8:], self]
+        return self
+
+    def synchronize(self) -> None:
+        self.own.synchronize()
+
+    def record(self, event: Any = None) -> Event:
+        event = Event() if event is None else event
+        self.own.record(event.own)
+        return event  # type: ignore[no-any-return]
+
+    def wait_event(self, event: Event) -> None:
+        self.own.wait(event.own)
+
+    wait_for_event = wait_event
+
+    def begin_capture(self, mode: Any = None) -> None:
+        if not xl.get_backend().capabilities.streams:
+            skip("captures of a library's own operations on a CPU")
+        self._block = self.own.capture()
+        self._graph = self._block.__enter__()
+
+    def end_capture(self) -> Any:
+        self._block.__exit__(None, None, None)
+        return PeerGraph(self._graph)
+
+    def is_capturing(self) -> bool:
+        return self.own._raw.capture is not None
+
+    def launch_host_func(self, function: Any, argument: Any) -> None:
+        self.own.call(function, argument)
+
+    def add_callback(self, function: Any, argument: Any) -> None:
+        self.own.call(function, self, 0, argument)
+
+    def __enter__(self) -> Stream:
+        self.own.__enter__()
+        _used.objects = [*getattr(_used, "objects", [])[-8:], self]
+        return self
+
+    def __exit__(self, *error: Any) -> None:  # noqa: PYI036
+        self.own.__exit__(*error)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.own == other.own
+
+    def __hash__(self) -> int:
+        return hash(self.own)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "own":
+            raise AttributeError(name)
+        skip(f"Stream.{name}")
+
+
+class PeerGraph:
+    """CuPy's graph over xferlib's."""
+
+    def __init__(self, own: xl.Graph) -> None:
+        self._own = own
+
+    def launch(self, stream: Any = None) -> None:
+        self._own.launch(getattr(stream, "own", None))
+
+    def upload(self, stream: Any = None) -> None:
+        """Nothing: the first launch does it."""
+
+
+class Event:
+    """CuPy's and PyCUDA's event over xferlib's."""
+
+    def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False, *_: Any) -> None:
+        self.own = xl.Event(blocking=block, timing=not disable_timing and not interprocess, interprocess=interprocess)
+
+    done = property(lambda self: self.own.is_done)
+
+    def query(self) -> bool:
+        return self.own.is_done
+
+    def record(self, stream: Any = None) -> Event:
+        (xl.current_stream() if stream is None else stream.own).record(self.own)
+        return self
+
+    def synchronize(self) -> None:
+        self.own.synchronize()
+
+    def time_till(self, end: Event) -> float:
+        return end.own.elapsed_ms(self.own)
+
+    def time_since(self, start: Event) -> float:
+        return self.own.elapsed_ms(start.own)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "own":
+            raise AttributeError(name)
+        skip(f"Event.{name}")
+
+
+class Device:
+    """CuPy's device over xferlib's."""
+
+    def __init__(self, index: Any = None) -> None:
+        self.own = xl.get_device() if index is None else _numbered(int(index))
+
+    id = property(lambda self: self.own.index)
+
+    def __int__(self) -> int:
+        return self.own.index
+
+    def synchronize(self) -> None:
+        self.own.synchronize()
+
+    def use(self) -> None:
+        self.own.use()
+
+    def __enter__(self) -> Device:
+        self.own.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:  # noqa: PYI036
+        self.own.__exit__(*error)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.own is other.own
+
+    def __hash__(self) -> int:
+        return hash(self.own)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "own":
+            raise AttributeError(name)
+        skip(f"Device.{name}")
+
+
+def _numbered(index: int) -> xl.Device:
+    here = xl.get_device()
+    found = [each for each in xl.get_backend().devices() if each.kind == here.kind and each.index == index]
+    if not found:
+        skip("a second device")
+    return found[0]
+
+
+_used = threading.local()
+"""The streams that each thread has made current, for their identity."""
+
+
+def _is_on_cpu() -> bool:
+    return not xl.get_backend().capabilities.streams
+
+
+def current_stream(device: Any = None) -> Stream:
+    own = xl.current_stream(None if device is None else Device(device).own)
+    known = [Stream.null, *getattr(_used, "objects", [])]
+    return next((each for each in reversed(known) if each.own == own), None) or Stream.over(own)
