@@ -102,8 +102,8 @@ xferlib for their results; real ones are compared with g++'s long double functio
 C++ leaves the result undefined (an integer divided by 0, a float beyond an integer's range, a shift by the width) are
 left out. The C++ program takes the elements one after the other, and reductions in xferlib's order.
 
-A kernel counts for the first dtypes with which it is taken. One that adds up numbers of a generic type by `atomicAdd` is
-taken, and compared, with integers; with floats it needs `math="fast"`, because their sum depends on the order.
+A kernel counts for the first dtypes with which it is taken. One that adds up numbers of a generic type by `atomicAdd`
+is taken, and compared, with integers; with floats it needs `math="fast"`, because their sum depends on the order.
 """
 
 
