@@ -25,7 +25,7 @@ square_sum = xl.reduction("uint8 x", "int64 y", map_expr="x * x", reduce_expr="a
 
 
 def write_images(folder: Path) -> None:
-    """Blurred spots on a sky that darkens upwards, with noise, one file each."""
+    """Blurred spots on a sky that is darker at the top, with noise, one file each."""
     import matplotlib.image as images
 
     rng = np.random.default_rng(0)

@@ -82,26 +82,6 @@ def test_programs_run_and_print_what_the_page_says(
                     assert printed.getvalue() == block.output, f"{page.name}, line {block.line}"
 
 
-CHOOSE_THEMSELVES = ("conformance.md",)
-"""Pages whose programs have a backend of their own."""
-
-
-@pytest.mark.parametrize("name", ["torch", "sim"])
-@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_programs_run_on_every_backend_that_needs_no_gpu(
-    page: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if page.name in CHOOSE_THEMSELVES or not xl.available_backends()[name].is_available:
-        pytest.skip(f"{page.name} chooses its backend, or {name} is not available")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "page"}
-    with xl.use_backend(name):
-        for block in blocks(page):
-            if all(xl.available_backends()[each].is_available for each in block.needs):
-                with redirect_stdout(StringIO()):
-                    exec(compile("\n" * block.line + block.code, page, "exec"), names)
-
-
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_can_be_pasted_into_an_interactive_session(page: Path) -> None:
     for block in blocks(page):

@@ -304,6 +304,59 @@ def test_pieces_of_one_transfer_are_one_bar(tmp_path: Path) -> None:
     assert found.labels == ["f"] * 16
 
 
+def texts(found: xl.trace, path: Path, **options: Any) -> list[Any]:
+    """Draw a picture, and return all that is written in it, as matplotlib's objects."""
+    figures = pytest.importorskip("matplotlib.figure").Figure
+    seen: list[Any] = []
+    own = figures.savefig
+
+    def savefig(self: Any, *args: Any, **others: Any) -> Any:
+        done = own(self, *args, **others)
+        seen.extend(each for each in self.findobj(pytest.importorskip("matplotlib.text").Text) if each.get_text())
+        return done
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "savefig", savefig)
+        found.plot(path, **options)
+    return [each for each in seen if each.get_visible()]
+
+
+CROWDED = [
+    operation("range", 0, 8, name="train"), operation("range", 8, 9, name="evaluate_everything"),
+    operation("kernel", 0, 4, name="forward"), operation("kernel", 4, 5, name="a_kernel_with_a_long_name"),
+    operation("kernel", 5, 5.1, name="short"), operation("kernel", 8, 9, name="forward"),
+    operation("h2d", 0, 0.3, nbytes=64 << 20), operation("h2d", 1, 4, nbytes=64 << 20),
+    operation("call", 0, 0.2, name="to_device", device="host"), operation("staging", 0, 0.2, device="host"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_label_lies_over_another(dark: bool, tmp_path: Path) -> None:
+    written = texts(recorded(CROWDED), tmp_path / "run.png", title="A program", dark=dark)
+    boxes = [(each.get_text(), each.get_window_extent()) for each in written]
+    over = [(one, two) for (one, here), (two, there) in itertools.combinations(boxes, 2) if here.overlaps(there)]
+    assert not over
+    assert {"train", "forward"} <= {text for text, _ in boxes}
+
+
+def test_the_legend_explains_colours_and_names_without_room(tmp_path: Path) -> None:
+    written = {each.get_text() for each in texts(recorded(CROWDED), tmp_path / "run.png")}
+    assert {"call", "staging threads at work", "to the device", "kernel", "range", "copy beside kernel"} <= written
+    assert "to the host" not in written
+    (line,) = (text for text in written if text.startswith("no room for: "))
+    for name in ("1 x a_kernel_with_a_long_name, 1e+03 ms", "1 x short, 100 ms", "1 x to_device, 200 ms"):
+        assert name in line
+    assert "forward" not in line
+
+
+def test_a_dark_picture_is_dark(tmp_path: Path) -> None:
+    images = pytest.importorskip("matplotlib.image")
+    for dark, least, most in ((False, 1.0, 1.0), (True, 0.0, 0.3)):
+        recorded(CROWDED).plot(tmp_path / "run.png", dark=dark)
+        corner = images.imread(tmp_path / "run.png")[0, 0, :3]
+        assert least <= corner.min() <= corner.max() <= most
+
+
 def test_lanes_are_in_the_order_of_the_work(tmp_path: Path) -> None:
     kinds = ["d2h", "kernel", "h2d", "staging", "call"]
     found = [operation(kind, device="host" if kind in ("staging", "call") else "cuda:0") for kind in kinds]

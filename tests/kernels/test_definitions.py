@@ -19,7 +19,7 @@ X = np.arange(1.0, 5.0)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: xl.elementwise("T x", "T y", "y = sqt(x)"), r"column 5: unknown function 'sqt' \(did you mean 'sqrt'"),
+        (lambda: xl.elementwise("T x", "T y", "y = sqt(x)"), r"5: unknown function 'sqt' \(did you mean 'sqrt'\?\)"),
         (lambda: xl.elementwise("T speed", "T y", "y = sped"), r"'sped' is not declared \(did you mean 'speed'\?\)"),
         (lambda: xl.elementwise("T x", "T y", "y = z + x"), "'z' is not declared; known here are x, y"),
         (lambda: xl.elementwise("T x", "T y", "yy = x"), "'yy' is not declared"),

@@ -1,4 +1,4 @@
-"""A recorded trace as a picture: a row for each stream and kind, shaded where copies ran beside kernels."""
+"""A recorded trace as a picture: rows for streams and kinds, shaded where copies ran beside kernels; a legend."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ COLOURS = {
     Kind.CALL: "#8a94a3", Kind.STAGING: "#8e6bb0", Kind.H2D: "#2b6cb0", Kind.KERNEL: "#2f855a", Kind.D2H: "#c2570c",
     Kind.D2D: "#0f8b8d", Kind.PEER: "#b83280",
 }  # fmt: skip
+LEGEND = {
+    Kind.CALL: "call", Kind.STAGING: "staging threads at work", Kind.H2D: "to the device", Kind.KERNEL: "kernel",
+    Kind.D2H: "to the host", Kind.D2D: "within the device", Kind.PEER: "from another device",
+}  # fmt: skip
 RANGE_COLOUR = "#74b894"
 BOTH_COLOUR = "#fbe8a6"
 _WIDTH_IN = 11.0
@@ -32,6 +36,18 @@ _PIXELS = 1400.0
 _CHARACTER_PX = 8.0
 UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
 _MOST_CALL_ROWS = 4
+_LEAST_SHORTENED = 7
+"""Characters that a name is shortened to, at least; a bar with room for fewer has none. A size is never shortened."""
+_MOST_NAMES = 4
+"""Names that the legend explains because no bar has room for them."""
+LIGHT = {"grid.color": "#d9dde3"}
+DARK = {
+    "figure.facecolor": "#1e2129", "axes.facecolor": "#1e2129", "savefig.facecolor": "#1e2129", "text.color": "#dfe3ea",
+    "axes.labelcolor": "#dfe3ea", "axes.titlecolor": "#dfe3ea", "xtick.color": "#dfe3ea", "ytick.color": "#dfe3ea",
+    "axes.edgecolor": "#7b8494", "grid.color": "#3b414d", "legend.facecolor": "#2a2e38", "legend.edgecolor": "#3b414d",
+}  # fmt: skip
+"""Settings of matplotlib for pictures on a dark page."""
+_BOTH_COLOUR_DARK = "#5a4a17"
 
 
 class Bar(NamedTuple):
@@ -40,7 +56,7 @@ class Bar(NamedTuple):
     label: str
 
 
-def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_s: float | None) -> None:
+def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_s: float | None, dark: bool) -> None:
     """Draw and save the picture."""
     try:
         import matplotlib as mpl
@@ -54,15 +70,18 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
     shown = [each for each in operations if each.end_s >= first and each.start_s <= last]
     scale, unit = next((scale, unit) for limit, scale, unit in UNITS if last - first < limit)
     rows = drawn_rows(rows_of(shown))
-    figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.15 + 0.42 * max(len(rows), 2)), layout="constrained")
-    try:
-        _shade(axes, shown, first, scale)
-        for position, row in enumerate(rows):
-            _draw(axes, position, row, first, last, scale)
-        _dress(axes, rows, title, found, shown, (last - first) * scale, unit)
-        figure.savefig(path, dpi=130)
-    finally:
-        plt.close(figure)
+    with mpl.rc_context(DARK if dark else LIGHT):
+        figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.5 + 0.42 * max(len(rows), 2)), layout="constrained")
+        try:
+            has_shade = _shade(axes, shown, first, scale, _BOTH_COLOUR_DARK if dark else BOTH_COLOUR)
+            named: set[str] = set()
+            for position, row in enumerate(rows):
+                named |= _draw(axes, position, row, first, last, scale)
+            _dress(axes, rows, title, found, shown, (last - first) * scale, unit)
+            _explain(figure, rows, has_shade, unnamed(shown, named), dark=dark)
+            figure.savefig(path, dpi=130)
+        finally:
+            plt.close(figure)
 
 
 def extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> Span:
@@ -84,40 +103,84 @@ def drawn_rows(found: list[TimelineRow]) -> list[TimelineRow]:
     return [*rows, *(row for row in found if row.kind not in (Kind.CALL, Kind.STAGING))]
 
 
-def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: float) -> None:
-    """Return the spans in which a copy and a kernel ran at once."""
+def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: float, colour: str) -> bool:
+    """Shade the spans in which a copy and a kernel ran at once, and return whether there are any."""
     numbers = Numbers(shown)
-    for start, end in intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)):
-        axes.axvspan((start - first) * scale, (end - first) * scale, color=BOTH_COLOUR, linewidth=0, zorder=0)
+    spans = list(intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)))
+    for start, end in spans:
+        axes.axvspan((start - first) * scale, (end - first) * scale, color=colour, linewidth=0, zorder=0)
+    return bool(spans)
 
 
-def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float, scale: float) -> None:
+def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float, scale: float) -> set[str]:
+    """Draw a row, and return the labels that found room."""
     if row.kind is Kind.STAGING:
         _draw_staging(axes, position, row, first, scale)
-        return
+        return set()
+    named = set()
     ranges = [each for each in row.operations if each.kind == Kind.RANGE]
     others = [each for each in row.operations if each.kind != Kind.RANGE]
     colour = COLOURS[row.kind]
-    for members, paint, height in ((ranges, RANGE_COLOUR, 0.78), (others, colour, 0.78 if not ranges else 0.5)):
-        pixel_s = (last - first) / _PIXELS
+    is_split = bool(ranges and others)
+    pixel_s = (last - first) / _PIXELS
+    for members, paint, bottom, top in (
+        (ranges, RANGE_COLOUR, 0.39, -0.39),
+        (others, colour, 0.34 if is_split else 0.39, -0.06 if is_split else -0.39),
+    ):
         bars = bars_of(members, pixel_s)
         pieces = [((bar.start - first) * scale, max(bar.end - bar.start, 1.5 * pixel_s) * scale) for bar in bars]
         axes.broken_barh(
-            pieces, (position - height / 2, height), facecolors=paint, edgecolors="white",
+            pieces, (position + top, bottom - top), facecolors=paint, edgecolors="white",
             linewidth=0.4 if len(bars) < 60 else 0.0, zorder=3,
         )  # fmt: skip
-        for bar in bars:
-            _label(axes, position, bar, first, last, scale)
+        middle = position + (-0.22 if is_split and members is ranges else (bottom + top) / 2)
+        ink = "#0c2b1c" if members is ranges else "white"
+        named |= {bar.label for bar in bars if _label(axes, middle, bar, first, last, scale, ink)}
+    return named
 
 
-def _label(axes: Any, position: int, bar: Bar, first: float, last: float, scale: float) -> None:
+def _label(axes: Any, height: float, bar: Bar, first: float, last: float, scale: float, ink: str) -> bool:
+    """Write a bar's label into it, shortened where it must be, and return whether all of it is there."""
     start, end = max(bar.start, first), min(bar.end, last)
     room = int((end - start) / (last - first) * _PIXELS * 0.8 / _CHARACTER_PX)
-    if bar.label and len(bar.label) <= room:
-        middle = ((start + end) / 2 - first) * scale
-        axes.text(
-            middle, position, bar.label, ha="center", va="center", fontsize=7.5, color="white", clip_on=True, zorder=4
-        )
+    least = len(bar.label) if " " in bar.label else min(len(bar.label), _LEAST_SHORTENED)
+    if not bar.label or room < least:
+        return False
+    text = bar.label if len(bar.label) <= room else bar.label[: room - 1] + "…"
+    middle = ((start + end) / 2 - first) * scale
+    axes.text(middle, height, text, ha="center", va="center", fontsize=7.5, color=ink, clip_on=True, zorder=4)
+    return text == bar.label
+
+
+def unnamed(shown: Sequence[TraceOperation], named: set[str]) -> list[str]:
+    """Return number and time of the kernels, ranges and calls that took longest of those that no bar names in full."""
+    seconds: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for each in shown:
+        is_public = not any(part.startswith("_") for part in each.name.split("."))
+        if (each.kind in COMPUTING or (each.kind == Kind.CALL and is_public)) and each.name not in named:
+            seconds[each.name] = seconds.get(each.name, 0.0) + each.seconds
+            counts[each.name] = counts.get(each.name, 0) + 1
+    longest = sorted(seconds, key=lambda name: -seconds[name])[:_MOST_NAMES]
+    return [f"{counts[name]} x {name}, {seconds[name] * 1e3:.3g} ms" for name in longest]
+
+
+def _explain(figure: Any, rows: list[TimelineRow], has_shade: bool, names: list[str], *, dark: bool) -> None:
+    """Draw the legend, below everything."""
+    from matplotlib.patches import Patch
+
+    kinds = dict.fromkeys(row.kind for row in rows)
+    parts = [Patch(color=COLOURS[kind], label=LEGEND[kind]) for kind in kinds]
+    if any(each.kind == Kind.RANGE for row in rows for each in row.operations):
+        parts.append(Patch(color=RANGE_COLOUR, label="range"))
+    if has_shade:
+        parts.append(Patch(color=_BOTH_COLOUR_DARK if dark else BOTH_COLOUR, label="copy beside kernel"))
+    if parts:
+        made = figure.legend(
+            handles=parts, loc="outside lower left", ncols=len(parts), fontsize=8, frameon=False, columnspacing=1.2,
+            title="no room for: " + ";  ".join(names) if names else None, title_fontsize=8,
+        )  # fmt: skip
+        made.set_alignment("left")
 
 
 def bars_of(members: Sequence[TraceOperation], pixel_s: float) -> list[Bar]:
@@ -181,7 +244,7 @@ def _dress(
     axes.set_xlabel(unit, fontsize=9)
     axes.tick_params(axis="x", labelsize=8)
     axes.tick_params(axis="y", length=0)
-    axes.grid(visible=True, axis="x", color="#d9dde3", linewidth=0.5, zorder=1)
+    axes.grid(visible=True, axis="x", linewidth=0.5, zorder=1)
     for position in range(1, len(rows)):
         if rows[position].device != rows[position - 1].device:
             axes.axhline(position - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)

@@ -238,7 +238,13 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         write(self._recorded, Path(path))
 
     def plot(
-        self, path: str | os.PathLike[str], *, title: str = "", start_s: float | None = None, end_s: float | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "",
+        start_s: float | None = None,
+        end_s: float | None = None,
+        dark: bool = False,
     ) -> None:
         """Draw rows for the host's calls, for staging, then for the copies and kernels of each device and stream.
 
@@ -246,10 +252,11 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib (``pip install 'xferlib[trace]'``).
             title: Above the picture.
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
+            dark: Whether the picture is for a dark page.
         """
         from xferlib._trace.picture import plot
 
-        plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s)
+        plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s, dark=dark)
 
     def _repr_html_(self) -> str | None:
         """The timeline, for notebooks; None before the block has ended, and where it cannot be drawn."""

@@ -94,11 +94,13 @@ def _panel(axis: Any, cases: list[CaseFigures], regime: str) -> None:
     for colour, group in zip(_COLOURS, sorted({case.group for case in cases}), strict=False):
         points = [(max(case.nbytes, 1), case.ratio(regime)) for case in cases if case.group == group]
         axis.scatter(*zip(*points, strict=True), s=12, color=colour, label=group, alpha=0.7)
-    axis.axhline(1, color="#222222", linewidth=1)
-    axis.axhline(1 / 1.1, color="#222222", linewidth=0.8, linestyle="--")
+    ink = axis.xaxis.label.get_color()  # that of the text, on a dark page too
+    axis.axhline(1, color=ink, linewidth=1)
+    axis.axhline(1 / 1.1, color=ink, linewidth=0.8, linestyle="--")
     axis.set_xscale("log", base=2)
     axis.set_yscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda size, _: size_text(int(size)))
     axis.yaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
     axis.grid(visible=True, which="major", linewidth=0.3)
+    axis.tick_params(axis="x", labelsize=8)  # so that sizes stand apart
     axis.set_xlabel("bytes")
