@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import elementwise, reduction
 
 
@@ -176,8 +176,10 @@ def test_indices_in_a_reduction_that_cannot_be_right():
         reduction("double x", map_expr="x[n - 1]", **total)(np.ones(3))
     with pytest.raises(KernelSyntaxError, match="'y' is raw, but a reduction has one result"):
         reduction("double x", "raw double y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a")
-    with pytest.raises(KernelTypeError, match="takes at most 1 argument"):
+    with pytest.raises(LayoutError, match="'out0' has shape"):  # an output may be given by its position
         reduction("double x", map_expr="x", **total)(np.ones(3), np.ones(3))
+    with pytest.raises(KernelTypeError, match="1 output"):
+        reduction("double x", map_expr="x", **total)(np.ones(3), np.ones(()), np.ones(()))
     with pytest.raises(KernelSyntaxError, match="declared twice"):
         reduction("double x, double x", map_expr="x", **total)
     assert reduction("double *x", map_expr="x[n - 1 - i]", **total)(np.ones((0, 2))) == 0
