@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from xferlib._core.defaults import use_backend
     from xferlib._core.device import Device
     from xferlib._core.devices import device_of, get_device
-    from xferlib._core.event import Event
-    from xferlib._core.graph import Graph
+    from xferlib._core.ordering.event import Event
+    from xferlib._core.ordering.graph import Graph
     from xferlib._core.registry import BackendStatus, available_backends
     from xferlib._core.stream import Stream, current_stream
     from xferlib._memory.pinned import PinnedPool, PinnedStats
@@ -159,8 +159,8 @@ _LAZY = {
         "xferlib._core.defaults": ("use_backend",),
         "xferlib._core.devices": ("Device", "device_of", "get_device"),
         "xferlib._core.registry": ("BackendStatus", "available_backends"),
-        "xferlib._core.event": ("Event",),
-        "xferlib._core.graph": ("Graph",),
+        "xferlib._core.ordering.event": ("Event",),
+        "xferlib._core.ordering.graph": ("Graph",),
         "xferlib._core.stream": ("Stream", "current_stream"),
         "xferlib._memory.pinned": ("PinnedPool", "PinnedStats"),
         "xferlib._pipeline.prefetch": ("prefetch",),

@@ -37,8 +37,8 @@ from xferlib._core.device import Device as Device
 from xferlib._core.device import DeviceName, DeviceSpec
 from xferlib._core.devices import device_of as device_of
 from xferlib._core.devices import get_device as get_device
-from xferlib._core.event import Event as Event
-from xferlib._core.graph import Graph as Graph
+from xferlib._core.ordering.event import Event as Event
+from xferlib._core.ordering.graph import Graph as Graph
 from xferlib._core.registry import BackendStatus as BackendStatus
 from xferlib._core.registry import available_backends as available_backends
 from xferlib._core.stream import Stream as Stream

@@ -14,9 +14,10 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._api.files import saving
-from xferlib._core import capture, registry
+from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
+from xferlib._core.ordering import capture
 from xferlib._core.thresholds import PACKED_DOWN_FROM, PACKED_LEAF_MOST, PACKED_UP_FROM, TOGETHER_FROM
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends, many, one_step, packing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,14 +55,17 @@ def reversed_sort(x: Any, axis: int) -> tuple[Any, Any]:
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_it_sorts_as_numpy_does(plugins: object, data: st.DataObject) -> None:
+@pytest.mark.parametrize("name", ["vendor", "pycuda"])
+def test_it_sorts_as_numpy_does(plugins: object, name: str, data: st.DataObject) -> None:
+    if not xl.available_backends()[name].is_available or backend_named(name).sorting is None:
+        pytest.skip("there is no library that sorts")
     dtype = data.draw(st.sampled_from(DTYPES))
     shape = data.draw(st.sampled_from([(1,), (7,), (300,), (2, 300), (300, 3), (2, 257, 2), (3, 1, 260), (5, 6)]))
     axis, is_descending = data.draw(st.integers(-len(shape), len(shape) - 1)), data.draw(st.booleans())
     x = numbers(dtype, shape, data.draw(st.integers(0, 9)))
     step = data.draw(st.sampled_from([1, -1, 2]))
-    with xl.use_backend("vendor"):
-        d = xl.to_device(x)[::step]
+    with xl.use_backend(name):
+        d: Any = xl.to_device(x)[::step]
         x = x[::step]
         xp = xl.get_array_module(d)
         found, places = (
@@ -115,5 +119,12 @@ def test_a_package_without_its_library_is_none() -> None:
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    assert load_compute(missing) is None
+    def unfit(name: str) -> Any:
+        raise RuntimeError("libnvJitLink.so was not found")
+
+    def warned(name: str) -> Any:
+        warnings.warn("bindings not available", RuntimeWarning, stacklevel=1)
+        return object()
+
+    assert load_compute(missing) is load_compute(unfit) is load_compute(warned) is None
     assert load_compute(lambda name: object()) is None  # as on a machine without a driver

@@ -28,6 +28,14 @@ def test_hard_cases(name):
     assert same_bits(_kernel(name)(table.inputs.view(np.float32)), table.results.view(np.float32))
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_a_hard_case_in_an_array_without_axes(name):
+    table = hard_cases.tables()[name]
+    for number in range(0, table.inputs.size, max(table.inputs.size // 5, 1)):
+        x = table.inputs[number : number + 1].view(np.float32).reshape(())
+        assert same_bits(_kernel(name)(x), table.results[number : number + 1].view(np.float32).reshape(()))
+
+
 def test_the_tables_matter():
     wrong = 0
     for name, table in hard_cases.tables().items():

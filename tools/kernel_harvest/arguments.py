@@ -89,6 +89,7 @@ def _values(dtype: np.dtype[Any], shape: tuple[int, ...], mood: Mood, rng: np.ra
         if mood.has_specials and count > 1:
             at = rng.choice(count, count // 5, replace=False)
             flat[at] = rng.choice(_SPECIAL, len(at))
+        flat = abs(flat) if mood.least else flat
         return flat.astype(dtype).reshape(shape)
     if mood.most == DISTINCT:
         return (rng.permutation(count) + (count < 100) if count > 1 else np.array(5)).astype(dtype).reshape(shape)

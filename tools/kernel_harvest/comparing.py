@@ -130,7 +130,7 @@ def _compared(taken: Taken, library: Any, number: int) -> Comparison:
     _math[0] = taken.math
     for mood in MOODS:
         for rank in ranks(taken):
-            reason = _run(taken, run, mood, rank, result)
+            reason = _run(taken, library, run, mood, rank, result)
             if reason and not result.reason:
                 result.reason = reason
     result.beyond = library.xf_take_beyond()
@@ -139,7 +139,7 @@ def _compared(taken: Taken, library: Any, number: int) -> Comparison:
     return result
 
 
-def _run(taken: Taken, run: Any, mood: Mood, rank: int, result: Comparison) -> str:
+def _run(taken: Taken, library: Any, run: Any, mood: Mood, rank: int, result: Comparison) -> str:
     """One run on both sides; returns why there is nothing to compare, or nothing."""
     arguments = draw(taken, mood, rank, seed=len(mood.name) + rank)
     mine = [np.array(each) if isinstance(each, np.ndarray) else each for each in arguments.values]
@@ -158,13 +158,25 @@ def _run(taken: Taken, run: Any, mood: Mood, rank: int, result: Comparison) -> s
     if is_bad.all() or (is_bad.any() and any(each.is_raw or each.is_pointer for each in taken.outputs)):
         return "C++ leaves it undefined for all inputs tried"
     name = f"{mood.name}, arrays of rank {rank}" if rank > 1 else mood.name
+    if _all_same(taken, mine, theirs, is_bad):
+        result.agreed.append(name)
+        return ""
+    others = [_guarded(each) for each in arguments.values]
+    library.xf_turn(1)
+    _call_cpp(run, arguments, others, taken)
+    library.xf_turn(0)
+    if not _all_same(taken, others, theirs, is_bad):
+        return "the elements race for these values: C++ gives something else for them in the reverse order"
+    result.differed.append(name)
+    return ""
+
+
+def _all_same(taken: Taken, mine: Sequence[Any], theirs: Sequence[A], is_bad: A) -> bool:
     for param, x, y in zip((*taken.inputs, *taken.outputs), mine, theirs, strict=True):
         is_element = isinstance(x, np.ndarray) and x.size == is_bad.size and not param.is_raw
         if not _same(np.asarray(x), y, ~is_bad if is_element else None):
-            result.differed.append(name)
-            return ""
-    result.agreed.append(name)
-    return ""
+            return False
+    return True
 
 
 def _guarded(value: Any) -> A:

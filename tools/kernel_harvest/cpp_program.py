@@ -44,7 +44,9 @@ def preface() -> str:
     )
     start = (
         'extern "C" void xf_start(xf_callback one, xf_complex_callback two) {\n'
-        "  xf_ask = one; xf_ask_complex = two; signal(SIGFPE, xf_fault); signal(SIGSEGV, xf_fault);\n}\n"
+        "  xf_ask = one; xf_ask_complex = two; signal(SIGFPE, xf_fault);\n"
+        "  signal(SIGSEGV, xf_fault); signal(SIGVTALRM, xf_endless);\n}\n"
+        'extern "C" void xf_turn(int backwards) { xf_backwards = backwards; }\n'
         'extern "C" long long xf_take_beyond() { const long long n = xf_beyond; xf_beyond = 0; return n; }\n'
     )
     return f"{numbers}{HEADER.read_text()}\nnamespace xf {{\n{types}}}\n{start}"
@@ -107,13 +109,15 @@ static void element({", ".join(["ptrdiff_t i", *count, "xf_indexer _ind", *names
   }}
 }}
 extern "C" void xf_run_{number}(void** p, const long long* m, unsigned char* undefined) {{
-  for (volatile ptrdiff_t k = 0; k < m[0]; ++k) {{
-    const ptrdiff_t i = k;
+  for (volatile ptrdiff_t count = 0; count < m[0]; ++count) {{
+    const ptrdiff_t k = xf_backwards ? m[0] - 1 - count : count, i = k;
     xf_undefined = 0;
-    if (const int why = sigsetjmp(xf_home, 1)) {{ undefined[k] = why; continue; }}
+    xf_limit(2);
+    if (const int why = sigsetjmp(xf_home, 1)) {{ undefined[k] = why; if (why == 1) continue; break; }}
     element({", ".join(arguments)});
     undefined[k] = xf_undefined;
   }}
+  xf_limit(0);
 }}
 }} }}
 """

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include <cmath>
 #include <complex>
@@ -28,12 +29,19 @@
 static sigjmp_buf xf_home;
 static unsigned char xf_undefined;
 static long long xf_beyond;
+static int xf_backwards;
 
 extern "C" {
 void __ubsan_handle_float_cast_overflow(void*, void*) { xf_undefined = 1; }
 void __ubsan_handle_shift_out_of_bounds(void*, void*, void*) { xf_undefined = 1; }
 void __ubsan_handle_divrem_overflow(void*, void*, void*) { siglongjmp(xf_home, 1); }
 static void xf_fault(int) { siglongjmp(xf_home, 2); }
+static void xf_endless(int) { siglongjmp(xf_home, 1); }
+}
+// A limit of the time in which an element must end; loops without an end stay undefined.
+static void xf_limit(int seconds) {
+  const itimerval timer = {{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_VIRTUAL, &timer, nullptr);
 }
 
 // --- functions of xferlib, by number
@@ -131,6 +139,15 @@ static long double xf_erfcx(long double x) {
   for (int k = 1; k < 12; ++k) { sum += term; term *= -(2 * k - 1) / (2 * x * x); }
   return sum / (x * 1.77245385090551602729816748334114518L);
 }
+static long double xf_bessel_i0(long double x) {  // the library's own throws where x is large
+  long double sum = 1, term = 1;
+  if (x < 40) {
+    for (int k = 1; k < 200 && term > 1e-22L * sum; ++k) { term *= x / 2 / k * (x / 2 / k); sum += term; }
+    return sum;
+  }
+  for (int k = 1; k < 40; ++k) { term *= (2 * k - 1) * (2 * k - 1) / (8 * x * k); sum += term; }
+  return isinf(x) ? x : expl(x) / sqrtl(6.283185307179586476925286766559L * x) * sum;
+}
 static const long double xf_root2 = 1.41421356237309504880168872420969808L;
 
 namespace xf {
@@ -142,7 +159,7 @@ XF_ONE(tanh, tanhl(x)) XF_ONE(asinh, asinhl(x)) XF_ONE(acosh, acoshl(x)) XF_ONE(
 XF_ONE(cbrt, cbrtl(x)) XF_ONE(rsqrt, 1 / sqrtl(x)) XF_ONE(erf, erfl(x)) XF_ONE(erfc, erfcl(x))
 XF_ONE(erfinv, xf_erfinv(x)) XF_ONE(erfcinv, xf_erfcinv(x)) XF_ONE(erfcx, xf_erfcx(x))
 XF_ONE(normcdf, erfcl(-x / xf_root2) / 2) XF_ONE(normcdfinv, -xf_root2 * xf_erfcinv(2 * x))
-XF_ONE(cyl_bessel_i0, std::cyl_bessel_i(0.0L, fabsl(x)))
+XF_ONE(cyl_bessel_i0, xf_bessel_i0(fabsl(x)))
 XF_TWO(pow, powl(x, y)) XF_TWO(atan2, atan2l(x, y)) XF_TWO(hypot, hypotl(x, y))
 XF_EXACT(sqrt) XF_EXACT(floor) XF_EXACT(ceil) XF_EXACT(trunc) XF_EXACT(rint) XF_EXACT(round) XF_EXACT(nearbyint)
 XF_EXACT(fabs)
@@ -317,13 +334,16 @@ template <typename T> struct xf_array {
     if (k < 0 || k >= size()) siglongjmp(xf_home, 2);  // xferlib found no index out of range
     return data[k];
   }
-  template <typename I, typename = typename std::enable_if<std::is_integral<I>::value>::type>
-  T& operator[](const I* index) const {
+  template <typename I, size_t N> T& operator[](const I (&index)[N]) const {
+    if (N != ndim) siglongjmp(xf_home, 1);
+    return entry(index);
+  }
+  template <typename I> T& entry(const I* index) const {
     ptrdiff_t k = 0;
     for (int axis = 0; axis < ndim; ++axis) k = k * at[2 + axis] + index[axis];
     return (*this)[k];
   }
-  T& operator[](std::initializer_list<ptrdiff_t> index) const { return (*this)[index.begin()]; }
+  T& operator[](std::initializer_list<ptrdiff_t> index) const { return entry(index.begin()); }
 };
 
 // xferlib's order of a reduction: leaves of 4096 elements with 512 strided lanes, halved, then neighbouring pairs

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import capture, defaults, registry
+from xferlib._core import defaults, registry
 from xferlib._core import device as _device
 from xferlib._core.device import Device, DeviceSpec, make_device
+from xferlib._core.raw import refuse_device
 from xferlib._runtime import config
 from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
 
@@ -51,7 +52,7 @@ class _Directory:
         return registry.get(device.backend).at(device).device_attribute(device, attribute_name(name))
 
     def synchronize(self, device: Device) -> None:
-        capture.refuse_device("synchronize", device)
+        refuse_device("synchronize", device)
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib._runtime.fork import reset_in_child
-from xferlib.errors import TransferError
+from xferlib.errors import StreamError, TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +82,24 @@ class Capture:
 opened: list[Capture] = []
 """The captures that are open now, in any thread."""
 reset_in_child(opened.clear)
+
+
+def refuse_device(call: str, device: Device) -> None:
+    """Refuse a wait for a whole device on which a stream is captured, in whichever thread: the driver has no such wait.
+
+    Raises:
+        StreamError: There is one.
+    """
+    if any(each.origin.device is device for each in opened):
+        raise captured(call, device)
+
+
+def captured(call: str, device: Device) -> StreamError:
+    """The error of a call that a capture does not allow."""
+    return StreamError(
+        f"{call}: a stream of {device} is being captured, so that its work is not done before graph.launch(); "
+        "call it before the capture, or after the launch"
+    )
 
 
 _DEFAULTS = {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}

@@ -8,16 +8,17 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core import capture, devices, observe, registry
+from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._core.event import Event, check_event
+from xferlib._core.ordering import capture
+from xferlib._core.ordering.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of, stream_text
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.graph import CaptureBlock
+    from xferlib._core.ordering.graph import CaptureBlock
     from xferlib._core.raw import RawStream
 
 _local = threading.local()
@@ -141,7 +142,7 @@ class Stream:
                 open trace.
             UnsupportedError: The backend has no graphs.
         """
-        from xferlib._core.graph import CaptureBlock
+        from xferlib._core.ordering.graph import CaptureBlock
 
         return CaptureBlock(self, self._backend, self._raw)
 

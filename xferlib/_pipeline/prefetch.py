@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import capture, registry
 from xferlib._core import devices as devices_of_process
+from xferlib._core import registry
 from xferlib._core.containers import flatten
+from xferlib._core.ordering import capture
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._pipeline.chunk_map import targets_of

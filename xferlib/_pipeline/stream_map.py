@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xferlib._core import capture, registry
+from xferlib._core import registry
+from xferlib._core.ordering import capture
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of

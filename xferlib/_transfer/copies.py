@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import capture, defaults
+from xferlib._core import defaults
 from xferlib._core.array import Array
 from xferlib._core.observe import Kind
+from xferlib._core.ordering import capture
 from xferlib._memory import host as _host
 from xferlib._memory import pinned
-from xferlib._transfer import captured, download, ends, host_copy, on_device, upload
+from xferlib._transfer import download, ends, host_copy, on_device, staged, upload
 from xferlib._transfer.ends import CopySource, CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import LayoutError
@@ -32,13 +33,13 @@ def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: boo
         if copy is False:
             raise ends.copy_needed(source, target, wanted)
     ends.claim_out(target, source.shape, wanted)
-    captured.stream_of("to_device", target.backend, target.device, target.stream)
+    staged.captured_stream("to_device", target.backend, target.device, target.stream)
     return _EXECUTORS[source.host is not None, target.device.kind == "cpu"](source, target, wanted)
 
 
 def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_awaited: bool = False) -> Transfer:
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
-    order = captured.stream_of("to_device_async", target.backend, target.device, target.stream)
+    order = staged.captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
         done = copy(source, target, dtype)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
@@ -90,9 +91,9 @@ def begin_to_host(
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     assert source.info is not None
     source.backend.attach(source.info.device)
-    recorded = captured.stream_of("to_host_async", source.backend, source.info.device, order)
+    recorded = staged.captured_stream("to_host_async", source.backend, source.info.device, order)
     if recorded is not None:
-        done = captured.download(d, source.info, source.backend, recorded, out)
+        done = staged.captured_download(d, source.info, source.backend, recorded, out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     return download.device_to_host_async(
         d, source.info, source.backend, wanted, stream=order, out=out, is_awaited=is_awaited
@@ -146,7 +147,7 @@ def _download(
 ) -> HostArray:
     assert source.info is not None
     source.backend.attach(source.info.device)
-    if (order := captured.stream_of("to_host", source.backend, source.info.device, stream)) is not None:
+    if (order := staged.captured_stream("to_host", source.backend, source.info.device, stream)) is not None:
         capture.refuse("to_host", order)
     return download.device_to_host(source.given, source.info, source.backend, dtype, stream=stream, out=out)
 

@@ -15,7 +15,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES, SCATTERED_FROM
 from xferlib._memory import in_flight, pinned
 from xferlib._memory import slab as _slab
-from xferlib._transfer import captured, compiled_staging, plan, relayout, staged
+from xferlib._transfer import compiled_staging, plan, relayout, staged
 from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
@@ -68,7 +68,7 @@ def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> 
 def send(upload: Upload) -> Path:
     """Fill the array on the device; returns the path that the bytes took."""
     if upload.stream.capture is not None:
-        return captured.upload(upload.end, upload.out, upload.into, upload.stream)
+        return staged.captured_upload(upload.end, upload.out, upload.into, upload.stream)
     staging_hooks.touched(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
     return _BY_DEVICE_STEP[plan.device_step(upload.end, upload.into)](upload)
 

@@ -11,9 +11,9 @@ from xferlib._core.array import Array, ArrayInfo, c_strides, matching
 from xferlib._core.backend import Arrays, Backend, Copies, Streams
 from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.capture import RecordedWork
 from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.namespaces import make_namespace
+from xferlib._core.ordering.capture import RecordedWork
 from xferlib._core.raw import (
     OperationListener,
     PinnedBlock,

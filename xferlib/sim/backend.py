@@ -15,9 +15,9 @@ from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
 from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
-from xferlib._core.capture import RecordedWork
 from xferlib._core.device import Device, DeviceIdentity, DeviceProperties
 from xferlib._core.namespaces import make_namespace
+from xferlib._core.ordering.capture import RecordedWork
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
 from xferlib._memory import host
 from xferlib._runtime import happens_before

@@ -152,9 +152,12 @@ class Primitives:
         found: DeviceSorting | None = self.backend.at(device).sorting
         return found
 
-    def enqueue(self, name: str, arrays: Sequence[Array], run: Callable[..., None]) -> None:
+    def enqueue(
+        self, name: str, arrays: Sequence[Array], run: Callable[..., None], infos: Sequence[ArrayInfo] | None = None
+    ) -> None:
         """Let ``run(*descriptions, stream=stream)`` enqueue work on arrays of one device, on its current stream."""
-        infos = [self.backend.view(each) for each in arrays]
+        if infos is None:
+            infos = [self.backend.view(each) for each in arrays]
         device = infos[0].device
         owner = self.backend.at(device)
         owner.attach(device)

@@ -1,6 +1,6 @@
 """The plug-in for pytest: fixtures that run a test on every backend, markers for GPUs, checks of every test.
 
-pytest loads it in every run of an environment that has xferlib, so this module imports little but pytest: the rest is
+pytest loads it in every run of an environment that has xferlib, so this module imports nothing but pytest: the rest is
 imported by the first test or option that needs it.
 """
 
@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from xferlib._cli.pytest_plugin.markers import MARKERS
-
 if TYPE_CHECKING:
     from types import ModuleType
 
     from xferlib.backends.base import Backend
     from xferlib.sim import check
+
+MARKERS = {
+    "gpu": "gpu: skip the test unless a backend of xferlib can use a GPU; with xl_backend it runs on those backends",
+    "multi_gpu": "multi_gpu(n=2): as gpu, for tests that need n GPUs",
+}
+"""As ``pytest --markers`` shows them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,7 +69,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if any(True for name in MARKERS for _ in item.iter_markers(name)):
         from xferlib._cli.pytest_plugin import choice
 
-        choice.skip_without_gpu(item)
+        choice.skip_without_gpu(item, MARKERS)
 
 
 @pytest.hookimpl(tryfirst=True)

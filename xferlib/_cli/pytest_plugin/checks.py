@@ -11,7 +11,7 @@ import pytest
 
 from xferlib import sim
 from xferlib._cli import cuda_driver
-from xferlib._cli.pytest_plugin.markers import BROKEN_BY
+from xferlib._cli.pytest_plugin.broken import BROKEN_BY
 from xferlib._core import registry
 from xferlib._runtime.callsite import is_own
 from xferlib.errors import DeviceLostError, XferError

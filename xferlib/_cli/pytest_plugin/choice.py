@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import xferlib as xl
-from xferlib._cli.pytest_plugin.markers import BROKEN_BY, MARKERS
+from xferlib._cli.pytest_plugin.broken import BROKEN_BY
 from xferlib._core import registry
 from xferlib.errors import did_you_mean
 
@@ -128,10 +128,10 @@ def _reason(count: int, statuses: list[BackendStatus]) -> str:
     return f"{_WITHOUT_GPU}{needed}, and {', '.join(seen) or 'no backend for GPUs can run here'}"
 
 
-def skip_without_gpu(item: pytest.Item) -> None:
+def skip_without_gpu(item: pytest.Item, markers: Mapping[str, str]) -> None:
     """Skip a marked test where there are too few GPUs, unless the markers are the project's own."""
     is_ours = "xl_backend" in getattr(item, "fixturenames", ())
-    if not is_ours and any(_declares(line) for line in item.config.getini("markers")):
+    if not is_ours and any(_declares(line, markers) for line in item.config.getini("markers")):
         return
     count = _gpus_needed(item)
     statuses = _every(item.config)
@@ -140,10 +140,10 @@ def skip_without_gpu(item: pytest.Item) -> None:
     refuse_broken(item.config)
 
 
-def _declares(line: str) -> bool:
+def _declares(line: str, markers: Mapping[str, str]) -> bool:
     """Whether a line of the setting ``markers`` declares a marker of the plug-in's names, and is not the plug-in's."""
     name = line.partition(":")[0].partition("(")[0].strip()
-    return name in MARKERS and line not in MARKERS.values()
+    return name in markers and line not in markers.values()
 
 
 def refuse_broken(config: pytest.Config) -> None:

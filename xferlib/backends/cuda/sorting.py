@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 
 def load_compute(load: Callable[[str], Any] = importlib.import_module) -> Any:
-    """The module ``cuda.compute``; None if it is not installed, or lacks its library."""
+    """The module ``cuda.compute``; None if it is not installed, or lacks a library: it then raises, or warns."""
     try:
-        found = load("cuda.compute")
-    except ImportError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = load("cuda.compute")
+    except (ImportError, RuntimeError):
         return None
     return found if hasattr(found, "make_radix_sort") else None
 

@@ -73,7 +73,7 @@ def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
         ) from error
 
 
-class _Work:
+class _GlooWork:
     """An operation of a process group, which threads of its own carry out."""
 
     def __init__(self, work: Any, arrays: Any) -> None:
@@ -155,21 +155,21 @@ class GlooDriver(Driver):
         options = self._distributed.AllreduceOptions()
         options.reduceOp = self._ops[op]
         tensor = self._torch.from_numpy(out)
-        return _Work(self._group.allreduce([tensor], options), tensor)
+        return _GlooWork(self._group.allreduce([tensor], options), tensor)
 
     def broadcast(self, x: HostArray, root: int) -> Pending:
         options = self._distributed.BroadcastOptions()
         options.rootRank = root
         tensor = self._bytes(x)
-        return _Work(self._group.broadcast([tensor], options), tensor)
+        return _GlooWork(self._group.broadcast([tensor], options), tensor)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
         tensors = self._bytes(out), self._bytes(x)
-        return _Work(self._group._allgather_base(*tensors), tensors)
+        return _GlooWork(self._group._allgather_base(*tensors), tensors)
 
     def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
         tensors = self._bytes(out), self._bytes(x)
-        return _Work(self._group.alltoall_base(*tensors, [], []), tensors)
+        return _GlooWork(self._group.alltoall_base(*tensors, [], []), tensors)
 
     def send(self, x: HostArray, dest: int, tag: int) -> Pending:
         tensor = self._bytes(x)

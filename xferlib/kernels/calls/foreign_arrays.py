@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import capture, registry
+from xferlib._core import registry
 from xferlib._core.array import check_dtype, is_c_contiguous
+from xferlib._core.ordering import capture
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels.calls.arguments import is_scalar
 

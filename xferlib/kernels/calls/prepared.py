@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import capture, observe
+from xferlib._core import observe
 from xferlib._core.array import ArrayInfo
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
+from xferlib._core.ordering import capture
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.engines.numpy.engine import NumpyPlan

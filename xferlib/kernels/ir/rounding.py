@@ -53,6 +53,8 @@ def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
 
 def _mend(x: A, out: A, wide: A, bits: A, table: Table) -> None:
     """Insert the known results of the elements that are hard cases."""
+    if not out.ndim:
+        x, out = x.reshape(1), out.reshape(1)  # NumPy finds no places in an array without axes
     suspect = bits < _NEAR
     if table.has_subnormal:
         suspect |= wide < _SMALLEST_NORMAL

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._core.array import c_strides
-from xferlib._core.capture import captured
+from xferlib._core.raw import captured
 from xferlib.sim.arrays import launching
 from xferlib.sim.arrays.array import HostArray, SimArray
 from xferlib.sim.machine import current

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.capture import RecordedWork
+from xferlib._core.ordering.capture import RecordedWork
 
 if TYPE_CHECKING:
     from xferlib.sim.model.streams import SimEvent, SimStream

@@ -13,8 +13,8 @@ from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.pool import Pool
 
 if TYPE_CHECKING:
-    from xferlib._core.capture import RecordedWork
     from xferlib._core.device import Device
+    from xferlib._core.ordering.capture import RecordedWork
 
 LEGACY, LEGACY_ALIAS, PER_THREAD = 0, 1, 2
 """The handles that CUDA gives the default streams."""

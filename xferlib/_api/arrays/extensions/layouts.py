@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from xferlib.backends.device_math import Matrices, Product
 
 if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
+
+Layout = tuple[Shape, Shape]
+"""A shape, and strides in bytes."""
+_MOST_TEMPLATES = 1024
 
 DTYPES = frozenset(map(np.dtype, ("float16", "float32", "float64", "complex64", "complex128")))
 """Those that the libraries multiply; integers have no order of sums, and kernels do for them."""
@@ -28,16 +33,38 @@ def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
     if not one.shape[-1]:
         indexing.assign(lib, out, 0)
         return
-    left = left if _matrices(one) is not None else lib.copy(left)
-    right = right if _matrices(two) is not None else lib.copy(right)
+    if _matrices(one) is None:
+        left = lib.copy(left)
+        one = lib.info(left)
+    if _matrices(two) is None:
+        right = lib.copy(right)
+        two = lib.info(right)
+    # Those of a stack of one axis are one call, and are kept; of more axes they may be thousands.
+    find = _templates if len(three.shape) <= 3 else _templates.__wrapped__
+    calls = find(*((each.shape, each.strides) for each in (one, two, three)), three.dtype)
 
     def run(a: ArrayInfo, b: ArrayInfo, c: ArrayInfo, *, stream: RawStream) -> None:
         library = lib.math(stream.device)
         assert library is not None
-        for product in products(a, b, c):
-            library.multiply(product, stream=stream)
+        for call in calls:
+            x, y, z = (
+                each._replace(pointer=each.pointer + info.pointer)
+                for each, info in zip((call.left, call.right, call.out), (a, b, c), strict=True)
+            )
+            library.multiply(call._replace(left=x, right=y, out=z), stream=stream)
 
-    lib.enqueue("matmul", [left, right, out], run)
+    lib.enqueue("matmul", [left, right, out], run, (one, two, three))
+
+
+@functools.lru_cache(_MOST_TEMPLATES)
+def _templates(left: Layout, right: Layout, out: Layout, dtype: np.dtype[Any]) -> tuple[Product, ...]:
+    """The calls for arrays of these layouts at address 0."""
+    return tuple(products(*(_at_zero(*each, dtype) for each in (left, right, out))))
+
+
+def _at_zero(shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> ArrayInfo:
+    nowhere: Any = None
+    return ArrayInfo(0, shape, strides, dtype, nowhere, True)
 
 
 def products(left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Product]:

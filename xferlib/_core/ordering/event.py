@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xferlib._core import capture, devices, observe, registry
+from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._core.raw import event_text
+from xferlib._core.raw import captured, event_text
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError
 
@@ -87,7 +87,7 @@ class Event:
     def _refuse_captured(self, call: str) -> None:
         if self._capture is not None:
             assert self._device is not None
-            raise capture.captured(call, self._device)
+            raise captured(call, self._device)
 
     @property
     def is_done(self) -> bool:

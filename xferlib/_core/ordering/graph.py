@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawEvent, RawStream
 
 
-class _Work:
+class _GraphWork:
     """A complete graph: what enqueues it, what it uses, and its last launch."""
 
     __slots__ = ("backend", "done", "kept", "last", "lock", "run")
@@ -56,7 +56,7 @@ class _Work:
         return True
 
 
-_ending: list[_Work] = []
+_ending: list[_GraphWork] = []
 """The work of graphs that are gone, until it is done."""
 reset_in_child(_ending.clear)
 
@@ -78,9 +78,9 @@ class Graph:
         self._streams = streams
         """The class of streams, which imports this module."""
         self._is_open = True
-        self._work: _Work | None = None
+        self._work: _GraphWork | None = None
 
-    def _complete(self, work: _Work | None) -> None:
+    def _complete(self, work: _GraphWork | None) -> None:
         self._is_open = False
         if work is not None:
             self._work = work
@@ -166,7 +166,7 @@ class CaptureBlock:
                 try:
                     run = self._end()
                     if error is None and run is not None:
-                        work = _Work(self._backend, run, self._capture.kept)
+                        work = _GraphWork(self._backend, run, self._capture.kept)
                 except Exception:
                     if error is None:  # else that one tells more
                         raise

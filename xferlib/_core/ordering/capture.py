@@ -1,4 +1,4 @@
-"""Open captures of streams, whose work is recorded for a graph instead of being done: see `xferlib._core.graph`.
+"""Open captures of streams, whose work is recorded for a graph instead of being done: see `graph` beside this file.
 
 A stream that is captured has its `Capture` as ``RawStream.capture``. Code that waits for a stream, or asks it, calls
 `refuse` first: on a GPU such a call would spoil the capture. Code that keeps objects until an event keeps them in the
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.raw import opened
-from xferlib.errors import StreamError
+from xferlib._core.raw import captured, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,21 +68,3 @@ def refuse_current(call: str, backend: Backend, device: Device) -> None:
     """
     if opened:
         refuse(call, backend.stream_current(device))
-
-
-def refuse_device(call: str, device: Device) -> None:
-    """Refuse a wait for a whole device on which a stream is captured, in whichever thread: the driver has no such wait.
-
-    Raises:
-        StreamError: There is one.
-    """
-    if any(each.origin.device is device for each in opened):
-        raise captured(call, device)
-
-
-def captured(call: str, device: Device) -> StreamError:
-    """The error of a call that a capture does not allow."""
-    return StreamError(
-        f"{call}: a stream of {device} is being captured, so that its work is not done before graph.launch(); "
-        "call it before the capture, or after the launch"
-    )

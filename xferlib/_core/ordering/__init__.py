@@ -1,0 +1,1 @@
+"""Events, captures and graphs: the order of the work of streams."""
