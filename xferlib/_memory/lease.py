@@ -90,8 +90,10 @@ class Lease:
                 self._block.many = 2 * len(events)
 
 
-class CompiledLease(Lease, driver_calls.lease_type()):  # type: ignore[misc]  # mypy sees no base that is computed
-    __slots__ = ()
+@functools.cache
+def compiled_lease_type() -> Any:
+    """The type of compiled leases, of blocks of any size."""
+    return type("Lease", (Lease, driver_calls.lease_type()), {"__slots__": ()})
 
 
 @functools.lru_cache(maxsize=1024)

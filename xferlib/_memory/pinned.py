@@ -33,8 +33,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from xferlib._memory.domains import PerDomain
-from xferlib._memory.lease import CompiledLease, Lease, PooledBlock, lease_type
-from xferlib._native import driver_calls
 from xferlib._runtime import config
 from xferlib._runtime.handoff import is_followed
 from xferlib._runtime.interrupts import deferred
@@ -43,6 +41,7 @@ from xferlib.errors import ArgumentError, PinnedMemoryError, shown
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.raw import RawEvent
+    from xferlib._memory.lease import Lease, PooledBlock
 
 WhenFull = Literal["stage", "block", "raise"]
 
@@ -103,6 +102,10 @@ class PinnedPool:
         """In the order of their release."""
         self._free: dict[int, list[PooledBlock]] = {}
         """By bytes; the lists stay, as leases put their blocks into them."""
+        from xferlib._memory import lease  # here, for programs that never pin memory
+        from xferlib._native import driver_calls
+
+        self._leases = lease
         self._lend_at_once = driver_calls.lender()
         self._blocks: dict[int, PooledBlock] = {}
         """All, by address."""
@@ -145,7 +148,7 @@ class PinnedPool:
     def _lent(self, free: list[PooledBlock]) -> Any:
         """A lease of a free block; None: there is none."""
         if self._lend_at_once is not None and not is_followed():
-            lease = self._lend_at_once(CompiledLease, free, self._dead)
+            lease = self._lend_at_once(self._leases.compiled_lease_type(), free, self._dead)
             if lease is not None:
                 self._reuses += 1
             return lease
@@ -157,7 +160,7 @@ class PinnedPool:
 
     def _lent_in_python(self, block: PooledBlock) -> Any:
         block.take_over()
-        lease = lease_type(block.nbytes).from_address(block.pointer)
+        lease = self._leases.lease_type(block.nbytes).from_address(block.pointer)
         lease._block = block
         block.user = block.follow(lease, self._dead)
         return lease
@@ -181,7 +184,7 @@ class PinnedPool:
             with self._lock:
                 self._total -= size
             raise
-        block = PooledBlock(memory, size, self._lock, self._backend)
+        block = self._leases.PooledBlock(memory, size, self._lock, self._backend)
         block.hand_on()
         with self._lock:
             self._allocations += 1

@@ -13,7 +13,6 @@ from xferlib._core import observe, staging_hooks
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._memory import host, in_flight
 from xferlib._transfer import plan, staged
-from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import in_c_order, narrowed, resolved
@@ -104,6 +103,8 @@ def device_to_host_async(
     src, info = resolved(src, info, backend)
     order = stream
     if order is None:
+        from xferlib._transfer.copy_streams import copy_stream  # here, for programs that only wait
+
         order = copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)

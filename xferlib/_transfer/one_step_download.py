@@ -17,7 +17,6 @@ from xferlib._core import registry
 from xferlib._core.layout import address
 from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
 from xferlib._memory import host, pinned, slab
-from xferlib._memory.lease import Lease
 from xferlib._transfer import compiled_copies, host_copy, plan, staged
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.one_step import arriving, converted, memory_of
@@ -107,7 +106,7 @@ def _result(
     if not is_pinned:
         return host.host_cache.empty(shape, dtype)
     made = pinned.pools.of(owner).empty(shape, dtype)
-    return made if isinstance(made.base, Lease) else None
+    return made if made.base is not None else None  # the owner of ordinary memory is the array itself
 
 
 def _fetch_pinned(dst: HostArray, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:

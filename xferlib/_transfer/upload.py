@@ -16,7 +16,6 @@ from xferlib._core.thresholds import MEDIUM_NBYTES, SCATTERED_FROM
 from xferlib._memory import in_flight, pinned
 from xferlib._memory import slab as _slab
 from xferlib._transfer import compiled_staging, plan, relayout, staged
-from xferlib._transfer.copy_streams import copy_stream
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
@@ -189,6 +188,8 @@ def host_to_device_async(
     """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
     backend, device, order, dst, info = target
     if order is None:
+        from xferlib._transfer.copy_streams import copy_stream  # here, for programs that only wait
+
         order = copy_stream(backend, device, "up")
         if dst is not None:
             backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))

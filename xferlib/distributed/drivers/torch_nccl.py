@@ -127,7 +127,7 @@ class TorchNccl(DeviceDriver):
         return self._enqueued(lambda: self._group.alltoall_base(target, source, [], [], options), order)
 
     def _options(self, name: str, order: Order) -> Any:
-        options = getattr(self._distributed, name)()
+        options = getattr(self._distributed.distributed_c10d, name)()  # torch.distributed itself lacks some of them
         if hasattr(options, "asyncOp"):  # without it the group uses a stream of its own in any case
             options.asyncOp = order.is_beside
         return options
