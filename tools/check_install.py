@@ -20,8 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 INSTALL = re.compile(r"<!-- install.*?```sh\n(.*?)```", re.DOTALL)
-TEN_LINES = re.compile(r"## Ten lines\n\n```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
-TUTORIAL = re.compile(r"(<!-- needs: \w+ -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+TEN_LINES = re.compile(r"## Ten lines\n\n(?:<!-- .*? -->\n)?```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
+TUTORIAL = re.compile(r"(<!-- needs: [\w ]+ -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ALWAYS = {"pip", "setuptools", "wheel", "xferlib", "typing-extensions"}
 """The packages of any environment, and optree's one dependency."""
 _BENCH = "bench transfer --backend numpy --largest 64KiB"
