@@ -20,7 +20,7 @@ class _Link(NamedTuple):
     generation: int | None
     most_generation: int | None
     own_generation: int | None
-    """Of the GPU itself, whatever it is plugged into."""
+    """Of the GPU itself; the slot may have less."""
     is_busy: bool
 
 

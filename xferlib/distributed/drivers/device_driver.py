@@ -67,4 +67,4 @@ class DeviceDriver(ABC):
         """``nbytes`` are of all parts together."""
 
     def abort(self) -> None:
-        """Let go of operations that cannot be completed."""
+        """Drop operations that cannot be completed."""
