@@ -9,6 +9,8 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
+#include "copier.h"
+#include "front.h"
 #include "lease.h"
 
 #include <dlfcn.h>
@@ -19,8 +21,6 @@
 #include <unistd.h>
 
 #define MOST_ARGUMENTS 4
-
-typedef uint64_t word;
 
 extern const unsigned int xf_fingerprint; /* of this source: the build adds it */
 
@@ -86,15 +86,7 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
 
 /* --- one whole copy */
 
-typedef struct {
-    int (*copy)(word, word, size_t); /* destination, source, bytes */
-    int (*current)(void **);         /* the thread's context */
-    int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
-    int is_upward;
-    unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
-} copier;
-
-enum { NOT_ASKED = -1, PATIENCE_NS = 10000, IMPATIENT_CALLS = 16 };
+enum { PATIENCE_NS = 10000, IMPATIENT_CALLS = 16 };
 
 /* How long the next call may wait for the default stream. The driver returns from a small upload a few microseconds
    before its last bytes arrive. A call in that time would find the stream busy and take the way by the staging buffer,
@@ -139,6 +131,21 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
         c->in_vain = 1;
 }
 
+/* Copy between memory and the device, whose context is current: the driver's result, or NOT_ASKED where the default stream
+   is busy. Called with the GIL held. */
+int xf_copy(copier *c, word device, word memory, size_t nbytes)
+{
+    int64_t patience_ns = patience(c);
+    int result = NOT_ASKED, is_idle;
+    Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
+    is_idle = becomes_idle(c, patience_ns);
+    if (is_idle)
+        result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
+    Py_END_ALLOW_THREADS
+    learn(c, patience_ns, is_idle);
+    return result;
+}
+
 /* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
    is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
 static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -146,7 +153,7 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
     copier *c = PyCapsule_GetPointer(self, NULL);
     word device, context, most;
     void *current = NULL;
-    int result = NOT_ASKED, is_idle;
+    int result = NOT_ASKED;
     Py_buffer host;
     if (!c)
         return NULL;
@@ -160,16 +167,8 @@ static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t c
         PyErr_Clear();
         return PyLong_FromLong(NOT_ASKED);
     }
-    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context) {
-        word memory = (word)(uintptr_t)host.buf;
-        int64_t patience_ns = patience(c);
-        Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
-        is_idle = becomes_idle(c, patience_ns);
-        if (is_idle)
-            result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
-        Py_END_ALLOW_THREADS
-        learn(c, patience_ns, is_idle);
-    }
+    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context)
+        result = xf_copy(c, device, (word)(uintptr_t)host.buf, (size_t)host.len);
     PyBuffer_Release(&host);
     return PyLong_FromLong(result);
 }
@@ -576,6 +575,13 @@ static PyMethodDef methods[] = {
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", bind_namespaces, METH_VARARGS,
      "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
+    {"bind_front", xf_bind_front, METH_VARARGS,
+     "bind_front(functions, lists, types, limits, elements, examples, module, docs): to_device and to_host."},
+    {"add_library", xf_add_library, METH_VARARGS,
+     "add_library(type, is_known, exchange, whole, is_negated, is_conjugate, recording, note_write): its number."},
+    {"add_end", xf_add_end, METH_VARARGS,
+     "add_end(device, library, index, kind, copied, empty, pointer, stream, is_current, pinned, context, ...): its number."},
+    {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
     {"guard_thread", guard_thread, METH_NOARGS,

@@ -18,7 +18,7 @@ from xferlib._core.backend import Backend
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
-from xferlib._runtime import leak
+from xferlib._runtime import circumstances, leak
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import refuse_fork
 from xferlib.backends.torch import autograd, tensors
@@ -85,7 +85,9 @@ class TorchCuda(CudaBackend):
         return self._devices[int(torch.cuda.current_device())]
 
     def device_use(self, device: Device) -> None:
-        self._chosen.is_cpu = device.kind == "cpu"
+        if getattr(self._chosen, "is_cpu", False) != (device.kind == "cpu"):
+            self._chosen.is_cpu = device.kind == "cpu"
+            circumstances.changed()
         if device.kind == "cuda":
             torch.cuda.set_device(device.index)
 
@@ -110,6 +112,8 @@ class TorchCuda(CudaBackend):
         return tensors.checker(arrays) or super().matcher(arrays)
 
     whole = staticmethod(tensors.whole)  # type: ignore[assignment]
+    plain_arrays = tensors.PLAIN_ARRAYS
+    pointer_of = staticmethod(torch.Tensor.data_ptr)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)
