@@ -39,7 +39,7 @@ to_device: Any = xl.to_device
 to_host: Any = xl.to_host
 HERE = "direct:sim:0"
 OWN = ("xferlib.testing.", "xferlib._core.array.")
-"""What the double below is made of."""
+"""Modules that the double below is made of."""
 WORD = ctypes.c_uint64
 
 
@@ -60,11 +60,14 @@ class Direct(FakeBackend):
         super().__init__()
         self.seen: list[str] = []
         self.result = 0
+        self.from_pinned = False
+        """Whether the host's end of the last copy was pinned."""
         self._functions = (
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._send),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._fetch),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._context),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._here()))),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
         )
 
     def devices(self) -> Any:
@@ -75,12 +78,14 @@ class Direct(FakeBackend):
 
     def _send(self, dst: int, src: int, nbytes: int) -> int:
         self.seen.append("send")
+        self.from_pinned = self.is_pinned(src)
         if not self.result:
             ctypes.memmove(dst, src, nbytes)
         return self.result
 
     def _fetch(self, dst: int, src: int, nbytes: int) -> int:
         self.seen.append("fetch")
+        self.from_pinned = self.is_pinned(dst)
         self.stream_synchronize(self._here())
         if not self.result:
             ctypes.memmove(dst, src, nbytes)
@@ -90,10 +95,17 @@ class Direct(FakeBackend):
         context[0] = 7
         return 0
 
+    def _attribute(self, answer: Any, name: int, pointer: int) -> int:
+        assert name == 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        answer[0] = int(self.is_pinned(pointer))
+        return 0
+
     def direct(self, device: Any) -> DirectCopies:
-        send, fetch, current, query = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
+        send, fetch, current, query, attribute = (
+            ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
+        )
         return DirectCopies(
-            send=send, fetch=fetch, current=current, query=query, context=7,
+            send=send, fetch=fetch, current=current, query=query, attribute=attribute, context=7,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
             is_current=lambda: self.device_current() is device,
@@ -223,6 +235,22 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
     assert_same_bits(to_host(to_device(x[::-1].copy(), out=d)), x[::-1])
     assert_same_bits(to_host(to_device(x, device=xl.get_device(HERE))), x)
     assert {"send", "fetch"} <= set(direct.seen)
+
+
+@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 300_001, 1 << 20])
+def test_more_than_some_bytes_pass_through_pinned_memory(direct: Any, nbytes: int) -> None:
+    x = bits_of(nbytes, np.uint8, seed=nbytes)
+    device = xl.get_device(HERE)
+    for source in (x, xl.pinned_array(x, backend="direct")):
+        xl.synchronize(HERE)
+        direct.seen.clear()
+        d = to_device(source, device=device)
+        assert direct.from_pinned == (source is not x or nbytes >= 32 << 10)
+        for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
+            found = to_host(d, out=out)
+            assert_same_bits(found, x)
+            assert direct.from_pinned == (nbytes >= 32 << 10 or direct.is_pinned(found.ctypes.data))
+        assert direct.seen == ["send"] + ["fetch"] * 3
 
 
 def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:

@@ -6,24 +6,34 @@ keeps what it is told here, in tables and for each thread, until `xferlib._runti
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy._core._multiarray_umath import _ARRAY_API  # the capsule that every extension module asks NumPy for
 
 from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
-from xferlib._core.thresholds import DRIVER_MOST_DOWN, DRIVER_MOST_UP, PARALLEL_HOST_FROM
-from xferlib._memory import pinned
+from xferlib._core.thresholds import (
+    DRIVER_MOST_DOWN,
+    DRIVER_MOST_UP,
+    GATHERED_ELEMENTS_MOST,
+    GATHERED_MOST,
+    PARALLEL_HOST_FROM,
+    THROUGH_FROM,
+)
+from xferlib._memory import pinned, slab
 from xferlib._native import driver_calls
 from xferlib._runtime import circumstances
+from xferlib._runtime.handoff import is_followed
 from xferlib._transfer import plan
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.layout import HostArray
 
 _ON_CPU, _ON_DEVICE = 1, 2
 _LEFT_TO_PYTHON = 0
@@ -44,23 +54,16 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     if _front is None:
         return to_device, to_host
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
-    functions = (_may_skip, _settle, _introduce, defaults.scope, np.empty, to_device, to_host)
-    limits = (DRIVER_MOST_UP, DRIVER_MOST_DOWN, PARALLEL_HOST_FROM)
+    functions = (_may_skip, _settle, _introduce, defaults.scope, to_device, to_host)
+    limits = (DRIVER_MOST_UP, DRIVER_MOST_DOWN, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
             functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,
-            _examples(), to_device.__module__, (_documentation(to_device), _documentation(to_host)),
+            _ARRAY_API, to_device.__module__, (_documentation(to_device), _documentation(to_host)),
         )  # fmt: skip
-    except RuntimeError:  # a NumPy whose arrays have another layout
+    except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
     return found
-
-
-def _examples() -> list[tuple[Any, ...]]:
-    """Arrays, and what the C must find in them."""
-    base = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
-    arrays = (base, base[:, ::-2, 1:], base.T.astype(np.float32), np.zeros((), np.complex64))
-    return [(a, a.ctypes.data, a.ndim, a.shape, a.strides, a.dtype) for a in arrays]
 
 
 def _documentation(function: Any) -> str:
@@ -92,14 +95,19 @@ def _settle() -> int:
     return _end(device)
 
 
-def _introduce(thing: Any) -> None:
-    """Tell the C of a device, or of a type of arrays, that it has met."""
+def _introduce(thing: Any, index: int) -> None:
+    """Tell the C of a device, or of a type of arrays, that it has met.
+
+    Args:
+        thing: The device; or the type.
+        index: Of the device, not the CPU, that has been met with an array of the type; -1: of the type alone.
+    """
     if isinstance(thing, Device):
         _end(thing)
     elif registry.is_array_type(thing) and (owner := registry.by_type[thing]) is not None:
         _library(thing, owner)
-        if owner.plain_arrays is not None:
-            for device in owner.devices():
+        for device in owner.devices() if index >= 0 else ():  # of the others a context would be made
+            if device.kind != "cpu" and device.index == index:
                 _end(device)
 
 
@@ -133,25 +141,35 @@ def _added(device: Device) -> int:
         return _add(device, -1, 0, _LEFT_TO_PYTHON)
     library = _library(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
-        return _add(device, library, 0, _ON_CPU, copied=part.copied_on_host)
+        return _add(device, library, 0, _ON_CPU, (part.copied_on_host, *(None,) * 6))
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
-        return _add(device, -1, 0, _LEFT_TO_PYTHON)
+        return _add(device, library, device.index, _LEFT_TO_PYTHON)
 
-    def in_pinned_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-        return pinned.pools.of(part).empty(shape, dtype)
-
-    return _add(
-        device, library, device.index, _ON_DEVICE, empty=direct.empty, pointer=direct.pointer, stream=direct.stream,
-        is_current=direct.is_current, pinned=in_pinned_memory,
-        words=(direct.context, direct.send, direct.fetch, direct.current, direct.query),
+    pool, library_in_c = pinned.pools.of(part), _native.library()
+    spread = [
+        ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library_in_c.xf_gather, library_in_c.xf_scatter)
+    ]
+    functions = (
+        None, direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
+        functools.partial(slab.scratch_of, part),
     )  # fmt: skip
+    addresses = (direct.send, direct.fetch, direct.current, direct.query, direct.attribute, *spread)
+    return _add(
+        device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed), addresses, direct.context
+    )
 
 
 def _add(
-    device: Device, library: int, index: int, kind: int, *, words: tuple[int, ...] = (0,) * 5, **functions: Any
+    device: Device,
+    library: int,
+    index: int,
+    kind: int,
+    functions: tuple[Any, ...] = (None,) * 7,
+    pool: tuple[Any, ...] = (None,) * 5,
+    addresses: tuple[int, ...] = (0,) * 7,
+    context: int = 0,
 ) -> int:
-    names = ("copied", "empty", "pointer", "stream", "is_current", "pinned")
-    found: int = _front.add_end(device, library, index, kind, *map(functions.get, names), *words)
+    found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)
     return found

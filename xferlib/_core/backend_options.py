@@ -57,6 +57,8 @@ class DirectCopies(NamedTuple):
     """Of ``int current(void **context)``: the thread's."""
     query: int
     """Of ``int query(void *stream)``, which returns 0 for an idle one."""
+    attribute: int
+    """Of ``int attribute(void *answer, unsigned name, uint64_t pointer)`` as CUDA has it; 0: nothing is pinned."""
     context: int
     """Of the device."""
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]

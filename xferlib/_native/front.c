@@ -13,12 +13,14 @@
 
 #include "front.h"
 #include "copier.h"
+#include "strided.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_AXES = 32, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
+enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
+enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
 enum { ON_CPU = 1, ON_CUDA = 2 };                          /* kDLCPU and kDLCUDA of DLPack */
 
 typedef struct {
@@ -28,7 +30,7 @@ typedef struct {
     Py_ssize_t *extents, *strides;
     PyObject *base, *dtype;
     int flags;
-} ndarray; /* PyArrayObject_fields; held against arrays that Python made before it is used */
+} ndarray; /* PyArrayObject_fields: a part of NumPy's ABI, as the places in its table of functions are */
 
 typedef struct {
     void *data;
@@ -74,16 +76,21 @@ typedef struct end {
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
     PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
     PyObject *pinned;         /* (extents, dtype) -> host array in pinned memory */
+    PyObject *scratch;        /* () -> the address of `most_spread` bytes of the thread's pinned memory */
+    PyObject *lease, *free, *dead; /* the type of the pool's leases, its free blocks by size, and the dead ones */
+    PyObject *pool, *is_followed;  /* it counts; () -> whether Python has to lend */
     word context;
-    copier up, down;
+    spreader up, down;
 } end;
 
 typedef struct {
     char *data;
     int axes, element;
     int64_t extents[MOST_AXES];
-    Py_ssize_t nbytes;
-    int is_c;  /* in C order */
+    Py_ssize_t count, nbytes;
+    const Py_ssize_t *strides; /* of a NumPy array, in bytes */
+    int is_c;      /* in C order */
+    int is_pinned; /* surely */
     int kind, index; /* of the device */
 } description;
 
@@ -94,8 +101,10 @@ static struct {
     PyObject *may_skip, *settle, *introduce;
     PyObject *to_device, *to_host; /* the general ones */
     PyObject *ndarray, *device;    /* types */
-    PyObject *empty;               /* numpy.empty */
-    Py_ssize_t most_up, most_down, most_copied; /* bytes */
+    PyObject *(*new_copy)(PyObject *, int);
+    PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
+    int (*set_base)(PyObject *, PyObject *);
+    Py_ssize_t most_up, most_down, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
     element elements[MOST_TYPES];
     int element_count;
     library *libraries[MOST_ENTRIES];
@@ -109,9 +118,12 @@ static _Thread_local struct {
     unsigned long long asked, settled; /* the circumstances in which the answers were given */
     int may_skip, end;
     PyObject *scope;
+    unsigned long long found; /* likewise, of the memory */
+    word scratch;
+    const end *scratch_of;
 } mine;
 
-static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_stream;
+static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream;
 
 /* --- the circumstances */
 
@@ -154,7 +166,7 @@ static int is_at_hand(const end *e)
     const library *l = e->library;
     void *context = NULL, *stream = NULL;
     PyObject *handle;
-    if (e->up.current(&context) || (word)(uintptr_t)context != e->context)
+    if (e->up.copier.current(&context) || (word)(uintptr_t)context != e->context)
         return 0;
     if (l->exchange)
         return l->exchange->current_stream(ON_CUDA, e->index, &stream) == 0 && !stream;
@@ -190,9 +202,9 @@ static end *default_end(void)
     return mine.end < 0 || mine.end >= front.end_count ? NULL : front.ends[mine.end];
 }
 
-static int introduce(PyObject *thing)
+static int introduce(PyObject *thing, int index)
 {
-    PyObject *done = PyObject_CallFunctionObjArgs(front.introduce, thing, NULL);
+    PyObject *done = PyObject_CallFunction(front.introduce, "Oi", thing, index);
     Py_XDECREF(done);
     return done != NULL;
 }
@@ -203,7 +215,7 @@ static end *find_end(PyObject *device)
         for (int i = 0; i < front.end_count; ++i)
             if (front.ends[i]->device == device)
                 return front.ends[i]->kind ? front.ends[i] : NULL;
-        if (twice || (PyObject *)Py_TYPE(device) != front.device || !introduce(device))
+        if (twice || (PyObject *)Py_TYPE(device) != front.device || !introduce(device, 0))
             break;
     }
     return NULL;
@@ -216,7 +228,7 @@ static const library *find_library(PyObject *array)
         for (int i = 0; i < front.library_count; ++i)
             if (front.libraries[i]->type == type)
                 return front.libraries[i]->is_known ? front.libraries[i] : NULL;
-        if (twice || !introduce(type))
+        if (twice || !introduce(type, -1))
             break;
     }
     return NULL;
@@ -229,13 +241,14 @@ static int is_shape(description *d, int axes, const int64_t *extents)
     if (axes < 0 || axes > MOST_AXES)
         return 0;
     d->axes = axes;
-    d->nbytes = front.elements[d->element].itemsize;
+    d->count = 1;
+    d->strides = NULL;
     for (int i = 0; i < axes; ++i) {
         d->extents[i] = extents[i];
-        if (__builtin_mul_overflow(d->nbytes, (Py_ssize_t)extents[i], &d->nbytes))
+        if (__builtin_mul_overflow(d->count, (Py_ssize_t)extents[i], &d->count))
             return 0;
     }
-    return 1;
+    return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
 }
 
 /* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
@@ -248,7 +261,9 @@ static int see_host(PyObject *array, description *d)
     if (d->element == front.element_count || !is_shape(d, a->axes, (const int64_t *)a->extents))
         return 0;
     d->data = a->data;
-    d->is_c = (a->flags & (C_ORDER | ALIGNED)) == (C_ORDER | ALIGNED);
+    d->strides = a->strides;
+    d->is_c = a->flags & C_ORDER;
+    d->is_pinned = 0;
     d->kind = ON_CPU;
     d->index = 0;
     return 1;
@@ -344,13 +359,101 @@ static int see(const library *l, PyObject *array, description *d)
     return l->whole && see_whole(l, array, d);
 }
 
+/* The device that an array is on; NULL where Python is to copy it. */
+static end *end_of(const library *l, const description *d)
+{
+    if (d->kind != ON_CUDA || (!l->ends[d->index] && !introduce(l->type, d->index)))
+        return NULL;
+    return l->ends[d->index] && l->ends[d->index]->kind ? l->ends[d->index] : NULL;
+}
+
 static int are_alike(const description *one, const description *other)
 {
     return one->element == other->element && one->axes == other->axes &&
            !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
 }
 
-/* A new array, of one of the functions that make them. */
+/* Describe a NumPy array for strided.c: neighbouring axes that are one in memory become one. */
+static void lay_out(const description *d, Layout *layout)
+{
+    int last = -1;
+    for (int i = 0; i < d->axes; ++i) {
+        if (d->extents[i] == 1)
+            continue;
+        if (last >= 0 && layout->strides[last] == d->strides[i] * d->extents[i]) {
+            layout->extents[last] *= d->extents[i];
+        } else {
+            ++last;
+            layout->extents[last] = d->extents[i];
+        }
+        layout->strides[last] = d->strides[i];
+    }
+    if (last < 0) {
+        last = 0;
+        layout->extents[0] = 1;
+        layout->strides[0] = front.elements[d->element].itemsize;
+    }
+    layout->axes = last + 1;
+    layout->host_size = layout->device_size = front.elements[d->element].itemsize;
+    layout->host_type = layout->device_type = d->element;
+    layout->is_swapped = 0;
+}
+
+static word scratch_of(const end *e)
+{
+    unsigned long long now = circumstances();
+    if (mine.found != now || mine.scratch_of != e) {
+        PyObject *found = PyObject_CallNoArgs(e->scratch);
+        if (!found)
+            return 0;
+        mine.scratch = PyLong_AsUnsignedLongLong(found);
+        mine.scratch_of = e;
+        mine.found = now;
+        Py_DECREF(found);
+    }
+    return mine.scratch;
+}
+
+/* Copy between a host array and the device, whose context is current: whether that is done. */
+static int copy_at_once(end *e, spreader *s, const description *host, word device)
+{
+    Layout layout;
+    word scratch;
+    if (host->is_c && (host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
+        return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
+    scratch = scratch_of(e);
+    if (!scratch || PyErr_Occurred())
+        return 0;
+    if (host->is_c)
+        return !xf_through(s, host->data, device, (size_t)host->nbytes, scratch);
+    lay_out(host, &layout);
+    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)host->nbytes, scratch);
+}
+
+/* Whether a host array can be copied in one step, gathered on the way if that must be. */
+static int is_small(const description *host, Py_ssize_t most)
+{
+    if (host->nbytes <= 0)
+        return 0;
+    return host->is_c ? host->nbytes <= most : host->nbytes <= front.most_spread && host->count <= front.most_gathered;
+}
+
+/* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */
+static PyObject *host_array(const description *d, void *memory, PyObject *base)
+{
+    PyObject *dtype = front.elements[d->element].dtype, *result;
+    Py_INCREF(dtype); /* taken by the next line */
+    result = front.new_array(front.ndarray, dtype, d->axes, d->extents, NULL, memory, memory ? C_ORDER | ALIGNED | WRITABLE : 0, NULL);
+    if (result && base && front.set_base(result, base)) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    if (!result)
+        Py_XDECREF(base);
+    return result;
+}
+
+/* A new array, of a function that makes them. */
 static PyObject *made(PyObject *empty, const description *d)
 {
     PyObject *extents = PyTuple_New(d->axes), *result;
@@ -394,14 +497,14 @@ static PyObject *send_to_new(PyObject *x, const description *src, end *e)
         if (src->nbytes >= front.most_copied)
             return NULL;
         if (e->library->type == front.ndarray)
-            return PyObject_CallMethodObjArgs(x, name_copy, NULL);
+            return front.new_copy(x, 0);
         result = src->is_c ? PyObject_CallFunctionObjArgs(e->copied, x, NULL) : NULL;
         if (result != Py_None)
             return result;
         Py_DECREF(result);
         return NULL;
     }
-    if (!src->is_c || src->nbytes <= 0 || src->nbytes > front.most_up || !is_at_hand(e))
+    if (!is_small(src, front.most_up) || !is_at_hand(e))
         return NULL;
     result = made(e->empty, src);
     address = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;
@@ -411,7 +514,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, end *e)
     }
     pointer = PyLong_AsUnsignedLongLong(address);
     Py_DECREF(address);
-    if (PyErr_Occurred() || xf_copy(&e->up, pointer, (word)(uintptr_t)src->data, (size_t)src->nbytes)) {
+    if (PyErr_Occurred() || !copy_at_once(e, &e->up, src, pointer)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -436,16 +539,14 @@ static PyObject *send_to_existing(const description *src, PyObject *out)
     if (!l || !see(l, out, &dst) || !dst.is_c || !are_alike(src, &dst) || src->nbytes <= 0)
         return NULL;
     if (dst.kind == ON_CPU) {
-        if (src->nbytes >= front.most_copied || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+        if (!src->is_c || src->nbytes >= front.most_copied || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
             return NULL;
         return note_write(l, out) && copy_bytes(dst.data, src->data, src->nbytes) ? Py_NewRef(out) : NULL;
     }
-    if (dst.kind != ON_CUDA || !l->ends[dst.index] || src->nbytes > front.most_up)
+    e = is_small(src, front.most_up) ? end_of(l, &dst) : NULL;
+    if (!e || !is_at_hand(e) || !note_write(l, out))
         return NULL;
-    e = l->ends[dst.index];
-    if (!is_at_hand(e) || !note_write(l, out))
-        return NULL;
-    return xf_copy(&e->up, (word)(uintptr_t)dst.data, (word)(uintptr_t)src->data, (size_t)src->nbytes) ? NULL : Py_NewRef(out);
+    return copy_at_once(e, &e->up, src, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
 }
 
 static PyObject *sent(PyObject *x, PyObject *device, PyObject *out)
@@ -455,7 +556,7 @@ static PyObject *sent(PyObject *x, PyObject *device, PyObject *out)
     if ((PyObject *)Py_TYPE(x) != front.ndarray || !see_host(x, &src) || !may_skip())
         return NULL;
     if (out)
-        return device || !src.is_c ? NULL : send_to_existing(&src, out);
+        return device ? NULL : send_to_existing(&src, out);
     e = device ? find_end(device) : default_end();
     if (!e || !e->kind || (!device && !is_answered(e->is_current, 1)))
         return NULL;
@@ -464,13 +565,54 @@ static PyObject *sent(PyObject *x, PyObject *device, PyObject *out)
 
 /* --- to the host, likewise */
 
-static PyObject *fetch(const description *src, end *e, PyObject *result, char *memory)
+enum { STEPS = 3, SMALLEST = 9, LARGEST = 26 }; /* of the pool's sizes: see bin_nbytes() in pinned.py */
+
+/* The pool's size for a number of bytes; 0 where Python is to tell. */
+static unsigned long long bin_of(Py_ssize_t nbytes)
 {
-    if (xf_copy(&e->down, (word)(uintptr_t)src->data, (word)(uintptr_t)memory, (size_t)src->nbytes)) {
-        Py_DECREF(result);
+    int bits = 0, step;
+    if (nbytes > (Py_ssize_t)1 << LARGEST)
+        return 0;
+    if (nbytes <= (Py_ssize_t)1 << SMALLEST)
+        return 1ull << SMALLEST;
+    while ((nbytes - 1) >> bits)
+        ++bits;
+    step = bits - STEPS - 1;
+    return (((unsigned long long)nbytes + (1ull << step) - 1) >> step) << step;
+}
+
+/* Count a block that is used again, as the pool itself does. */
+static int count_reuse(PyObject *pool)
+{
+    PyObject *before = PyObject_GetAttr(pool, name_reuses), *after;
+    int result;
+    after = before ? PyLong_FromLong(PyLong_AsLong(before) + 1) : NULL;
+    result = after ? PyObject_SetAttr(pool, name_reuses, after) : -1;
+    Py_XDECREF(before);
+    Py_XDECREF(after);
+    return result;
+}
+
+/* A new array in pinned memory: of a free block, else as Python gives it. */
+static PyObject *pinned_array(const end *e, const description *d)
+{
+    PyObject *size, *blocks = NULL, *lease;
+    if (is_answered(e->is_followed, 1) || PyErr_Occurred() || !(size = PyLong_FromUnsignedLongLong(bin_of(d->nbytes))))
+        return PyErr_Occurred() ? NULL : made(e->pinned, d);
+    blocks = PyDict_GetItemWithError(e->free, size);
+    Py_DECREF(size);
+    if (!blocks)
+        return PyErr_Occurred() ? NULL : made(e->pinned, d);
+    lease = xf_lend(NULL, (PyObject *[]){e->lease, blocks, e->dead}, 3);
+    if (lease == Py_None) {
+        Py_DECREF(lease);
+        return made(e->pinned, d);
+    }
+    if (!lease || count_reuse(e->pool)) {
+        Py_XDECREF(lease);
         return NULL;
     }
-    return result;
+    return host_array(d, xf_leased_memory(lease), lease);
 }
 
 static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
@@ -484,33 +626,32 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
     if (src.kind == ON_CPU && (is_pinned || src.nbytes >= front.most_copied))
         return NULL;
     if (src.kind == ON_CPU && !out && l->type == front.ndarray)
-        return PyObject_CallMethodObjArgs(d, name_copy, NULL);
+        return front.new_copy(d, 0);
     if (!src.is_c || src.nbytes <= 0)
         return NULL;
     if (src.kind != ON_CPU) {
-        if (src.kind != ON_CUDA || !l->ends[src.index] || (!is_pinned && src.nbytes > front.most_down))
-            return NULL;
-        e = l->ends[src.index];
-        if (!is_at_hand(e))
+        e = is_pinned || src.nbytes <= front.most_down ? end_of(l, &src) : NULL;
+        if (!e || !is_at_hand(e))
             return NULL;
     }
     if (out) {
-        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !dst.is_c || !are_alike(&src, &dst) ||
-            !(((ndarray *)out)->flags & WRITABLE))
+        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&src, &dst) ||
+            !(((ndarray *)out)->flags & WRITABLE) || !(e || dst.is_c) || !is_small(&dst, src.nbytes))
             return NULL;
         result = Py_NewRef(out);
     } else {
-        result = made(is_pinned ? e->pinned : front.empty, &src);
+        result = is_pinned ? pinned_array(e, &src) : host_array(&src, NULL, NULL);
         if (!result)
             return NULL;
         if ((PyObject *)Py_TYPE(result) != front.ndarray || (is_pinned && !((ndarray *)result)->base)) {
             Py_DECREF(result); /* ordinary memory, from a pool that is full */
             return NULL;
         }
+        dst = src;
+        dst.data = ((ndarray *)result)->data;
+        dst.is_pinned = is_pinned;
     }
-    if (e)
-        return fetch(&src, e, result, ((ndarray *)result)->data);
-    if (!copy_bytes(((ndarray *)result)->data, src.data, src.nbytes)) {
+    if (!(e ? copy_at_once(e, &e->down, &dst, (word)(uintptr_t)src.data) : copy_bytes(dst.data, src.data, src.nbytes))) {
         Py_DECREF(result);
         return NULL;
     }
@@ -589,19 +730,20 @@ static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t coun
 
 /* --- what Python tells */
 
-static int is_laid_out(PyObject *example)
+static int takes_numpy(PyObject *capsule)
 {
-    PyObject *array, *data, *axes, *dtype, *extents, *strides;
-    const ndarray *a;
-    int same;
-    if (!PyArg_ParseTuple(example, "OOOOOO", &array, &data, &axes, &extents, &strides, &dtype))
+    void **table = PyCapsule_GetPointer(capsule, NULL);
+    if (!table)
         return 0;
-    a = (const ndarray *)array;
-    same = (word)(uintptr_t)a->data == PyLong_AsUnsignedLongLong(data) && a->axes == PyLong_AsLong(axes) && a->dtype == dtype;
-    for (int i = 0; same && i < a->axes; ++i)
-        same = a->extents[i] == PyLong_AsSsize_t(PyTuple_GetItem(extents, i)) &&
-               a->strides[i] == PyLong_AsSsize_t(PyTuple_GetItem(strides, i));
-    return same && !PyErr_Occurred();
+    if (((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
+        PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
+        return 0;
+    }
+    front.new_copy = (PyObject * (*)(PyObject *, int)) table[NEW_COPY];
+    front.new_array = (PyObject * (*)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *))
+        table[NEW_FROM_DTYPE];
+    front.set_base = (int (*)(PyObject *, PyObject *))table[SET_BASE];
+    return 1;
 }
 
 static int intern(PyObject **name, const char *text)
@@ -622,15 +764,15 @@ static PyObject *function_of(int number, PyObject *general, const char *name, Py
     return PyCFunction_NewEx(&front.methods[number], NULL, module);
 }
 
-/* (functions, lists, types, limits, elements, examples, module, documentation) -> the two functions */
+/* (functions, lists, types, limits, elements, NumPy's C API, module, documentation) -> the two functions */
 PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
-    PyObject *elements, *examples, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
+    PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnn)O!O!O(OO)", &front.may_skip, &front.settle, &front.introduce,
-                          &front.scope, &front.empty, &front.to_device, &front.to_host, &PyList_Type, &front.number,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOO)(O!O!)(OO)(nnnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce,
+                          &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up, &front.most_down,
-                          &front.most_copied, &PyList_Type, &elements, &PyList_Type, &examples, &module, &doc_up, &doc_down))
+                          &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */
     front.element_count = 0;
@@ -641,15 +783,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
         Py_INCREF(each->dtype);
         front.element_count = (int)i + 1;
     }
-    for (Py_ssize_t i = 0; i < PyList_Size(examples); ++i)
-        if (!is_laid_out(PyList_GetItem(examples, i))) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_RuntimeError, "NumPy's arrays are laid out otherwise");
-            return NULL;
-        }
+    if (!takes_numpy(numpy))
+        return NULL;
     if (!intern(&name_backend, "backend") || !intern(&name_copy, "copy") || !intern(&name_device, "device") ||
         !intern(&name_dtype, "dtype") || !intern(&name_out, "out") ||
-        !intern(&name_pinned, "pinned") || !intern(&name_stream, "stream"))
+        !intern(&name_pinned, "pinned") || !intern(&name_reuses, "_reuses") || !intern(&name_stream, "stream"))
         return NULL;
     up = function_of(0, front.to_device, "to_device", (PyCFunction)(void (*)(void))to_device, module, doc_up);
     down = up ? function_of(1, front.to_host, "to_host", (PyCFunction)(void (*)(void))to_host, module, doc_down) : NULL;
@@ -701,17 +839,18 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
     return front.libraries[front.library_count] ? PyLong_FromLong(front.library_count++) : NULL;
 }
 
-/* (device, library, index, kind, copied, empty, pointer, stream, is_current, pinned, context, send, fetch, current, query)
-   -> its number, -1 where there is no room; `kind` as in DLPack, 0 for a device that is left to Python */
+/* (device, library, index, kind, functions, pool, addresses, context) -> its number, -1 where there is no room; `kind` as in
+   DLPack, 0 for a device that is left to Python */
 PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
-    PyObject *device, *copied, *empty, *pointer, *stream, *is_current, *pinned;
-    unsigned long long context, send, receive, current, query;
+    PyObject *device, *copied, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
+    unsigned long long send, receive, current, query, attribute, gather, scatter;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "OiiiOOOOOOKKKKK", &device, &number, &e.index, &e.kind, &copied, &empty, &pointer,
-                          &stream, &is_current, &pinned, &context, &send, &receive, &current, &query))
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOO)(OOOOO)(KKKKKKK)K", &device, &number, &e.index, &e.kind, &copied, &empty,
+                          &pointer, &stream, &is_current, &pinned, &scratch, &lease, &blocks, &dead, &pool, &followed, &send,
+                          &receive, &current, &query, &attribute, &gather, &scatter, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -726,16 +865,24 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.stream = or_null(stream);
     e.is_current = or_null(is_current);
     e.pinned = or_null(pinned);
-    e.context = context;
-    e.up.copy = (int (*)(word, word, size_t))(uintptr_t)send;
-    e.down.copy = (int (*)(word, word, size_t))(uintptr_t)receive;
-    e.up.current = e.down.current = (int (*)(void **))(uintptr_t)current;
-    e.up.query = (int (*)(void *))(uintptr_t)query;
-    e.up.is_upward = 1;
+    e.scratch = or_null(scratch);
+    e.lease = or_null(lease);
+    e.free = or_null(blocks);
+    e.dead = or_null(dead);
+    e.pool = or_null(pool);
+    e.is_followed = or_null(followed);
+    e.up.copier.copy = (int (*)(word, word, size_t))(uintptr_t)send;
+    e.down.copier.copy = (int (*)(word, word, size_t))(uintptr_t)receive;
+    e.up.copier.current = (int (*)(void **))(uintptr_t)current;
+    e.up.copier.query = (int (*)(void *))(uintptr_t)query;
+    e.up.copier.attribute = e.down.copier.attribute = (int (*)(void *, unsigned, word))(uintptr_t)attribute;
+    e.up.copier.is_upward = 1;
+    e.up.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;
+    e.down.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)scatter;
     front.ends[front.end_count] = kept(&e, sizeof e);
     if (!front.ends[front.end_count])
         return NULL;
-    if (e.kind == ON_CUDA)
+    if (e.kind != ON_CPU && number >= 0)
         front.libraries[number]->ends[e.index] = front.ends[front.end_count];
     return PyLong_FromLong(front.end_count++);
 }

@@ -17,5 +17,5 @@ _numbers = itertools.count(2)
 
 
 def changed() -> None:
-    """What short cuts have found out may not hold any more."""
+    """Void the findings of short cuts."""
     number[0] = next(_numbers)

@@ -102,6 +102,7 @@ DIRECT = {
     "fetch": _address("cuMemcpyDtoH_v2"),
     "current": _address("cuCtxGetCurrent"),
     "query": _address("cuStreamQuery"),
+    "attribute": _address("cuPointerGetAttribute"),
 }
 """For `front.c`."""
 STAGING = {
