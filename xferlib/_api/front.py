@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy._core._multiarray_umath import _ARRAY_API  # the capsule that every extension module asks NumPy for
 
 from xferlib import _native
 from xferlib._core import defaults, devices, registry
@@ -35,6 +34,7 @@ from xferlib._transfer import plan
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
 
+_numpy: Any = np  # whose parts have no types
 _ON_CPU, _ON_DEVICE = 1, 2
 _LEFT_TO_PYTHON = 0
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
@@ -59,7 +59,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
             functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,
-            _ARRAY_API, to_device.__module__, (_documentation(to_device), _documentation(to_host)),
+            _numpy._core.multiarray._ARRAY_API, to_device.__module__, (_documentation(to_device), _documentation(to_host)),
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
