@@ -17,7 +17,7 @@ from typing import Any
 from xferlib import _native
 
 SOURCE = Path(__file__).with_name("calls.c")
-PARTS = ("lease.c", "lease.h")
+PARTS = ("copier.h", "front.c", "front.h", "lease.c", "lease.h", "strided.h")
 """Other files that the module is made from."""
 LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"
@@ -72,6 +72,11 @@ def addresser() -> Callable[[Any], int] | None:
     """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
+
+
+def front() -> Any:
+    """The functions of `front.c`; None where it is not compiled, or not wanted while xferlib is imported."""
+    return _loaded()[0] if _native.is_wanted_at_import() else None
 
 
 def bind_namespaces(

@@ -97,6 +97,14 @@ copy_behind = driver_calls.bind_copy_behind(
 )
 """A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
 
+DIRECT = {
+    "send": _address("cuMemcpyHtoD_v2"),
+    "fetch": _address("cuMemcpyDtoH_v2"),
+    "current": _address("cuCtxGetCurrent"),
+    "query": _address("cuStreamQuery"),
+    "attribute": _address("cuPointerGetAttribute"),
+}
+"""For `front.c`."""
 STAGING = {
     "copy": _address("cuMemcpyAsync"),
     "record": _address("cuEventRecord"),
