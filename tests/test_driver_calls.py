@@ -369,16 +369,21 @@ def test_arrays_are_located_where_they_lie() -> None:
     parts = (_native.Part * 5)()
     locate = driver_calls.locator()
     assert locate is not None
-    assert locate(arrays, ctypes.addressof(parts), 100, 12)
+    places = [100 + 64 * n for n in range(5)]
+    assert locate(arrays, places, ctypes.addressof(parts)) == 0
     assert [(part.host, part.place, part.nbytes) for part in parts] == [
-        (array.ctypes.data, 100 + 12 * n, 12) for n, array in enumerate(arrays)
+        (array.ctypes.data, place, 12) for array, place in zip(arrays, places, strict=True)
     ]
-    assert not locate([arrays[0], arrays[1][::2]], ctypes.addressof(parts), 0, 6)  # no plain bytes
-    assert not locate(arrays[:2], ctypes.addressof(parts), 0, 11)
-    assert locate([], ctypes.addressof(parts), 0, 12)
-    for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
+    arrays[1] = arrays[1][::2]  # no plain bytes
+    assert locate(arrays, places, ctypes.addressof(parts)) == 1
+    assert [part.host is None for part in parts] == [False, True, False, False, False]
+    assert locate([], [], ctypes.addressof(parts)) == 0
+    there = ctypes.addressof(parts)
+    for wrong in ((tuple(arrays), places, there), (arrays, places), (arrays, [1], there), ([3], [1], there)):
         with pytest.raises(TypeError):
             locate(*wrong)
+    with pytest.raises(TypeError):
+        locate(arrays, ["x"] * 5, there)  # type: ignore[list-item]
 
 
 @compiled
@@ -458,3 +463,39 @@ def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch
     assert driver_calls.bind_copy_behind(1, 1, 1) is None
     assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
+
+
+# --- many copies
+
+
+COPY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+
+
+@compiled
+def test_many_copies_are_one_call_and_end_with_the_first_that_fails() -> None:
+    made: list[tuple[int, ...]] = []
+
+    def copy(*arguments: int) -> int:
+        made.append(arguments)
+        return 7 if arguments[0] == 30 else 0
+
+    called = COPY(copy)
+    copies = driver_calls.bind_copy_each(ctypes.cast(called, ctypes.c_void_p).value or 0)
+    assert copies is not None
+    assert copies([10, 20], [1, 2], [100, 200], 5) == 0
+    assert made == [(10, 1, 100, 5), (20, 2, 200, 5)]
+    assert copies([2**64 - 1, 30, 40], [1, 2, 3], [4, 5, 6], 0) == 7
+    assert [each[0] for each in made[2:]] == [2**64 - 1, 30]
+    assert copies([], [], [], 0) == 0
+    for wrong in (([1], [1], [1]), ([1], [1, 2], [1], 0), ((1,), [1], [1], 0), ([1], [1], ["x"], 0)):
+        with pytest.raises(TypeError):
+            copies(*wrong)
+    with pytest.raises(OverflowError):
+        copies([-1], [1], [1], 0)
+    with pytest.raises(ValueError, match="address"):
+        driver_calls.bind_copy_each(0)
+
+
+def test_many_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert driver_calls.bind_copy_each(1) is None
