@@ -465,6 +465,46 @@ def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
 
 
+@compiled
+def test_small_arrays_of_a_list_are_copied() -> None:
+    copied, copies = driver_calls.copier(), []
+    assert copied is not None
+
+    def copy(array: Any) -> Any:
+        copies.append(array)
+        return array.copy()
+
+    class Other(np.ndarray[Any, Any]):
+        pass
+
+    arrays = [np.arange(3), np.arange(4.0)[::2], np.arange(3, dtype=">i4"), np.zeros(100), np.zeros(2).view(Other)]
+    given = [*arrays, "text", None, np.float64(3)]
+    made, others = copied(given, copy, np.ndarray, frozenset(map(np.dtype, ("i8", "f8"))), 100)
+    assert others == 6
+    assert [one is two for one, two in zip(made, given, strict=True)] == [False, False, *[True] * 6]
+    assert all(one is two for one, two in zip(copies, arrays, strict=False))
+    assert_same_bits(made[1], arrays[1].copy())
+    with pytest.raises(ZeroDivisionError):
+        copied(given, lambda _: 1 // 0, np.ndarray, frozenset([np.dtype("i8")]), 100)
+    wrongs: Any = (((), copy, np.ndarray, frozenset(), 1), ([], copy, np.ndarray, (), 1), ([], copy))
+    for wrong in wrongs:
+        with pytest.raises(TypeError):
+            copied(*wrong)
+
+
+@compiled
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 5000])
+def test_an_object_that_is_twice_in_a_list_is_found(count: int) -> None:
+    is_distinct = driver_calls.distinguisher()
+    assert is_distinct is not None
+    objects = [object() for _ in range(count)]
+    assert is_distinct(objects)
+    for number in {0, count // 2, count - 1} if count else ():
+        assert not is_distinct([*objects, objects[number]])
+    with pytest.raises(TypeError):
+        is_distinct(())  # type: ignore[arg-type]
+
+
 # --- many copies
 
 

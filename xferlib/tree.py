@@ -1,7 +1,7 @@
 """Whole trees of arrays: nested dicts, lists, tuples, named tuples, dataclasses, registered classes.
 
-A thousand copies cost a thousand beginnings, and waits. The leaves of one call are one transfer: on the device the small
-ones are views of one slab, each large one has memory of its own.
+A thousand copies cost a thousand beginnings, and waits. So the leaves of one call are one transfer: on the device the
+small ones are views of one slab, and each large one has memory of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xferlib._core.containers import flatten, register
 from xferlib._core.ordering import capture
 from xferlib._core.thresholds import PACKED_UP_FROM
 from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import ends, many, one_step, packing
+from xferlib._transfer import ends, host_copy, many, packing, plan
 from xferlib._transfer.many_download import ManyDownload
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec
+    from xferlib._core.raw import RawStream
 
 __all__ = ["load", "register", "save", "to_device", "to_host"]
 
@@ -55,20 +56,30 @@ def to_device(
         return rebuild([sent])
     target, place, order, *_ = ends.target_of(backend, device, stream, None)
     capture.refuse_current("tree.to_device", target, place)
+    if target.name == "numpy" and dtype is None and stream is None and plan.may_skip():
+        results, others = host_copy.copied_each(leaves)
+        alone = [number for number in others if registry.backend_of(leaves[number]) is not None]
+    else:
+        results, alone = _sent(leaves, dtype, target, place, order)
+    for number in alone:
+        results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
+    return rebuild(results)
+
+
+def _sent(
+    leaves: list[Any], dtype: Any, target: Backend, place: Device, order: RawStream | None
+) -> tuple[list[Any], list[int]]:
+    """Copy leaves to a device together; returns the results, and the numbers of those that are to go alone."""
     results = list(leaves)
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
     packed, alone = packing.chosen(leaves, dtype, place, least=least)
+    if place.kind == "cpu" or (not packed and len(alone) < 2):
+        return results, alone
+    target.attach(place)
+    current = order if order is not None else target.stream_current(place)
     wanted = None if dtype is None else check_dtype(dtype, what="dtype")
-    if place.kind == "cpu" and dtype is None and stream is None:
-        alone = one_step.to_cpu(leaves, alone, target, results)
-    elif packed or len(alone) > 1:
-        target.attach(place)
-        current = order if order is not None else target.stream_current(place)
-        alone = many.to_device(leaves, results, packed, alone, wanted, target, current)
-    for number in alone:
-        results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
-    return rebuild(results)
+    return results, many.to_device(leaves, results, packed, alone, wanted, target, current)
 
 
 def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
@@ -88,11 +99,14 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
     leaves, rebuild = flatten(tree)
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
-    results = list(leaves)
+    results, numbers = list(leaves), list(range(len(leaves)))
+    if stream is None and not pinned and plan.may_skip():
+        results, numbers = host_copy.copied_each(leaves)
     alone: list[int] = []
     downloads: dict[Device, ManyDownload] = {}
     try:
-        for number, leaf in enumerate(leaves):
+        for number in numbers:
+            leaf = leaves[number]
             if (owner := registry.backend_of(leaf)) is None:
                 continue
             place = owner.device_of(leaf)

@@ -58,6 +58,22 @@ def _module() -> Any:
     return _loaded()[0] if _native.is_wanted() else None
 
 
+def distinguisher() -> Callable[[list[Any]], bool] | None:
+    """A function that tells whether no object is twice in a list; None where it is not compiled."""
+    module = _module()
+    return None if module is None else module.is_distinct
+
+
+def copier() -> Callable[[list[Any], Callable[[Any], Any], type, frozenset[Any], int], Any] | None:
+    """A function that copies the small arrays of a list; None where it is not compiled.
+
+    It takes the list, a function that copies an array, the exact type of the arrays, the dtypes that are copied, and
+    the most bytes of an array. It returns a new list, in which all other objects are as they were, and their number.
+    """
+    module = _module()
+    return None if module is None else module.copied
+
+
 def locator() -> Callable[[list[Any], list[int], int], int] | None:
     """A function that writes where arrays lie; None where it is not compiled.
 

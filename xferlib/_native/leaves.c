@@ -7,6 +7,97 @@
 
 #include <stdlib.h>
 
+/* --- on the host */
+
+/* A list -> whether no object is in it twice. */
+PyObject *xf_is_distinct(PyObject *module, PyObject *list)
+{
+    Py_ssize_t length, room = 16;
+    PyObject **seen;
+    int is_distinct = 1;
+    (void)module;
+    if (!PyList_Check(list))
+        return PyErr_Format(PyExc_TypeError, "is_distinct takes a list");
+    length = PyList_Size(list);
+    while (room < 2 * length)
+        room *= 2;
+    seen = calloc((size_t)room, sizeof *seen);
+    if (!seen)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < length && is_distinct; ++i) {
+        PyObject *item = PyList_GetItem(list, i);
+        uint64_t place = ((uint64_t)(uintptr_t)item >> 4) * 0x9E3779B97F4A7C15u >> 20;
+        while (seen[place & (uint64_t)(room - 1)] && seen[place & (uint64_t)(room - 1)] != item)
+            ++place;
+        is_distinct = !seen[place & (uint64_t)(room - 1)];
+        seen[place & (uint64_t)(room - 1)] = item;
+    }
+    free(seen);
+    return PyBool_FromLong(is_distinct);
+}
+
+static PyObject *dtype_name, *nbytes_name; /* interned, for the life of the process */
+
+/* Whether an array is copied here: of at most so many bytes, and of one of the dtypes. -1 with an error set. `known` is
+   the dtype of the array before, if it is one of them: as a rule this one's too. */
+static int is_small(PyObject *array, PyObject *dtypes, Py_ssize_t most, PyObject **known)
+{
+    PyObject *dtype = PyObject_GetAttr(array, dtype_name), *size;
+    Py_ssize_t nbytes;
+    int is_one;
+    if (!dtype)
+        return -1;
+    is_one = dtype == *known ? 1 : PySet_Contains(dtypes, dtype);
+    if (is_one == 1)
+        *known = dtype; /* compared, never used */
+    Py_DECREF(dtype);
+    if (is_one != 1)
+        return is_one;
+    size = PyObject_GetAttr(array, nbytes_name);
+    if (!size)
+        return -1;
+    nbytes = PyLong_AsSsize_t(size);
+    Py_DECREF(size);
+    return nbytes == -1 && PyErr_Occurred() ? -1 : nbytes <= most;
+}
+
+/* (list, function that copies an array, type of arrays, frozenset of dtypes, most bytes) -> a list with the copies of those
+   that are of exactly that type, one of the dtypes, and not larger, the other objects as they are; and how many those are. */
+PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    Py_ssize_t length, most, others = 0;
+    PyObject *made, *known = NULL, *result;
+    (void)module;
+    if (count != 5 || !PyList_Check(given[0]) || !PyAnySet_Check(given[3]))
+        return PyErr_Format(PyExc_TypeError, "copied takes a list, a function, a type, a set and a size");
+    most = PyLong_AsSsize_t(given[4]);
+    if (most == -1 && PyErr_Occurred())
+        return NULL;
+    if (!dtype_name)
+        dtype_name = PyUnicode_InternFromString("dtype");
+    if (!nbytes_name)
+        nbytes_name = PyUnicode_InternFromString("nbytes");
+    length = PyList_Size(given[0]);
+    made = dtype_name && nbytes_name ? PyList_New(length) : NULL;
+    for (Py_ssize_t i = 0; made && i < length; ++i) {
+        PyObject *item = Py_XNewRef(PyList_GetItem(given[0], i)), *copy = NULL;
+        int is_copied = !item ? -1 : (PyObject *)Py_TYPE(item) != given[2] ? 0 : is_small(item, given[3], most, &known);
+        if (is_copied == 1)
+            copy = PyObject_CallFunctionObjArgs(given[1], item, NULL);
+        else if (is_copied == 0)
+            copy = Py_NewRef(item), ++others;
+        Py_XDECREF(item);
+        if (!copy || PyList_SetItem(made, i, copy)) {
+            Py_DECREF(made);
+            return NULL;
+        }
+    }
+    result = made ? Py_BuildValue("Nn", made, others) : NULL;
+    return result;
+}
+
+/* --- between host and device */
+
 typedef struct {
     const void *host;
     int64_t place, nbytes;
