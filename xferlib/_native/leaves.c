@@ -38,7 +38,7 @@ PyObject *xf_is_distinct(PyObject *module, PyObject *list)
 
 static PyObject *dtype_name, *nbytes_name; /* interned, for the life of the process */
 
-/* Whether an array is copied here: of at most so many bytes, and of one of the dtypes. -1 with an error set. `known` is
+/* Whether an array is copied here: of `most` bytes or fewer, and of one of the dtypes. -1 with an error set. `known` is
    the dtype of the array before, if it is one of them: as a rule this one's too. */
 static int is_small(PyObject *array, PyObject *dtypes, Py_ssize_t most, PyObject **known)
 {
@@ -66,7 +66,7 @@ static int is_small(PyObject *array, PyObject *dtypes, Py_ssize_t most, PyObject
 PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t length, most, others = 0;
-    PyObject *made, *known = NULL, *result;
+    PyObject *made, *known = NULL;
     (void)module;
     if (count != 5 || !PyList_Check(given[0]) || !PyAnySet_Check(given[3]))
         return PyErr_Format(PyExc_TypeError, "copied takes a list, a function, a type, a set and a size");
@@ -92,8 +92,7 @@ PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
             return NULL;
         }
     }
-    result = made ? Py_BuildValue("Nn", made, others) : NULL;
-    return result;
+    return made ? Py_BuildValue("Nn", made, others) : NULL;
 }
 
 /* --- between host and device */

@@ -107,7 +107,7 @@ class ManyDownload:
         self._transfers: list[Transfer] = []
         self._shipment: many.Shipment | None = None
         self._kept: list[Any] = []
-        """What copies read, besides the arrays."""
+        """Memory that copies read, besides the arrays."""
         self._has_copies = False
         """Copies into pinned memory may be in flight."""
         self.alone: list[int] = []
