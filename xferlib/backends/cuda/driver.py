@@ -96,6 +96,8 @@ copy_behind = driver_calls.bind_copy_behind(
     _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
 )
 """A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
+copy_each = driver_calls.bind_copy_each(_address("cuMemcpyAsync"))
+"""Many copies that only enqueue; None: not compiled."""
 
 DIRECT = {
     "send": _address("cuMemcpyHtoD_v2"),

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -161,10 +161,8 @@ class TorchCuda(CudaBackend):
         ).data  # a version counter of its own: see below
         return found
 
-    def subarrays(
-        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> list[torch.Tensor]:
-        return tensors.parted(tensors.subarray(slab, offset, (count, *shape), dtype))
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
+        return tensors.cut(slab, forms)
 
     @contextlib.contextmanager
     def _own_memory(self, device: Device) -> Iterator[Any]:
