@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.backends.cuda.libraries import load_bindings
-from xferlib.errors import DeviceMemoryError, KernelError, UnsupportedError
+from xferlib.errors import DeviceMemoryError, KernelError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
 
 ROOT = Path(__file__).parents[2]
@@ -157,6 +157,47 @@ def test_tensordot_and_float16(vendor: Space) -> None:
     found = vendor.get(vendor.xp.tensordot(vendor.put(x), vendor.put(y), axes=((2, 1), (0, 1))))
     same(found, np.tensordot(x, y, axes=((2, 1), (0, 1))))
     assert calls("cublas") == ["gemm"]
+
+
+REPEATED: list[tuple[str, tuple[int, ...], tuple[int, ...], Callable[[Any, Any, Any], Any]]] = [
+    ("matmul", (3, 4), (4, 5), lambda xp, x, y: xp.matmul(x, y)),
+    ("operator", (2, 3, 4), (4, 5), lambda xp, x, y: x @ y),
+    ("vectors", (4,), (4,), lambda xp, x, y: xp.matmul(x, y)),
+    ("row", (4,), (2, 4, 3), lambda xp, x, y: xp.matmul(x, y)),
+    ("column", (3, 4), (4,), lambda xp, x, y: xp.matmul(x, y)),
+    ("tensordot", (3, 4, 5), (5, 4, 2), lambda xp, x, y: xp.tensordot(x, y, axes=((2,), (0,)))),
+    ("all axes", (3, 4), (3, 4), lambda xp, x, y: xp.tensordot(x, y, axes=2)),
+]
+
+
+@pytest.mark.parametrize(("one", "two", "function"), [c[1:] for c in REPEATED], ids=[c[0] for c in REPEATED])
+def test_a_repeated_product_asks_for_no_layout(
+    vendor: Space, monkeypatch: pytest.MonkeyPatch, one: Any, two: Any, function: Any
+) -> None:
+    x, y = whole_numbers(one, "float32"), whole_numbers(two, "float32")
+    first = function(vendor.xp, vendor.put(x), vendor.put(y))
+    same(vendor.get(first), function(np, x, y))
+    d, e = vendor.put(x + 1), vendor.put(y * 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("xferlib._api.arrays.extensions.layouts.products", None)
+        found = function(vendor.xp, d, e)
+    same(vendor.get(found), function(np, x + 1, y * 2))
+    same(vendor.get(first), function(np, x, y))
+    assert calls("cublas") == calls("cublas")[:1] * 2
+
+
+def test_products_of_other_layouts_dtypes_and_axes_are_told_apart(vendor: Space) -> None:
+    for dtype in ("float32", "float64", "complex64"):
+        x = whole_numbers((4, 4), dtype)
+        d = vendor.put(x)
+        for one, two, left, right in ((d, d, x, x), (d.T, d, x.T, x), (d, d[::2].T, x, x[::2].T), (d, d[0], x, x[0])):
+            same(vendor.get(one @ two), left @ right)
+        for axes in (1, 2, ((0,), (0,)), ([1], [0]), ((0, 1), (1, 0))):
+            same(vendor.get(vendor.xp.tensordot(d, d, axes=axes)), np.tensordot(x, x, axes=axes))
+    with pytest.raises(LayoutError, match="do not fit"):
+        d @ d[:3]
+    with pytest.raises(LayoutError, match="do not fit"):
+        vendor.xp.tensordot(d, d[:3], axes=((0,), (0,)))
 
 
 # --- factorisations

@@ -7,7 +7,7 @@ the operands, so that each method is a few calls of a library.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 class Matrices(NamedTuple):
-    """Matrices in memory, each row by row; distances are in elements."""
+    """Matrices in an array, each row by row; distances are in elements."""
 
-    pointer: int
+    offset: int
+    """Of the first one, in bytes from the array's address."""
     leading: int
     """From one row to the next; from one column to the next where ``is_transposed``."""
     step: int
@@ -42,6 +43,12 @@ class Product(NamedTuple):
     out: Matrices
 
 
+class Multiply(Protocol):
+    """Multiplies the matrices of arrays, which are given by their addresses."""
+
+    def __call__(self, left: int, right: int, out: int, *, stream: RawStream) -> None: ...
+
+
 class DeviceMath(ABC):
     """Linear algebra and Fourier transforms by a vendor's libraries, enqueued on ``stream``.
 
@@ -50,8 +57,8 @@ class DeviceMath(ABC):
     """
 
     @abstractmethod
-    def multiply(self, product: Product, *, stream: RawStream) -> None:
-        """Multiply matrices."""
+    def multiplier(self, product: Product) -> Multiply:
+        """Prepare the multiplication of matrices that lie so in three arrays."""
 
     @abstractmethod
     def lu(

@@ -115,6 +115,10 @@ class CudaDevices(Backend):
             self._primaries.add(handle)
         return handle
 
+    def is_inside(self, device: Device) -> bool:
+        """Whether the device's context is current in this thread."""
+        return calls.context_current() == self._contexts.get(device.index)
+
     def inside(self, device: Device) -> Inside:
         return Inside(self._context(device.index) if len(self._devices) > 1 else 0)
 

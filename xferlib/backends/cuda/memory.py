@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from xferlib.errors import PinnedMemoryError
 if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
-    from xferlib.backends.cuda.devices import CudaDevices
+    from xferlib.backends.cuda.streams import CudaStreams
 
 
 class CudaPinned:
@@ -75,6 +76,74 @@ class PoolMemory:
             _free(self.pointer, self._stream.handle)
 
 
+class DeviceAddress(int):
+    """The address of device memory, which is given back when the last array over it dies.
+
+    A `Guard` does that where another stream than the memory's own may have to be waited for. Most arrays die where they
+    were made, after a few microseconds of work, and have none.
+    """
+
+    stream: RawStream
+    """The one that the memory was allocated on."""
+    _backend: CudaStreams
+    _guard: Guard | None = None
+    _pid = 0
+    """Of the process, if this object gives the memory back."""
+
+    @classmethod
+    def from_pool(cls, backend: CudaStreams, pool: int, nbytes: int, stream: RawStream) -> DeviceAddress:
+        """Allocate; arguments and errors are those of `PoolMemory`."""
+        result = calls.pool_allocate(_answer.address, nbytes, pool, stream.handle)
+        if result == calls.OUT_OF_MEMORY:
+            raise MemoryError(calls.error_name(result))
+        if result:
+            check(result, f"allocating {nbytes} bytes on {stream.device}")
+        self = cls(_answer.pointer.value)
+        self._backend, self.stream, self._pid = backend, stream, os.getpid()
+        return self
+
+    @classmethod
+    def of(cls, memory: GraphMemory, backend: CudaStreams, stream: RawStream) -> DeviceAddress:
+        """That of memory which a guard keeps."""
+        self = cls(memory.pointer)
+        self.stream, self._guard = stream, Guard(backend, memory, stream)
+        return self
+
+    def used_on(self, stream: RawStream) -> None:
+        """Note that the memory must outlive the work enqueued so far on ``stream``."""
+        if self._guard is None and stream.handle == self.stream.handle:
+            return
+        (self._guard or self._set_guard()).used_on(stream)
+
+    def _set_guard(self) -> Guard:
+        self._guard = Guard(self._backend, _freed_later(int(self), self.stream), self.stream)
+        return self._guard
+
+    def __del__(
+        self, _free: Any = calls.pool_free, _getpid: Any = os.getpid, _is_finalizing: Any = sys.is_finalizing
+    ) -> None:
+        # A forked child must not free the parent's memory; at its end the process gives back all of it.
+        if self._guard is not None or self._pid != _getpid() or _is_finalizing():
+            return
+        stream, backend = self.stream, self._backend
+        is_in_order = stream.capture is None and backend.stream_handle(stream.device) == stream.handle
+        if is_in_order and backend.is_inside(stream.device):
+            _free(self, stream.handle)
+        else:
+            self._set_guard()  # dies with this object, and gives the memory back
+
+
+class _Answer(threading.local):
+    """Memory in which the driver writes an address for the calling thread."""
+
+    def __init__(self) -> None:
+        self.pointer = ctypes.c_uint64()
+        self.address = ctypes.addressof(self.pointer)
+
+
+_answer = _Answer()
+
+
 def _freed_later(pointer: int, stream: RawStream) -> PoolMemory:
     """The same memory as an object that gives it back when it dies."""
     memory = object.__new__(PoolMemory)
@@ -118,7 +187,7 @@ class Guard:
 
     __slots__ = ("allocation", "backend", "pid", "stream", "users")
 
-    def __init__(self, backend: CudaDevices, allocation: Any, stream: RawStream) -> None:
+    def __init__(self, backend: CudaStreams, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream
