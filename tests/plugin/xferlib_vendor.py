@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 import math
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -342,9 +344,27 @@ class Compute:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, bool]] = []
+        self.compiled: list[tuple[str | None, str | None, int]] = []
 
-    def make_radix_sort(self, *, order: int, **arrays: Any) -> Any:
-        kinds = {name: None if each is None else each.dtype for name, each in arrays.items()}
+    def ProxyArray(self, dtype: Any) -> Any:
+        return SimpleNamespace(dtype=np.dtype(dtype))
+
+    def make_radix_sort(self, *, order: int, compute_capability: tuple[int, int], **arrays: Any) -> Any:
+        assert compute_capability == VendorBackend.ARCHITECTURE
+        kinds = {name: None if each is None else each.dtype.str for name, each in arrays.items()}
+        self.compiled.append((kinds["d_in_keys"], kinds["d_in_values"], order))
+        return json.dumps([order, kinds])
+
+    def serialize(self, made: str) -> bytes:
+        return made.encode()
+
+    def deserialize(self, code: bytes) -> Any:
+        """Make a sort of machine code; other bytes are refused."""
+        if not code.startswith(b"["):
+            raise ValueError("serialization blob: bad magic")
+        order, named = json.loads(code)
+        thread = threading.get_ident()
+        kinds = {name: None if each is None else np.dtype(each) for name, each in named.items()}
         assert kinds["d_in_keys"] == kinds["d_out_keys"]
         assert kinds["d_in_values"] == kinds["d_out_values"]
 
@@ -353,6 +373,7 @@ class Compute:
         ) -> int:
             assert {name: None if each is None else each.dtype for name, each in given.items()} == kinds
             assert stream.__cuda_stream__()[0] == 0
+            assert threading.get_ident() == thread, "a sorter keeps the arguments of its call"
             if temp_storage is None:
                 return self.TEMPORARY
             over(temp_storage)[...] = 0xFF
@@ -397,6 +418,7 @@ class VendorBackend(BareBackend):
     array_types = ("xferlib_vendor.VendorArray",)
     capabilities = Capabilities(strided=True, namespace=True, why=WHY_HOST)
     array_class = VendorArray
+    ARCHITECTURE = (9, 0)
 
     def __init__(self) -> None:
         super().__init__()
@@ -414,6 +436,12 @@ class VendorBackend(BareBackend):
 
     def consumed(self, array: VendorArray, stream: RawStream) -> None:
         self.consumptions.append((array, stream))
+
+    def compute_capability(self, device: Device) -> tuple[int, int]:
+        return self.ARCHITECTURE
+
+    def compiler_version(self) -> str:
+        return "13.0"
 
     def inside(self, device: Device) -> AbstractContextManager[None]:
         self.entered.append(device)

@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
+    from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
 
 
@@ -130,8 +131,40 @@ class DeviceMath(ABC):
         """
 
 
+class SortKind(NamedTuple):
+    """The sorts for which there is one machine code."""
+
+    keys: np.dtype[Any]
+    values: np.dtype[Any] | None
+    """Of an array that is permuted likewise."""
+    is_descending: bool
+
+
 class DeviceSorting(ABC):
-    """Sorting by a vendor's library, enqueued on ``stream``."""
+    """Sorting by a vendor's library, enqueued on ``stream``.
+
+    Shared code keeps what `compile` gives, and loads it before a sort of its kind.
+    """
+
+    @abstractmethod
+    def fingerprint(self, device: Device) -> str:
+        """All that machine code depends on besides the kind of the sort: the device's architecture, and versions."""
+
+    @abstractmethod
+    def is_loaded(self, kind: SortKind, device: Device) -> bool:
+        """Whether `sort` may be called, in any thread."""
+
+    @abstractmethod
+    def compile(self, kind: SortKind, device: Device) -> bytes:
+        """Machine code, after seconds."""
+
+    @abstractmethod
+    def load(self, kind: SortKind, code: bytes, device: Device) -> None:
+        """Make `sort` possible.
+
+        Raises:
+            KernelError: The library refuses the code.
+        """
 
     @abstractmethod
     def sort(
