@@ -212,6 +212,70 @@ def test_many_small_systems_are_one_operation(vendor: Space, count: int, rows: i
     assert calls("cusolverDn") + calls("cublas") == expected
 
 
+MANY: list[tuple[str, Callable[[Any, Any], Any], list[str], list[str]]] = [
+    ("cholesky", lambda xp, x: xp.cholesky(x), ["potrf_batched"], ["xpotrf"]),
+    ("eigh", lambda xp, x: xp.eigh(x), ["xsyev_batched"], ["xsyevd"]),
+    ("eigvalsh", lambda xp, x: xp.eigvalsh(x), ["xsyev_batched"], ["xsyevd"]),
+    ("qr", lambda xp, x: xp.qr(x), ["getrf_batched", "getrs_batched", "geqrf_batched"], ["xgeqrf", "orgqr"]),
+    ("inv", lambda xp, x: xp.inv(x), ["getrf_batched", "getrs_batched"], ["xgetrf", "xgetrs"]),
+    ("svd", lambda xp, x: xp.svd(x), ["gesvdj_batched"], ["xgesvd"]),
+    ("svdvals", lambda xp, x: xp.svdvals(x), ["gesvdj_batched"], ["xgesvd"]),
+]
+
+
+@pytest.mark.parametrize(("function", "at_once", "alone"), [case[1:] for case in MANY], ids=[case[0] for case in MANY])
+def test_a_stack_of_small_matrices_is_as_many_operations_as_one_is(
+    vendor: Space, function: Any, at_once: list[str], alone: list[str]
+) -> None:
+    x = np.eye(3) * [1, 2, 3]
+    for count, names, times in ((1, alone, 1), (7, at_once, 1)):
+        for library in bindings().values():
+            library.calls.clear()
+        function(vendor.xp.linalg, vendor.put(x + np.zeros((count, 1, 1))))
+        asked = [name for name in calls("cublas") + calls("cusolverDn") if not name.startswith("gemm")]
+        assert sorted(asked) == sorted(names * times)
+    for library in bindings().values():
+        library.calls.clear()
+    function(vendor.xp.linalg, vendor.put(np.eye(257) + np.zeros((2, 1, 1))))
+    assert sorted(calls("cublas") + calls("cusolverDn")) == sorted(alone * 2)
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)),
+    dtype=st.sampled_from(["float32", "float64", "complex64", "complex128"]),
+    mode=st.sampled_from(["reduced", "complete"]),
+    seed=st.integers(0, 99),
+)
+def test_factors_of_any_stack(plugins: object, shape: tuple[int, ...], dtype: str, mode: Any, seed: int) -> None:
+    """Columns of zeros among them, which no reflection changes."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal(shape) + (1j * random.standard_normal(shape) if dtype.startswith("c") else 0)
+    x = (x * random.integers(0, 2, (shape[0], 1, shape[2]))).astype(dtype)
+    bound = 100 * float(np.finfo(dtype).eps)  # six columns, each off by a few units in the last place
+    with xl.use_backend("vendor"):
+        xp = xl.get_array_module(xl.zeros(1)).linalg
+        q, r = map(xl.to_host, xp.qr(xl.to_device(x), mode=mode))
+        expected = np.linalg.qr(x, mode=mode)
+        assert (q.dtype, q.shape, r.shape) == (x.dtype, expected[0].shape, expected[1].shape)
+        np.testing.assert_allclose(q @ r, x, atol=bound * 10)
+        np.testing.assert_allclose(np.conj(np.swapaxes(q, 1, 2)) @ q, np.eye(q.shape[2]) + 0 * q[:, :1, :1], atol=bound)
+        np.testing.assert_array_equal(r, np.triu(r))
+        u, s, vh = map(xl.to_host, xp.svd(xl.to_device(x), full_matrices=mode == "complete"))
+        wanted = np.linalg.svd(x, full_matrices=mode == "complete")
+        assert [each.shape for each in (u, s, vh)] == [each.shape for each in wanted]
+        np.testing.assert_allclose(s, wanted[1], atol=bound * 10)
+        np.testing.assert_allclose((u[..., : s.shape[1]] * s[:, None]) @ vh[:, : s.shape[1]], x, atol=bound * 10)
+
+
+def test_parameters_of_the_library_do_not_outlive_a_call(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = bindings()["cusolverDn"]
+    monkeypatch.setattr(solver, "fail", "EXECUTION_FAILED (13)")
+    with pytest.raises(KernelError, match="svd: cuSOLVER failed"):
+        vendor.xp.linalg.svdvals(vendor.put(np.ones((2, 3, 3))))
+    assert solver.infos == 0
+
+
 def test_the_sign_of_exchanged_rows(vendor: Space) -> None:
     x = np.stack([np.eye(3)[order] for order in ([0, 1, 2], [1, 0, 2], [1, 2, 0])]).astype("float32")
     same(vendor.get(vendor.xp.linalg.det(vendor.put(x))), np.linalg.det(x))
@@ -349,8 +413,10 @@ def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
 
 def test_the_benchmark_compares_libraries() -> None:
     command = [sys.executable, "-m", "benchmarks", "arrays", "--rounds", "1", "--sizes", "8", "--counts", "9"]
+    command += ["--stacks", "3x4"]
     done = subprocess.run(
         [*command, "--backends", "sim", "numpy"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "sim, us" in done.stdout
-    assert "argsort float32 9" in done.stdout
+    for case in ("argsort float32 9", "matmul float16 8 transposed", "svd float32 3 x 4"):
+        assert case in done.stdout

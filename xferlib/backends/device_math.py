@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 
+MOST_SMALL = 32
+"""The rows of the matrices of which `DeviceMath.small_svd` finds the singular values."""
+
+
 class Matrices(NamedTuple):
     """Matrices in an array, each row by row; distances are in elements."""
 
@@ -89,19 +93,41 @@ class DeviceMath(ABC):
         """
 
     @abstractmethod
-    def cholesky(self, a: ArrayInfo, codes: ArrayInfo, *, is_upper: bool, stream: RawStream) -> None:
-        """Replace one triangle of positive-definite matrices by its factor."""
+    def cholesky(
+        self, a: ArrayInfo, each: ArrayInfo | None, codes: ArrayInfo, *, is_upper: bool, stream: RawStream
+    ) -> None:
+        """Replace one triangle of positive-definite matrices by its factor; ``each`` as for `lu`."""
 
     @abstractmethod
-    def qr(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
-        """Factor matrices into a triangle and reflections, with their factors ``tau`` (count, least extent)."""
+    def qr(
+        self,
+        a: ArrayInfo,
+        tau: ArrayInfo,
+        each: tuple[ArrayInfo, ArrayInfo] | None,
+        codes: ArrayInfo,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """Factor matrices into a triangle and reflections, with their factors ``tau`` (count, least extent).
+
+        With ``each``, the addresses of the matrices and of their factors, it is one operation, for small ones.
+        """
 
     @abstractmethod
     def orthonormal(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
         """Make the reflections in the first columns of ``a`` the orthonormal columns of all of it."""
 
     @abstractmethod
-    def eigh(self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, with_vectors: bool, stream: RawStream) -> None:
+    def eigh(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        *,
+        with_vectors: bool,
+        is_one_operation: bool,
+        stream: RawStream,
+    ) -> None:
         """Find ascending eigenvalues of symmetric matrices, from the lower triangle, and their vectors in ``a``."""
 
     @abstractmethod
@@ -118,6 +144,22 @@ class DeviceMath(ABC):
 
         ``vectors``: the left ones (count, rows or columns, rows), and the right ones (count, columns, columns) as rows
         of their conjugates; both lie column by column.
+        """
+
+    @abstractmethod
+    def small_svd(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        vectors: tuple[ArrayInfo, ArrayInfo] | None,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """The same in one operation, of matrices of at most `MOST_SMALL` rows.
+
+        ``vectors``: all left ones (count, rows, rows), and the right ones (count, columns, columns) as columns; both
+        lie column by column.
         """
 
     @abstractmethod
