@@ -30,7 +30,7 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
-from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory
+from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory, Pool
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
@@ -110,7 +110,7 @@ class PycudaBackend(CudaBackend):
     def __init__(self) -> None:
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
-        self._pools: dict[int, int] = {}
+        self._pools: dict[int, Pool] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
@@ -138,7 +138,8 @@ class PycudaBackend(CudaBackend):
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
     def _signature_with_device(self, array: Array) -> Hashable:
-        return _layout(array), self._device_at(array)
+        memory = array.gpudata
+        return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
@@ -201,10 +202,10 @@ class PycudaBackend(CudaBackend):
             memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return arrays.over(shape, strides, dtype, memory)
 
-    def _pool(self, device: Device) -> int:
-        """The handle of the device's memory pool, which keeps what is given back for later allocations."""
-        found = self._pools[device.index] = int(self.core_device(device).memory_resource.handle)
-        return found
+    def _pool(self, device: Device) -> Pool:
+        """The device's memory pool, which keeps what is given back for later allocations."""
+        handle = int(self.core_device(device).memory_resource.handle)
+        return self._pools.setdefault(device.index, Pool(handle))
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
@@ -223,7 +224,7 @@ class PycudaBackend(CudaBackend):
             return self._devices[0]
         owner = arrays.owner_of(array)
         if isinstance(owner.gpudata, DeviceAddress):  # of CUDA's pool, of which the driver does not tell the device
-            return owner.gpudata.stream.device
+            return owner.gpudata.device
         result, index = driver.cuPointerGetAttribute(
             driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, int(array.gpudata)
         )

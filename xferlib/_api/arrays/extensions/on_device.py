@@ -35,6 +35,12 @@ def _addresses() -> ElementwiseKernel:
 
 
 @functools.cache
+def _fit() -> ElementwiseKernel:
+    statements = "if (codes[i / size] == 0) { y = x; } else { y = unfit; }"
+    return make_kernel("raw int32 codes, T x, int64 size, float64 unfit", "T y", statements, name="fit")
+
+
+@functools.cache
 def _signed() -> ElementwiseKernel:
     return make_kernel("int64 swaps, T x", "T y", "if (swaps % 2) { y = -x; } else { y = x; }", name="signed")
 
@@ -57,7 +63,6 @@ class _Stack:
         found = lib.copy(x if is_transposed else shaping.matrix_transpose(lib, x))
         self.data = shaping.reshape(lib, found, (self.count, columns, rows))
         self.codes = self.empty(dtype=_CODES)
-        indexing.assign(lib, self.codes, 0)
 
     def empty(self, *shape: int, dtype: np.dtype[Any] | None = None) -> Array:
         """A new array of that shape for each matrix."""
@@ -89,9 +94,8 @@ class _Stack:
         """A result in the shape of the stack; ``unfit`` where a matrix could not be factored."""
         lib = self.lib
         shape = lib.info(found).shape
-        is_unfit = elementwise.binary_kernel("not_equal")(self.codes, 0)
-        is_unfit = shaping.reshape(lib, is_unfit, (self.count, *(1,) * (len(shape) - 1)))
-        return shaping.reshape(lib, elementwise.where(lib, is_unfit, unfit, found), (*self.batch, *shape[1:]))
+        found = _fit()(self.codes, found, math.prod(shape[1:]), unfit)
+        return shaping.reshape(lib, found, (*self.batch, *shape[1:]))
 
     def by_rows(self, found: Array) -> Array:
         """Matrices that lie column by column, as a result."""
@@ -203,6 +207,8 @@ def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
     inner = stack.rows if mode == "complete" else least
     tau = stack.empty(least)
     each = [stack.addresses(stack.data), stack.addresses(tau)] if stack.is_one_operation else []
+    if each:  # that operation tells of wrong arguments alone
+        indexing.assign(lib, stack.codes, 0)
 
     def factor(
         library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo, stream: Any
