@@ -109,6 +109,9 @@ class CudaKernels(DeviceKernels):
         def attach(self, device: Device) -> None:
             raise NotImplementedError
 
+        def is_inside(self, device: Device) -> bool:
+            raise NotImplementedError
+
         def device_current(self) -> Device:
             raise NotImplementedError
 
@@ -270,6 +273,9 @@ class CudaKernels(DeviceKernels):
             return launch
 
         def launch_there(handle: int) -> None:
+            if self.is_inside(device):
+                launch(handle)
+                return
             from xferlib.backends.cuda.contexts import Current
 
             with Current(self, device):
