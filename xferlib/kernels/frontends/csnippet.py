@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends import cnumbers
+from xferlib.kernels.frontends.calls import float_functions
 from xferlib.kernels.frontends.calls.functions import Calls
 from xferlib.kernels.frontends.calls.methods import Methods
 from xferlib.kernels.frontends.cloops import TranslationState
@@ -92,7 +93,7 @@ class Translator(Statements, Calls, Methods, Places):
         self.b = builder
         self.work = work or TranslationState()
         self._functions = functions
-        self.assigning = frozenset(name for name, each in functions.items() if each.has_places)
+        self.assigning = float_functions.ASSIGNING.union(name for name, each in functions.items() if each.has_places)
         self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
         self._depth = depth
         self.scope = scope
