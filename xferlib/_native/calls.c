@@ -9,6 +9,7 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
+#include "launch.h"
 #include "lease.h"
 
 #include <dlfcn.h>
@@ -578,6 +579,8 @@ static PyMethodDef methods[] = {
      "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
+    {"bind_launch", xf_bind_launch, METH_VARARGS,
+     "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},

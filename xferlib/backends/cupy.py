@@ -17,6 +17,7 @@ from xferlib._core.array import Array, ArrayInfo, matching
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
@@ -77,6 +78,8 @@ class CupyBackend(CudaBackend):
         if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
             return matching(_contiguous, arrays)
         return super().matcher(arrays)
+
+    address = ArrayAddress(("data", "ptr"))
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]

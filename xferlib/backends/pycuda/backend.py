@@ -163,6 +163,8 @@ class PycudaBackend(CudaBackend):
     def _signature_with_device(self, array: Array) -> Hashable:
         return _layout(array), self._device_at(array)
 
+    address = driver_calls.ArrayAddress(("gpudata",))
+
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
