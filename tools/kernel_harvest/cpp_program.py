@@ -100,12 +100,14 @@ def _elementwise(taken: Taken, number: int) -> str:
     arguments = ["i", *(["m[0]"] if count else []), "xf_indexer(m, i)"]
     arguments += [_argument(taken, each, k) for k, each in enumerate(params)]
     prepared, operation = _statements(texts.get("loop_prep", "")), _statements(texts["operation"])
+    ended = _statements(texts.get("after_loop", ""))
     return f"""{_opening(taken, number)}
 static void element({", ".join(["ptrdiff_t i", *count, "xf_indexer _ind", *names])}) {{
   {{ {prepared}
     for (bool xf_once = true; xf_once; xf_once = false) {{
 {operation}
     }}
+    {ended}
   }}
 }}
 extern "C" void xf_run_{number}(void** p, const long long* m, unsigned char* undefined) {{
