@@ -91,6 +91,9 @@ class CudaLaunches(DeviceKernels):
         def device_use(self, device: Device) -> None:
             raise NotImplementedError
 
+        def _is_inside(self, device: Device) -> bool:
+            raise NotImplementedError
+
     def launch(
         self,
         kernel: Any,
@@ -153,6 +156,9 @@ class CudaLaunches(DeviceKernels):
             return launch
 
         def launch_there(handle: int) -> None:
+            if self._is_inside(device):
+                launch(handle)
+                return
             from xferlib.backends.cuda.contexts import Current
 
             with Current(self, device):
@@ -175,7 +181,7 @@ class CudaLaunches(DeviceKernels):
         """As `DeviceKernels.repeat_launch`."""
         from xferlib.backends.cuda import driver as calls
 
-        if self.address is None or len(self._devices) > 1:  # there the context may have to be changed
+        if self.address is None:
             return None
         config = self._config(grid, block, shared_nbytes, _COOPERATIVE if cooperative else None)
         at = _LaunchConfig.stream.offset
@@ -199,7 +205,18 @@ class CudaLaunches(DeviceKernels):
                 check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
             return True
 
-        return launch
+        if len(self._devices) == 1:
+            return launch
+
+        def launch_there(args: Any, handle: int) -> bool:
+            if self._is_inside(device):
+                return launch(args, handle)
+            from xferlib.backends.cuda.contexts import Current
+
+            with Current(self, device):
+                return launch(args, handle)
+
+        return launch_there
 
     @staticmethod
     def _config(
