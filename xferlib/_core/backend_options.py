@@ -328,6 +328,30 @@ class DeviceKernels(ABC):
     ) -> None:
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
 
+    def repeat_launch(
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arrays: Sequence[Any],
+        fields: Any,
+        *,
+        device: Device,
+        shared_nbytes: int = 0,
+        cooperative: bool = False,
+    ) -> Callable[[Any, int], bool] | None:
+        """A function that repeats a checked launch; None, as by default, where Python must do it step by step.
+
+        It takes the arguments and the handle of a stream, and returns False, with nothing done, where the arguments
+        must be checked anew.
+
+        Args:
+            kernel, grid, block, shared_nbytes, cooperative, device: Of the launch.
+            arrays: Those among the checked arguments; later ones must be like them.
+            fields: A `LaunchField` of `xferlib._native.driver_calls` for each parameter.
+        """
+        return None
+
     def engine(self) -> Any:
         """A `kernels.calls.backend_engine.BackendEngine` in place of the compiler; None, as usual: the three above."""
         return None

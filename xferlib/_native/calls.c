@@ -11,6 +11,7 @@
 
 #include "copier.h"
 #include "front.h"
+#include "launch.h"
 #include "lease.h"
 #include "leaves.h"
 
@@ -599,6 +600,8 @@ static PyMethodDef methods[] = {
     {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
+    {"bind_launch", xf_bind_launch, METH_VARARGS,
+     "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},

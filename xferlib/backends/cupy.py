@@ -18,6 +18,7 @@ from xferlib._core.backend_options import PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
@@ -79,6 +80,7 @@ class CupyBackend(CudaBackend):
             return matching(_contiguous, arrays)
         return super().matcher(arrays)
 
+    address = ArrayAddress(("data", "ptr"))
     plain_arrays = PlainArrays(cupy.ndarray)
     pointer_of = staticmethod(attrgetter("data.ptr"))
 

@@ -10,6 +10,7 @@ such a call waits for ever.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 from typing import Any
@@ -107,6 +108,9 @@ DIRECT = {
     "attribute": _address("cuPointerGetAttribute"),
 }
 """For `front.c`."""
+bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
+"""A checked launch that is repeated in one step; returns None where that is not compiled."""
+
 STAGING = {
     "copy": _address("cuMemcpyAsync"),
     "record": _address("cuEventRecord"),

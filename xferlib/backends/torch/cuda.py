@@ -19,6 +19,7 @@ from xferlib._core.backend import Backend
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime import circumstances, leak
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import refuse_fork
@@ -119,6 +120,8 @@ class TorchCuda(CudaBackend):
         return tensors.view(array, self._devices[index] if index >= 0 else self._cpu.device_current())
 
     signature = staticmethod(tensors.signature)  # type: ignore[assignment]
+
+    address = ArrayAddress(("data_ptr",), is_method=True)
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data_ptr() for each in arrays]
