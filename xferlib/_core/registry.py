@@ -147,9 +147,9 @@ def _factory(name: str) -> Any:
     if spec is None:
         point = _entry_points().get(name)
         if point is None:
+            near = "; GPUs are devices 'cuda:0', 'cuda:1', ..." if name == "gpu" else did_you_mean(name, names())
             raise BackendNotFoundError(
-                f"there is no backend {shown(name)}{did_you_mean(name, names())}; "
-                f"the registered ones are {', '.join(names())}"
+                f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
             )
         try:
             return point.load()
