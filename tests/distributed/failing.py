@@ -20,16 +20,18 @@ import numpy as np
 from xferlib import distributed
 
 WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK")
+"""Of MPICH, Open MPI, other launchers by PMIx, and torchrun."""
 _HANG_S = 60
 
 
 def fail(way: str) -> None:
     if "many-hosts" in sys.argv:
         socket.gethostname = lambda: str(os.getpid())  # so that nothing is shared
-    is_faulty = os.environ.get("PMI_RANK", os.environ.get("RANK")) == "1"
+    is_faulty = next(os.environ[name] for name in RANK_VARIABLES if name in os.environ) == "1"
     if way == "absent" and is_faulty:
         threading.Event().wait()
-    comm = distributed.init(timeout=1.0 if way in ("stuck", "absent") else 60.0)
+    comm = distributed.init(timeout=3.0 if way in ("stuck", "absent") else 60.0)
     x = np.ones(1000)
     comm.all_reduce(x)
     if is_faulty:

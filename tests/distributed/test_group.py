@@ -17,9 +17,9 @@ CAUSES = {
     "killed": r"PeerError: rank 0: rank 1 has failed, .*call 2, all_reduce of shape \(1000,\), dtype float64.* is gone",
     "raising": r"PeerError: rank 0: rank 1 has failed, .*call 2, .*ValueError: no file weights.npz",
     "leaving": r"PeerError: rank 0: rank 1 has failed, .*its program has ended",
-    "stuck": r"DistributedTimeoutError: rank 0: call 2, all_reduce of shape \(1000,\), .* timed out after 1 s",
+    "stuck": r"DistributedTimeoutError: rank 0: call 2, all_reduce of shape \(1000,\), .* timed out after 3 s",
     "aborting": r"PeerError: rank 0: rank 1 has failed, .*aborted: the loss is NaN",
-    "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 1 s",
+    "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 3 s",
 }
 BY_THE_DRIVER = r"PeerError: rank 0: call 2, all_reduce .* failed: driver 'torch' says"
 """On many hosts a process that is gone is seen by gloo, as a connection that is closed."""
@@ -48,9 +48,8 @@ def test_a_rank_over_gloo_ends_with_the_cause(forked: tuple[str, dict[str, Any]]
 def test_a_rank_of_mpi_ends_with_the_cause(way: str, hosts: str) -> None:
     launching.need("mpi")
     launcher, *rest = launching.command("mpi", 2)
-    if "HYDRA" not in launching.run([launcher, "--version"]).stdout:
-        pytest.skip("the launcher ends the other ranks before they can say why: it is not that of MPICH")
-    done = launching.run([launcher, "-disable-auto-cleanup", *rest, PROGRAM, way, hosts])
+    alone = ["-disable-auto-cleanup"] if launching.mpi_kind() == "Hydra" else []  # Open MPI always ends the others
+    done = launching.run([launcher, *alone, *rest, PROGRAM, way, hosts])
     said = done.stderr + done.stdout
     expected = CAUSES[way] + (r"|signal 9" if way == "killed" else "")  # the launcher may be first to say so
     assert re.search(expected, said), said
