@@ -9,7 +9,7 @@ import runpy
 import sys
 import tokenize
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 

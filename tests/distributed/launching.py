@@ -31,7 +31,7 @@ def mpiexec() -> str | None:
 
 @functools.cache
 def mpi_kind() -> str:
-    """Whose launcher `mpiexec` is: ``"Hydra"``, of MPICH and its kin, or ``"Open MPI"``."""
+    """The MPI that `mpiexec` is of: ``"Hydra"``, of MPICH and its kin, or ``"Open MPI"``."""
     done = run([str(mpiexec()), "--version"])
     said = done.stdout + done.stderr
     return "Open MPI" if "Open MPI" in said or "OpenRTE" in said else "Hydra"

@@ -35,7 +35,7 @@ class OnDevice(NamedTuple):
         device, stream = self.operand.source.device, self.operand.raw_stream
         assert device is not None
         assert stream is not None
-        return Order(device, stream, self.is_beside)
+        return Order(device, stream, self.operand.source.backend, self.is_beside)
 
     def on_stream(self) -> Stream:
         """The call's stream, to make it current for kernels."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._runtime import leak
+from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
 from xferlib.errors import DriverUnavailableError
 
@@ -66,7 +67,7 @@ def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
 
     Args:
         timeout_s: For the start.
-        has_nccl: Whether NCCL carries device memory, through nccl4py.
+        has_nccl: Whether NCCL carries device memory.
 
     Raises:
         DriverUnavailableError: mpi4py or a library of MPI is missing.
@@ -160,12 +161,10 @@ class MpiDriver(Driver):
         return _Request(self._comm.Irecv(_known(out), source, tag), out)
 
     def carries(self, backend: Backend) -> bool:
-        return self._has_nccl and backend.pinned_domain == "cuda"
+        return self._has_nccl and nccl.carries(backend)
 
     def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
-        from xferlib.distributed.drivers.nccl import Nccl
-
-        return Nccl(self.rank, self.size, device, exchange)
+        return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> MpiDriver:
         group = self._comm.Get_group().Incl(members)

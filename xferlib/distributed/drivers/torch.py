@@ -12,9 +12,8 @@ import numpy as np
 
 from xferlib._memory.host import bytes_over
 from xferlib._runtime import leak
-from xferlib.distributed.drivers import torch_nccl
+from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
-from xferlib.distributed.drivers.nccl import Nccl
 from xferlib.errors import DistributedTimeoutError, DriverUnavailableError
 
 if TYPE_CHECKING:
@@ -35,12 +34,11 @@ _worlds = itertools.count()
 """Numbers the calls of `world`, which all ranks make alike: the addresses of each are under a name of their own."""
 
 
-def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
+def world(timeout_s: float) -> GlooDriver:
     """The group of all processes of the job.
 
     Args:
-        timeout_s: For the start, and for NCCL.
-        has_nccl4py: Whether nccl4py carries device memory, in place of PyTorch's NCCL.
+        timeout_s: For the start.
 
     Raises:
         DriverUnavailableError: PyTorch, or a variable of its launcher, is missing.
@@ -64,7 +62,7 @@ def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
         store, rank, size = next(torch_distributed.rendezvous("env://", rank, size, timeout=limit))
         store.set_timeout(limit)
         store = torch_distributed.PrefixStore(f"xferlib/{next(_worlds)}", store)
-        return GlooDriver(store, rank, size, timeout_s, has_nccl4py=has_nccl4py)
+        return GlooDriver(store, rank, size, timeout_s)
     except (RuntimeError, ValueError) as error:
         raise DistributedTimeoutError(
             f"rank {rank}: init(driver='torch') of {size} ranks at {os.environ['MASTER_ADDR']}:"
@@ -128,7 +126,7 @@ class GlooDriver(Driver):
 
     name = "torch"
 
-    def __init__(self, store: Any, rank: int, size: int, timeout_s: float, *, has_nccl4py: bool) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout_s: float) -> None:
         import torch
         import torch.distributed as torch_distributed
 
@@ -136,7 +134,6 @@ class GlooDriver(Driver):
         self._distributed = torch_distributed
         self.store = store
         self._timeout_s = timeout_s
-        self._has_nccl4py = has_nccl4py
         self.rank = rank
         self.size = size
         group = torch_distributed.PrefixStore("gloo", store)
@@ -185,17 +182,15 @@ class GlooDriver(Driver):
         return self._torch.from_numpy(x.view("uint8"))
 
     def carries(self, backend: Backend) -> bool:
-        return backend.pinned_domain == "cuda" and (self._has_nccl4py or torch_nccl.is_available())
+        return nccl.carries(backend)
 
     def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
-        if self._has_nccl4py:
-            return Nccl(self.rank, self.size, device, exchange)
-        return torch_nccl.TorchNccl(self.store, self.rank, self.size, self._timeout_s, device)
+        return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> GlooDriver:
         store = self._distributed.PrefixStore(name, self.store)
         rank, size = members.index(self.rank), len(members)
-        return GlooDriver(store, rank, size, self._timeout_s, has_nccl4py=self._has_nccl4py)
+        return GlooDriver(store, rank, size, self._timeout_s)
 
     def notify(self, text: str) -> None:
         try:
