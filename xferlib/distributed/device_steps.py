@@ -47,6 +47,8 @@ class OnDevice(NamedTuple):
         info = source.info
         assert info is not None
         assert out is not None
+        if self.result.array is source.given and info.nbytes == out.nbytes:
+            return source.given, info
         begins_inside = info.pointer != out.pointer and (
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
