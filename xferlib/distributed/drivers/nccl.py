@@ -73,7 +73,7 @@ class Nccl(DeviceDriver):
         self._size = size
         identity = exchange(nccl_library.unique_id() if rank == 0 else b"")[0]
         self._comm = nccl_library.join(size, rank, identity)
-        self._beside = backend.stream_create(device, non_blocking=True, priority=-1)
+        self._beside = backend.stream_create(device, non_blocking=True, priority=0)
         self._backend = backend
         self._own_event: Any = None
         self._end: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ _FOREVER = timedelta(days=20)
 """gloo's own limit, which the communicator's comes before."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Set by torchrun, and by the users of ``env://``."""
+
+_BROADCAST_FROM = 512 << 10
+_BROADCAST_RANKS = 8
+"""Bytes of each part, and most ranks, from which broadcasts side by side gather in a third of the time that gloo's own
+way takes: 40 to 186 ms for two parts of 32 MiB, 102 to 302 for four of 16."""
 
 _worlds = itertools.count()
 """Numbers the calls of `world`, which all ranks make alike: the addresses of each are under a name of their own."""
@@ -96,6 +102,19 @@ class _GlooWork:
             leak.keep(self._arrays)
 
 
+class _Several:
+    """Operations of a process group that go on side by side."""
+
+    def __init__(self, parts: list[_GlooWork]) -> None:
+        self._parts = parts
+
+    def wait(self, most_s: float) -> bool:
+        end_s = time.monotonic() + most_s
+        while self._parts and self._parts[-1].wait(max(end_s - time.monotonic(), 0.0)):
+            self._parts.pop()
+        return not self._parts
+
+
 class _Message:
     """A send or receive, which a thread waits for: gloo closes the connection when a wait for one takes too long."""
 
@@ -154,13 +173,17 @@ class GlooDriver(Driver):
         tensor = self._torch.from_numpy(out)
         return _GlooWork(self._group.allreduce([tensor], options), tensor)
 
-    def broadcast(self, x: HostArray, root: int) -> Pending:
+    def broadcast(self, x: HostArray, root: int) -> _GlooWork:
         options = self._distributed.BroadcastOptions()
         options.rootRank = root
         tensor = self._bytes(x)
         return _GlooWork(self._group.broadcast([tensor], options), tensor)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
+        if x.nbytes >= _BROADCAST_FROM and self.size <= _BROADCAST_RANKS:
+            parts = out.reshape(self.size, -1)
+            parts[self.rank] = x
+            return _Several([self.broadcast(part, root) for root, part in enumerate(parts)])
         tensors = self._bytes(out), self._bytes(x)
         return _GlooWork(self._group._allgather_base(*tensors), tensors)
 
