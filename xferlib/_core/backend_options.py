@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 from xferlib._core.array import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.device import Device
@@ -178,12 +177,9 @@ class LibraryHooks:
         """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
         return self.view(array).device
 
-    def subarrays(
-        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> list[Array]:
-        """``count`` arrays of one shape and dtype, one behind the other in ``slab``."""
-        nbytes = math.prod(shape) * dtype.itemsize
-        return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
+        """Arrays in ``slab``, an allocation of its own, by their places in bytes, shapes and dtypes."""
+        return [self.subarray(slab, place, shape, dtype) for place, shape, dtype in forms]
 
     def signature(self, array: Array) -> Hashable:
         """All of an array that a prepared kernel call depends on, its type too, but not its address."""
@@ -232,6 +228,10 @@ class FastCopies:
             ``copied``, or the new one.
         """
         return None
+
+    def copy_each(self, dsts: list[int], srcs: list[int], sizes: list[int], *, stream: RawStream) -> bool:
+        """`Backend.copy` of many, in their order: addresses, and sizes in bytes."""
+        return False
 
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         """Whether `copy_to_device` and `copy_to_host` are ordered on ``stream``; with ``idle``, at once."""
@@ -327,6 +327,30 @@ class DeviceKernels(ABC):
         shared_nbytes: int = 0,
     ) -> None:
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
+
+    def repeat_launch(
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arrays: Sequence[Any],
+        fields: Any,
+        *,
+        device: Device,
+        shared_nbytes: int = 0,
+        cooperative: bool = False,
+    ) -> Callable[[Any, int], bool] | None:
+        """A function that repeats a checked launch; None, as by default, where Python must do it step by step.
+
+        It takes the arguments and the handle of a stream, and returns False, with nothing done, where the arguments
+        must be checked anew.
+
+        Args:
+            kernel, grid, block, shared_nbytes, cooperative, device: Of the launch.
+            arrays: Those among the checked arguments; later ones must be like them.
+            fields: A `LaunchField` of `xferlib._native.driver_calls` for each parameter.
+        """
+        return None
 
     def engine(self) -> Any:
         """A `kernels.calls.backend_engine.BackendEngine` in place of the compiler; None, as usual: the three above."""

@@ -11,7 +11,9 @@
 
 #include "copier.h"
 #include "front.h"
+#include "launch.h"
 #include "lease.h"
+#include "leaves.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -300,45 +302,6 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
 
 /* --- where arrays lie */
 
-typedef struct {
-    const void *host;
-    int64_t place, nbytes;
-    const void *layout;
-} part; /* as in staging.c */
-
-/* (list of arrays, address of as many parts, place of the first, bytes of each) -> whether all are plain bytes in C order,
-   so many each; then the parts say where they lie, and their places follow one another. */
-static PyObject *locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
-{
-    word address, place, nbytes;
-    part *parts;
-    Py_ssize_t length;
-    (void)module;
-    if (count != 4 || !PyList_Check(given[0]))
-        return PyErr_Format(PyExc_TypeError, "locate takes a list and 3 numbers");
-    if (!is_word(given[1], &address) || !is_word(given[2], &place) || !is_word(given[3], &nbytes))
-        return NULL;
-    parts = (part *)(uintptr_t)address;
-    length = PyList_Size(given[0]);
-    for (Py_ssize_t i = 0; i < length; ++i) {
-        Py_buffer host;
-        if (PyObject_GetBuffer(PyList_GetItem(given[0], i), &host, PyBUF_SIMPLE)) {
-            if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-                return NULL;
-            PyErr_Clear();
-            Py_RETURN_FALSE;
-        }
-        parts[i].host = host.buf;
-        parts[i].place = (int64_t)(place + (word)i * nbytes);
-        parts[i].nbytes = host.len;
-        parts[i].layout = NULL;
-        PyBuffer_Release(&host);
-        if ((word)parts[i].nbytes != nbytes)
-            Py_RETURN_FALSE;
-    }
-    Py_RETURN_TRUE;
-}
-
 /* An array -> the address of its bytes, or 0 where they are not plain bytes in C order. */
 static PyObject *address(PyObject *module, PyObject *array)
 {
@@ -497,6 +460,7 @@ static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
 static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
 static PyMethodDef one_spread = {"copy", (PyCFunction)(void (*)(void))copy_spread, METH_FASTCALL, NULL};
 static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))copy_behind, METH_FASTCALL, NULL};
+static PyMethodDef many_copies = {"copy_each", (PyCFunction)(void (*)(void))xf_copy_each, METH_FASTCALL, NULL};
 
 static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
 {
@@ -592,6 +556,19 @@ static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
     return bound(&one_courier, &c, sizeof c);
 }
 
+static PyObject *bind_copy_each(PyObject *module, PyObject *arguments)
+{
+    unsigned long long copy;
+    CopyEach c;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "K", &copy))
+        return NULL;
+    if (!copy)
+        return PyErr_Format(PyExc_ValueError, "copies need the address of a function");
+    c.copy = (int (*)(uint64_t, uint64_t, uint64_t, uint64_t))(uintptr_t)copy;
+    return bound(&many_copies, &c, sizeof c);
+}
+
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS,
      "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
@@ -603,8 +580,13 @@ static PyMethodDef methods[] = {
      "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
      "bind_copy_behind(record, wait, copy): a copy on one stream behind another one's work, and an event after it."},
-    {"locate", (PyCFunction)(void (*)(void))locate, METH_FASTCALL,
-     "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
+    {"is_distinct", xf_is_distinct, METH_O, "is_distinct(list): whether no object is in it twice."},
+    {"copied", (PyCFunction)(void (*)(void))xf_copied, METH_FASTCALL,
+     "copied(list, copy, type, dtypes, most): the list, with copies of the small arrays in it; how many are none."},
+    {"locate", (PyCFunction)(void (*)(void))xf_locate, METH_FASTCALL,
+     "locate(arrays, places, parts): write where arrays lie; how many are not plain bytes."},
+    {"bind_copy_each", bind_copy_each, METH_VARARGS,
+     "bind_copy_each(copy): many copies on one stream, in one call."},
     {"address", address, METH_O,
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", bind_namespaces, METH_VARARGS,
@@ -618,6 +600,8 @@ static PyMethodDef methods[] = {
     {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
+    {"bind_launch", xf_bind_launch, METH_VARARGS,
+     "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},

@@ -40,7 +40,7 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
         """Allocated by the library on ``stream``; guarded on any but the default stream."""
         try:
-            if len(self._devices) == 1:
+            if len(self._devices) == 1 or self.is_inside(device):
                 return self._empty_in_order(shape, dtype, device, stream)
             with Current(self, device):
                 return self._empty_in_order(shape, dtype, device, stream)

@@ -94,6 +94,16 @@ class CudaCopies(CudaStreams, FastCopies):
             raise failure(result, f"copying {nbytes} bytes behind another stream's work on {stream.device}")
         return copied  # type: ignore[no-any-return]
 
+    def copy_each(self, dsts: list[int], srcs: list[int], sizes: list[int], *, stream: RawStream) -> bool:
+        enqueue = calls.copy_each
+        if enqueue is None:
+            return False
+        refuse_fork("copying")
+        result = self._inside(stream.device, enqueue, dsts, srcs, sizes, stream.handle)
+        if result:
+            raise failure(result, f"copying {len(sizes)} arrays of {sum(sizes)} bytes on {stream.device}")
+        return True
+
     def staging_calls(self, device: Device) -> StagingCalls:
         found = self._staging.get(device.index)
         if found is None:

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +19,7 @@ from xferlib._core.backend import Backend
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime import circumstances, leak
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import refuse_fork
@@ -120,6 +121,8 @@ class TorchCuda(CudaBackend):
 
     signature = staticmethod(tensors.signature)  # type: ignore[assignment]
 
+    address = ArrayAddress(("data_ptr",), is_method=True)
+
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data_ptr() for each in arrays]
 
@@ -161,10 +164,8 @@ class TorchCuda(CudaBackend):
         ).data  # a version counter of its own: see below
         return found
 
-    def subarrays(
-        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> list[torch.Tensor]:
-        return tensors.parted(tensors.subarray(slab, offset, (count, *shape), dtype))
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
+        return tensors.cut(slab, forms)
 
     @contextlib.contextmanager
     def _own_memory(self, device: Device) -> Iterator[Any]:
