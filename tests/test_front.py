@@ -152,7 +152,7 @@ def frames_of(call: Callable[[], Any]) -> list[str]:
 def test_they_are_functions_like_any_other() -> None:
     for found, names in [
         (to_device, ["x", "misplaced", "backend", "device", "dtype", "stream", "out", "copy", "order"]),
-        (to_host, ["d", "dtype", "stream", "out", "pinned"]),
+        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy"]),
     ]:
         own = in_python(found)
         assert (found.__name__, found.__qualname__, found.__module__) == (
@@ -176,7 +176,7 @@ def test_they_are_functions_like_any_other() -> None:
         (lambda x: to_device(x, devise=None), "devise"),
         (lambda x: to_device(x, pinned=False), "pinned"),
         (lambda x: to_host(x, device=None), "device"),
-        (lambda x: to_host(x, copy=True), "copy"),
+        (lambda x: to_host(x, order="C"), "order"),
         (lambda x: to_host(x, None), "positional"),
         (lambda x: to_host(d=x, e=None), "e"),
     ],

@@ -18,7 +18,6 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
 from xferlib._core.thresholds import (
-    DRIVER_MOST_DOWN,
     DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
@@ -55,7 +54,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         return to_device, to_host
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
-    limits = (DRIVER_MOST_UP, DRIVER_MOST_DOWN, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
+    limits = (DRIVER_MOST_UP, GATHERED_MOST, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
             functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,

@@ -692,9 +692,9 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
             *backend = value == Py_None ? NULL : value;
         else if (!is_upward && name == name_pinned && (value == Py_False || value == Py_True))
             *other = value == Py_False ? NULL : value;
-        else if (is_upward && name == name_copy ? value != Py_True : value != Py_None)
+        else if (name == name_copy ? value != Py_True : value != Py_None)
             return 0;
-        else if (name != name_dtype && name != name_stream && !(is_upward && name == name_copy))
+        else if (name != name_dtype && name != name_stream && name != name_copy)
             return 0;
     }
     return 1;
