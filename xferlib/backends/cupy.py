@@ -14,9 +14,11 @@ import numpy as np
 from cupy.cuda import runtime
 
 from xferlib._core.array import Array, ArrayInfo, matching
+from xferlib._core.backend_options import PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
@@ -77,6 +79,13 @@ class CupyBackend(CudaBackend):
         if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
             return matching(_contiguous, arrays)
         return super().matcher(arrays)
+
+    address = ArrayAddress(("data", "ptr"))
+    plain_arrays = PlainArrays(cupy.ndarray)
+    pointer_of = staticmethod(attrgetter("data.ptr"))
+
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        return (array.data.ptr, array.shape, array.dtype) if array.flags.c_contiguous else None
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from xferlib._core.array import ArrayInfo, c_strides
+from xferlib._core.backend_options import PlainArrays
 from xferlib._core.device import Device
 from xferlib.backends.torch import autograd
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
@@ -108,6 +109,16 @@ def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | 
         return tensor.data_ptr(), tuple(tensor.shape), dtype
     except RuntimeError:  # no memory of its own: `view` says so
         return None
+
+
+PLAIN_ARRAYS = PlainArrays(
+    torch.Tensor,
+    getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
+    torch.Tensor.is_neg,
+    torch.Tensor.is_conj,
+    autograd.tracing_state,
+)
+"""As `LibraryHooks.plain_arrays`; tensors within transforms have no address, and the exchange API refuses them."""
 
 
 def signature(tensor: torch.Tensor) -> Hashable:
