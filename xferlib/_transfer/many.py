@@ -217,7 +217,7 @@ def begin(
     can = can_stage(backend, stream.device)
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
-    is_together = can and len(arrays) + len(layout.members) > 1 and nbytes + layout.nbytes >= SCATTERED_FROM
+    is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM
     large = _large(leaves, alone if is_together else (), dtype, backend, may_permute=call == "to_device")
     if observe.active is not None or config.get().strict:  # which ask for all of them before the first is copied
         known = list(large)
