@@ -345,7 +345,7 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
 @compiled
 def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = Path(sysconfig.get_paths()["include"])
-    assert not build.build(driver_calls.SOURCE, tmp_path / driver_calls.LIBRARY.name, 12345, include)
+    assert not build.build(Path(driver_calls.SOURCE), tmp_path / _name(driver_calls.LIBRARY), 12345, include)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
         driver_calls.load("_calls")
@@ -354,12 +354,12 @@ def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pyt
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
-    assert "python3-dev" in build.build(driver_calls.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert "python3-dev" in build.build(Path(driver_calls.SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(driver_calls, "LIBRARY", str(tmp_path / "absent"))
     monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
     assert "python -m xferlib._native.build" in driver_calls.why_absent()
 
@@ -553,7 +553,7 @@ RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 
 
 
 class Owned:
-    """A library's array as the C code sees it: something that leads to an address."""
+    """A library's array, as the C code sees it: something that leads to an address."""
 
     def __init__(self, pointer: Any) -> None:
         self.data = SimpleNamespace(ptr=pointer)

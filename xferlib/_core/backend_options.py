@@ -205,16 +205,9 @@ class FastCopies:
         return None
 
     def copy_behind(
-        self,
-        dst: int,
-        src: int,
-        nbytes: int,
-        *,
-        behind: RawStream,
-        stream: RawStream,
-        event: RawEvent,
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent,
         copied: RawEvent | None = None,
-    ) -> RawEvent | None:
+    ) -> RawEvent | None:  # fmt: skip
         """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``, a stream of the same device.
 
         Args:

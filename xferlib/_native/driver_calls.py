@@ -8,29 +8,21 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from xferlib import _native
 
-SOURCE = Path(__file__).with_name("calls.c")
+_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
+SOURCE = f"{_FOLDER}{os.sep}calls.c"
 PARTS = (
-    "copier.h",
-    "front.c",
-    "front.h",
-    "launch.c",
-    "launch.h",
-    "lease.c",
-    "lease.h",
-    "leaves.c",
-    "leaves.h",
-    "strided.h",
-)
+    "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h",
+)  # fmt: skip
 """Other files that the module is made from."""
-LIBRARY = Path(__file__).with_name("_calls.abi3.so")
+LIBRARY = f"{_FOLDER}{os.sep}_calls.abi3.so"
 MODULE = f"{__package__}._calls"
 
 NOT_ASKED = -1
@@ -44,15 +36,15 @@ def load(name: str) -> Any:
         ImportError: It cannot be loaded, or was made from another source.
     """
     module = importlib.import_module(name)
-    sources = (SOURCE, *(SOURCE.with_name(part) for part in PARTS))
-    if module.fingerprint != _native.fingerprint(b"".join(path.read_bytes() for path in sources)):
+    made_from = _native.contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
+    if module.fingerprint != _native.fingerprint(made_from):
         raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
     return module
 
 
 @functools.cache
 def _loaded() -> tuple[Any, str]:
-    if not LIBRARY.exists():
+    if not os.access(LIBRARY, os.F_OK):
         return None, "not compiled; run python -m xferlib._native.build where Python's headers are installed"
     try:
         return load(MODULE), ""
