@@ -201,36 +201,19 @@ class _Answers(threading.local):
         self.reference = ctypes.byref(self.pointer)
 
 
-def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[[Any, int, int, int], int] | None:
-    """A function that does a whole copy from or to a buffer in one step; None where that is not compiled.
-
-    It takes the buffer, an address on the device, a context and the most bytes that may be copied, and returns the
-    driver's result. It returns `NOT_ASKED`, with nothing done, where the buffer is not plain bytes in C order, is
-    empty, larger or, for a download, read-only; where another context is current in the thread; or where the stream has
-    work.
-
-    Args:
-        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
-        current: Of ``int current(void **context)``.
-        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; 0: the stream is not asked.
-        is_upward: To the device.
-    """
-    if (module := _module()) is None:
-        return None
-    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, is_upward)
-    return made
-
-
 def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[..., int] | None:
     """A function that copies an array of any layout in one step, converted; None where that is not compiled.
 
     It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
     the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
-    It returns as the function of `bind_copy` does. The GIL is released meanwhile.
+    It returns the driver's result, or `NOT_ASKED`, with nothing done, where the array is read-only and to be filled,
+    where another context is current in the thread, or where the stream has work. The GIL is released meanwhile.
 
     Args:
-        copy, current, is_upward: As for `bind_copy`.
-        query: As for `bind_copy`; a download asks no stream.
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
+        current: Of ``int current(void **context)``.
+        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; a download asks no stream.
+        is_upward: To the device.
     """
     library = _native.library()
     if (module := _module()) is None or library is None:

@@ -18,6 +18,7 @@ from cuda import core
 from cuda.bindings import driver
 
 from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
+from xferlib._core.backend_options import DirectCopies, PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.namespaces import make_namespace
@@ -142,6 +143,16 @@ class PycudaBackend(CudaBackend):
         return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
 
     address = driver_calls.ArrayAddress(("gpudata",))
+
+    plain_arrays = PlainArrays(PycudaArray)
+    pointer_of = staticmethod(lambda array: int(array.gpudata))
+
+    def direct(self, device: Device) -> DirectCopies | None:
+        found = super().direct(device)
+        return found and found._replace(
+            empty=lambda shape, dtype: self._empty_in_order(shape, dtype, device, self._default_stream(device)),
+            is_current=lambda: self._is_pushed() and self.device_current() is device,
+        )
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
