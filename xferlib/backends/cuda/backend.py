@@ -53,9 +53,6 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
             return self.guarded(array, stream) if stream.handle else array
         return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
 
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        raise NotImplementedError
-
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:

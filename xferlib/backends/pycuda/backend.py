@@ -141,6 +141,8 @@ class PycudaBackend(CudaBackend):
         memory = array.gpudata
         return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
 
+    address = driver_calls.ArrayAddress(("gpudata",))
+
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
 
