@@ -133,8 +133,9 @@ def _wait(devices: list[xl.Device]) -> None:
 
 def copies(names: list[str], nbytes: int, rounds: int) -> list[dict[str, Any]]:
     """Measure all copies of one size."""
-    ways = {**driver_ways(names[0], nbytes), **peer_ways(nbytes), **own_ways(names, nbytes)}
     both = devices_of(names[0])[:2]
+    peers = peer_ways(nbytes) if both[0].kind == "cuda" else {}
+    ways = {**driver_ways(names[0], nbytes), **peers, **own_ways(names, nbytes)}
     calls = max(1, min(_ROUND_CALLS, _ROUND_NBYTES // nbytes))
     found = measure(ways, calls, rounds, partial(_wait, both))
     limit = min(min(seconds) for name, seconds in found.items() if not name.endswith("by host"))

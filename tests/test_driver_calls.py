@@ -371,16 +371,21 @@ def test_arrays_are_located_where_they_lie() -> None:
     parts = (_native.Part * 5)()
     locate = driver_calls.locator()
     assert locate is not None
-    assert locate(arrays, ctypes.addressof(parts), 100, 12)
+    places = [100 + 64 * n for n in range(5)]
+    assert locate(arrays, places, ctypes.addressof(parts)) == 0
     assert [(part.host, part.place, part.nbytes) for part in parts] == [
-        (array.ctypes.data, 100 + 12 * n, 12) for n, array in enumerate(arrays)
+        (array.ctypes.data, place, 12) for array, place in zip(arrays, places, strict=True)
     ]
-    assert not locate([arrays[0], arrays[1][::2]], ctypes.addressof(parts), 0, 6)  # no plain bytes
-    assert not locate(arrays[:2], ctypes.addressof(parts), 0, 11)
-    assert locate([], ctypes.addressof(parts), 0, 12)
-    for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
+    arrays[1] = arrays[1][::2]  # no plain bytes
+    assert locate(arrays, places, ctypes.addressof(parts)) == 1
+    assert [part.host is None for part in parts] == [False, True, False, False, False]
+    assert locate([], [], ctypes.addressof(parts)) == 0
+    there = ctypes.addressof(parts)
+    for wrong in ((tuple(arrays), places, there), (arrays, places), (arrays, [1], there), ([3], [1], there)):
         with pytest.raises(TypeError):
             locate(*wrong)
+    with pytest.raises(TypeError):
+        locate(arrays, ["x"] * 5, there)  # type: ignore[list-item]
 
 
 @compiled
@@ -460,6 +465,82 @@ def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch
     assert driver_calls.bind_copy_behind(1, 1, 1) is None
     assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
+
+
+@compiled
+def test_small_arrays_of_a_list_are_copied() -> None:
+    copied, copies = driver_calls.copier(), []
+    assert copied is not None
+
+    def copy(array: Any) -> Any:
+        copies.append(array)
+        return array.copy()
+
+    class Other(np.ndarray[Any, Any]):
+        pass
+
+    arrays = [np.arange(3), np.arange(4.0)[::2], np.arange(3, dtype=">i4"), np.zeros(100), np.zeros(2).view(Other)]
+    given = [*arrays, "text", None, np.float64(3)]
+    made, others = copied(given, copy, np.ndarray, frozenset(map(np.dtype, ("i8", "f8"))), 100)
+    assert others == 6
+    assert [one is two for one, two in zip(made, given, strict=True)] == [False, False, *[True] * 6]
+    assert all(one is two for one, two in zip(copies, arrays, strict=False))
+    assert_same_bits(made[1], arrays[1].copy())
+    with pytest.raises(ZeroDivisionError):
+        copied(given, lambda _: 1 // 0, np.ndarray, frozenset([np.dtype("i8")]), 100)
+    wrongs: Any = (((), copy, np.ndarray, frozenset(), 1), ([], copy, np.ndarray, (), 1), ([], copy))
+    for wrong in wrongs:
+        with pytest.raises(TypeError):
+            copied(*wrong)
+
+
+@compiled
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 5000])
+def test_an_object_that_is_twice_in_a_list_is_found(count: int) -> None:
+    is_distinct = driver_calls.distinguisher()
+    assert is_distinct is not None
+    objects = [object() for _ in range(count)]
+    assert is_distinct(objects)
+    for number in {0, count // 2, count - 1} if count else ():
+        assert not is_distinct([*objects, objects[number]])
+    with pytest.raises(TypeError):
+        is_distinct(())  # type: ignore[arg-type]
+
+
+# --- many copies
+
+
+COPY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+
+
+@compiled
+def test_many_copies_are_one_call_and_end_with_the_first_that_fails() -> None:
+    made: list[tuple[int, ...]] = []
+
+    def copy(*arguments: int) -> int:
+        made.append(arguments)
+        return 7 if arguments[0] == 30 else 0
+
+    called = COPY(copy)
+    copies = driver_calls.bind_copy_each(ctypes.cast(called, ctypes.c_void_p).value or 0)
+    assert copies is not None
+    assert copies([10, 20], [1, 2], [100, 200], 5) == 0
+    assert made == [(10, 1, 100, 5), (20, 2, 200, 5)]
+    assert copies([2**64 - 1, 30, 40], [1, 2, 3], [4, 5, 6], 0) == 7
+    assert [each[0] for each in made[2:]] == [2**64 - 1, 30]
+    assert copies([], [], [], 0) == 0
+    for wrong in (([1], [1], [1]), ([1], [1, 2], [1], 0), ((1,), [1], [1], 0), ([1], [1], ["x"], 0)):
+        with pytest.raises(TypeError):
+            copies(*wrong)
+    with pytest.raises(OverflowError):
+        copies([-1], [1], [1], 0)
+    with pytest.raises(ValueError, match="address"):
+        driver_calls.bind_copy_each(0)
+
+
+def test_many_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert driver_calls.bind_copy_each(1) is None
 
 
 # --- launches

@@ -153,8 +153,8 @@ def test_switch(library):
         ("y = 0; switch (n) { case 1: y += 1; case 2: y += 2; break; case 3: y += 4; }", [0, 3, 2, 4, 0]),
         ("y = 0; switch (n) { default: y += 8; case 2: y += 2; break; case 3: y += 4; }", [10, 10, 2, 4, 10]),
         ("y = 7; switch (n) { case 0: return; case 1: y = 1; } y += 1;", [7, 2, 8, 8, 8]),
-        (("y = 0; for (int k = 0; k < n; ++k) "
-         "{ switch (k) { case 1: continue; case 2: y += 100; break; default: ++y; } y += 10; }"), [0, 11, 11, 121, 132]),
+        ("y = 0; for (int k = 0; k < n; ++k) switch (k) { case 1: continue; case 2: y += 9; break; default: ++y; }",
+         [0, 1, 1, 10, 11]),
         ("y = 0; while (y < n) { switch (n) { case 4: break; default: y += 1; } y += 1; }", [0, 2, 2, 4, 4]),
         ("switch (n > 2) { case true: { int k = 5; y = k; break; } default: y = 1; }", [1, 1, 1, 5, 5]),
     ],

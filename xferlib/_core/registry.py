@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
-from xferlib._runtime import leak, shutdown
+from xferlib._runtime import circumstances, leak, shutdown
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import (
     BackendNotFoundError,
@@ -233,12 +233,19 @@ def is_array_type(cls: type) -> bool:
     return (by_type[cls] if cls in by_type else _match(cls)) is not None
 
 
+forgotten = 0
+"""How often types were forgotten."""
+
+
 def forget_types(belongs: Callable[[Backend | None], bool]) -> None:
     """Match the types of some backends anew, when they are next seen."""
+    global forgotten
     for cls, found in list(by_type.items()):
         if belongs(found):
             by_type.pop(cls, None)
             namespaces.pop(cls, None)
+    forgotten += 1
+    circumstances.changed()
 
 
 def _match(cls: type) -> Backend | None:

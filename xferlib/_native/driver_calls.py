@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 from xferlib import _native
 
 SOURCE = Path(__file__).with_name("calls.c")
-PARTS = ("lease.c", "lease.h", "launch.c", "launch.h")
+PARTS = (
+    "copier.h",
+    "front.c",
+    "front.h",
+    "lease.c",
+    "lease.h",
+    "leaves.c",
+    "leaves.h",
+    "launch.c",
+    "launch.h",
+    "strided.h",
+)
 """Other files that the module is made from."""
 LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"
@@ -58,11 +69,27 @@ def _module() -> Any:
     return _loaded()[0] if _native.is_wanted() else None
 
 
-def locator() -> Callable[[list[Any], int, int, int], bool] | None:
-    """A function that writes the addresses of arrays; None where it is not compiled.
+def distinguisher() -> Callable[[list[Any]], bool] | None:
+    """A function that tells whether no object is twice in a list; None where it is not compiled."""
+    module = _module()
+    return None if module is None else module.is_distinct
 
-    It takes a list of arrays, the address of as many `xferlib._native.Part`, the offset of the first, and the bytes
-    of each, which follow one another. It returns False where an array is not that many plain bytes in C order.
+
+def copier() -> Callable[[list[Any], Callable[[Any], Any], type, frozenset[Any], int], Any] | None:
+    """A function that copies the small arrays of a list; None where it is not compiled.
+
+    It takes the list, a function that copies an array, the exact type of the arrays, the dtypes that are copied, and
+    the most bytes of an array. It returns a new list, in which all other objects are as they were, and their number.
+    """
+    module = _module()
+    return None if module is None else module.copied
+
+
+def locator() -> Callable[[list[Any], list[int], int], int] | None:
+    """A function that writes where arrays lie; None where it is not compiled.
+
+    It takes a list of arrays, a list of their offsets in a region, and the address of as many `xferlib._native.Part`.
+    It returns how many are not plain bytes in C order: those parts have no address.
     """
     module = _module()
     return None if module is None else module.locate
@@ -72,6 +99,11 @@ def addresser() -> Callable[[Any], int] | None:
     """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
+
+
+def front() -> Any:
+    """The functions of `front.c`; None where it is not compiled, or not wanted while xferlib is imported."""
+    return _loaded()[0] if _native.is_wanted_at_import() else None
 
 
 def bind_namespaces(
@@ -231,6 +263,21 @@ def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | 
     if (module := _module()) is None:
         return None
     made: Callable[..., int] = module.bind_copy_behind(record, wait, copy)
+    return made
+
+
+def bind_copy_each(copy: int) -> Callable[[list[int], list[int], list[int], int], int] | None:
+    """A function that enqueues many copies on one stream, in one call; None where that is not compiled.
+
+    It takes lists of destinations, sources and sizes in bytes, and the stream, and returns the driver's first result
+    that is not 0. The GIL is released meanwhile.
+
+    Args:
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[[list[int], list[int], list[int], int], int] = module.bind_copy_each(copy)
     return made
 
 

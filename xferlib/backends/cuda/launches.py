@@ -91,7 +91,7 @@ class CudaLaunches(DeviceKernels):
         def device_use(self, device: Device) -> None:
             raise NotImplementedError
 
-        def _is_inside(self, device: Device) -> bool:
+        def is_inside(self, device: Device) -> bool:
             raise NotImplementedError
 
     def launch(
@@ -156,7 +156,7 @@ class CudaLaunches(DeviceKernels):
             return launch
 
         def launch_there(handle: int) -> None:
-            if self._is_inside(device):
+            if self.is_inside(device):
                 launch(handle)
                 return
             from xferlib.backends.cuda.contexts import Current
@@ -209,7 +209,7 @@ class CudaLaunches(DeviceKernels):
             return launch
 
         def launch_there(args: Any, handle: int) -> bool:
-            if self._is_inside(device):
+            if self.is_inside(device):
                 return launch(args, handle)
             from xferlib.backends.cuda.contexts import Current
 

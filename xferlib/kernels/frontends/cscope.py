@@ -23,11 +23,11 @@ from xferlib.errors import did_you_mean
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
 from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Variable
 from xferlib.kernels.frontends.memory.place_scope import PlaceScope
-from xferlib.kernels.frontends.memory.records import RETURNED, Record, RecordScope, RecordType, keys_of
+from xferlib.kernels.frontends.memory.structs import RETURNED, StructScope, StructType, StructValue, keys_of
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Store
 
 
-class Scope(PlaceScope, LoopScope, RecordScope):
+class Scope(PlaceScope, LoopScope, StructScope):
     """Names, values and the condition under which the current statement runs."""
 
     def __init__(self, builder: Builder, ordered: frozenset[int] = frozenset()) -> None:
@@ -62,7 +62,7 @@ class Scope(PlaceScope, LoopScope, RecordScope):
         self.constants = {name: replace(each, is_writable=False) for name, each in self._names.items()}
         self._names, self._here = dict(self.constants), set()
 
-    def bind_record(self, name: str, value: Record) -> None:
+    def bind_record(self, name: str, value: StructValue) -> None:
         """Declare a read-only name for a struct."""
         self._names[name] = self.record_variable(("value", name), value.dtype, value, is_writable=False)
 
@@ -74,7 +74,7 @@ class Scope(PlaceScope, LoopScope, RecordScope):
         """Declare a local variable, a number or a struct, possibly without a value yet."""
         self._counter += 1
         key = (self._counter, name)
-        if isinstance(dtype, RecordType):
+        if isinstance(dtype, StructType):
             self._names[name] = self.record_variable(key, dtype, value)
             self._here.add(name)
             return
@@ -125,7 +125,7 @@ class Scope(PlaceScope, LoopScope, RecordScope):
         """A parameter of a function, with its value."""
         self._counter += 1
         key = (self._counter, name)
-        if isinstance(dtype, RecordType):
+        if isinstance(dtype, StructType):
             return self.record_variable(key, dtype, value, is_argument=True)
         self._state[key] = Contents(value, self._true)
         return Variable(key, dtype, is_argument=True)
@@ -200,7 +200,7 @@ class Scope(PlaceScope, LoopScope, RecordScope):
     # --- the result of a function
     def set_result(self, value: Any) -> None:
         """Set the value that the function returns on the current path."""
-        if isinstance(value, Record):
+        if isinstance(value, StructValue):
             for number, leaf in enumerate(value.leaves()):
                 self._state[RETURNED, number] = Contents(leaf, self._true)
             value = self._true
@@ -208,7 +208,7 @@ class Scope(PlaceScope, LoopScope, RecordScope):
 
     def returned(self, dtype: Any) -> Any:
         """The value that the function returns, where every path has returned."""
-        if isinstance(dtype, RecordType):
+        if isinstance(dtype, StructType):
             return dtype.of(self._state[RETURNED, number].value for number in range(len(dtype.leaves())))
         return self._state[RESULT].value
 
@@ -236,7 +236,7 @@ class Scope(PlaceScope, LoopScope, RecordScope):
         return variable
 
     def read(self, name: str, fail: Fail) -> Any:
-        """The value of a variable or of a parameter's element; a `Record` of a struct."""
+        """The value of a variable or of a parameter's element; a `StructValue` of a struct."""
         variable = self._find(name, fail)
         if variable.key == ("kernel", "i"):
             return self.number

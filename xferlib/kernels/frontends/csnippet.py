@@ -28,7 +28,7 @@ from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.memory.records import Record, Records, RecordType
+from xferlib.kernels.frontends.memory.structs import Structs, StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
@@ -83,7 +83,7 @@ def begin(b: Builder, scope: Scope, types: Mapping[str, DType], preamble: Preamb
         Translator(b, scope, preamble.text, types, preamble).declare_constants(preamble.constants)
 
 
-class Translator(Statements, Calls, Methods, Places, Records):
+class Translator(Statements, Calls, Methods, Places, Structs):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
     def __init__(
@@ -176,13 +176,13 @@ class Translator(Statements, Calls, Methods, Places, Records):
         return self._number(node, self.any_value(node))
 
     def _number(self, node: Any, value: Any) -> Node:
-        if isinstance(value, Record):
+        if isinstance(value, StructValue):
             self.fail(node, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
         return value  # type: ignore[no-any-return]
 
     def converted(self, node: Any, dtype: Any) -> Any:
         """The value of an initializer or an expression, as a number or a struct of this type."""
-        if isinstance(dtype, RecordType):
+        if isinstance(dtype, StructType):
             return self.made_record(node, dtype, node.exprs if type(node).__name__ == "InitList" else [node])
         return self.b.cast(self.expression(node), dtype)
 
@@ -215,7 +215,7 @@ class Translator(Statements, Calls, Methods, Places, Records):
             self.fail(node, "a cast to a pointer has no value; cast to a number")
         dtype = self.type_of(node.to_type.type.type)
         is_list = type(node.expr).__name__ == "ExprList"
-        if isinstance(dtype, RecordType):
+        if isinstance(dtype, StructType):
             return self.made_record(node, dtype, node.expr.exprs if is_list else [node.expr])
         if is_list:
             return self._complex_of(node, dtype)
@@ -310,7 +310,7 @@ class Translator(Statements, Calls, Methods, Places, Records):
         condition = self.b.truth(self.expression(node.cond))
         yes = self._guarded(condition, node.iftrue)
         no = self._guarded(self.b.op("not", condition), node.iffalse)
-        if isinstance(yes, Record) or isinstance(no, Record):
+        if isinstance(yes, StructValue) or isinstance(no, StructValue):
             if yes.dtype != no.dtype:
                 self.fail(
                     node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import Macros
-from xferlib.kernels.frontends.cpp.structs import Struct, take_structs
+from xferlib.kernels.frontends.cpp.structs import StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
-from xferlib.kernels.frontends.memory.records import Record, RecordType
+from xferlib.kernels.frontends.memory.structs import StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import REFERENCE
 from xferlib.kernels.frontends.signature import COMMENT
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node
@@ -55,7 +55,7 @@ class Preamble:
     macros: Macros = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     """Names of types, each by the type's words."""
-    structs: dict[str, Struct] = field(default_factory=dict)
+    structs: dict[str, StructText] = field(default_factory=dict)
     constants: tuple[Any, ...] = ()
     """Declarations of constants, tables and enumerations, in order."""
     text: SnippetText | None = None
@@ -157,8 +157,8 @@ class Inliner:
         assert found.dtype == returned
         return found
 
-    def _argument(self, param: Any, given: Any) -> Node | Record | Place:
-        if isinstance(given, (Node, Record)):
+    def _argument(self, param: Any, given: Any) -> Node | StructValue | Place:
+        if isinstance(given, (Node, StructValue)):
             return given
         kind = type(param.type).__name__
         if kind == "TypeDecl":
@@ -169,7 +169,7 @@ class Inliner:
             return self._caller.any_value(given)  # type: ignore[no-any-return]
         return self._caller.pointed(given)  # type: ignore[no-any-return]
 
-    def _deduced(self, node: Any, params: list[Any], args: list[Node | Record | Place]) -> dict[str, Any]:
+    def _deduced(self, node: Any, params: list[Any], args: list[Node | StructValue | Place]) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
         found: dict[str, Any] = {}
         for param, each in zip(params, args, strict=True):
@@ -185,17 +185,17 @@ class Inliner:
             self._caller.fail(node, f"no argument says what {min(missing)} of the template is", KernelTypeError)
         return found
 
-    def _bound(self, translator: Any, node: Any, param: Any, given: Node | Record | Place) -> Variable:
+    def _bound(self, translator: Any, node: Any, param: Any, given: Node | StructValue | Place) -> Variable:
         """The variable that a parameter is."""
         scope = self._caller.scope
         if not isinstance(given, Place):
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
             dtype = translator.type_of(kind.type)
-            if (isinstance(given, Record) or isinstance(dtype, RecordType)) and given.dtype != dtype:
+            if (isinstance(given, StructValue) or isinstance(dtype, StructType)) and given.dtype != dtype:
                 self._caller.fail(
                     node, f"argument {param.name!r} is a {given.dtype}, and must be {dtype}", KernelTypeError
                 )
-            value = given if isinstance(given, Record) else self.b.cast(given, dtype)
+            value = given if isinstance(given, StructValue) else self.b.cast(given, dtype)
             return scope.argument(param.name, dtype, value)  # type: ignore[no-any-return]
         if type(param.type.type).__name__ != "TypeDecl":
             translator.fail(param, "a parameter must be a number, or a pointer or reference to numbers")

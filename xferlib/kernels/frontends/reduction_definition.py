@@ -16,7 +16,7 @@ from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.memory.contents import Variable
-from xferlib.kernels.frontends.memory.records import Record, RecordType, leaves
+from xferlib.kernels.frontends.memory.structs import StructType, StructValue, leaves
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.nodes import Builder, DType, Node, Param, Program
 from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
@@ -104,7 +104,7 @@ class SnippetReduction:
         whole = _whole(accumulator)
         mapping = lambda b, nodes: leaves(self._mapped(b, types, accumulator))
         if any(param.is_raw for param in params):
-            if isinstance(accumulator, RecordType):
+            if isinstance(accumulator, StructType):
                 raise KernelSyntaxError(
                     f"{self.name}: the map indexes an array freely and gives a {accumulator}; compute its members "
                     "with an element-wise kernel, and reduce those"
@@ -219,12 +219,12 @@ class SnippetReduction:
 def _whole(accumulator: Any) -> Any:
     """A function that makes an accumulator of its numbers."""
     return (
-        (lambda nodes: accumulator.of(iter(nodes))) if isinstance(accumulator, RecordType) else (lambda nodes: nodes[0])
+        (lambda nodes: accumulator.of(iter(nodes))) if isinstance(accumulator, StructType) else (lambda nodes: nodes[0])
     )
 
 
 def _bind(scope: Scope, name: str, value: Any) -> None:
-    if isinstance(value, Record):
+    if isinstance(value, StructValue):
         scope.bind_record(name, value)
     else:
         scope.bind_value(name, value)

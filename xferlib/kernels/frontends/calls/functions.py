@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions
 from xferlib.kernels.frontends.memory.contents import Place
-from xferlib.kernels.frontends.memory.records import VECTORS, leaves
+from xferlib.kernels.frontends.memory.structs import VECTORS, leaves
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, Builder, DType, Node
 

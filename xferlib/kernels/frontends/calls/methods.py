@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.memory.records import Record
+from xferlib.kernels.frontends.memory.structs import StructValue
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.layout_facts import MOST_AXES, LayoutFact
 from xferlib.kernels.ir.nodes import INT64, Builder, Node, is_complex, part_dtype
@@ -63,7 +63,7 @@ class Methods:
 
     def _member_of_value(self, node: Any) -> Any:
         value = self.any_value(node.name)
-        if not isinstance(value, Record) or node.field.name not in value.members:
+        if not isinstance(value, StructValue) or node.field.name not in value.members:
             self.fail(node.field, f"{value.dtype} has no member {node.field.name!r}")
         return value.members[node.field.name]
 

@@ -17,19 +17,19 @@ _FUNCTION = re.compile(
 _SET = re.compile(r"(\w+)\s*[({]\s*([\w.]*)\s*[)}]")
 
 
-class Struct(NamedTuple):
+class StructText(NamedTuple):
     """A struct by its members: the words of the type, and the name."""
 
     members: tuple[tuple[str, str], ...]
 
 
-def take_structs(text: str) -> tuple[str, dict[str, Struct]]:
+def take_structs(text: str) -> tuple[str, dict[str, StructText]]:
     """The text, without comments, with blanks for its structs, and what they are.
 
     Raises:
         KernelSyntaxError: A member is no number and no struct, or a function that does more than copying.
     """
-    found: dict[str, Struct] = {}
+    found: dict[str, StructText] = {}
     at = 0
     while (head := _HEAD.search(text, at)) is not None:
         end = _closing(text, head.end() - 1)
@@ -56,7 +56,7 @@ def _closing(text: str, opening: int) -> int:
     return -1
 
 
-def _read(name: str, body: str) -> Struct:
+def _read(name: str, body: str) -> StructText:
     members: list[tuple[str, str]] = []
     functions: list[tuple[str, str]] = []
     for head, inner in _parts(body):
@@ -71,7 +71,7 @@ def _read(name: str, body: str) -> Struct:
         raise KernelSyntaxError(f"preamble: struct {name} must have members, each with a name of its own")
     for head, inner in functions:
         _check_function(name, [member for _, member in members], head, inner)
-    return Struct(tuple(members))
+    return StructText(tuple(members))
 
 
 def _parts(body: str) -> Iterator[tuple[str, str | None]]:

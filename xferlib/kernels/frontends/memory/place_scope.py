@@ -78,7 +78,7 @@ class PlaceScope(ArrayElements, LocalArrays):
         return variable.shape if variable is not None and variable.kind == "array" else None
 
     def read_place(self, place: Place, name: str, fail: Fail) -> Any:
-        """The value at a place, a `Record` of a struct; ``name`` is for messages."""
+        """The value at a place, a `StructValue` of a struct; ``name`` is for messages."""
         variable, index = place
         if index is None:
             if variable.kind == "record":

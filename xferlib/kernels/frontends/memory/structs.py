@@ -18,7 +18,7 @@ RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
-class RecordType:
+class StructType:
     """The type of a struct: its members with their names."""
 
     name: str
@@ -29,7 +29,7 @@ class RecordType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The dtype of such a struct in memory."""
-        fields = [(name, each.numpy if isinstance(each, RecordType) else each) for name, each in self.members]
+        fields = [(name, each.numpy if isinstance(each, StructType) else each) for name, each in self.members]
         return np.dtype(fields, align=True)
 
     @property
@@ -39,14 +39,14 @@ class RecordType:
     def leaves(self) -> list[DType]:
         """The dtypes of all numbers in it."""
         return [
-            leaf for _, each in self.members for leaf in (each.leaves() if isinstance(each, RecordType) else [each])
+            leaf for _, each in self.members for leaf in (each.leaves() if isinstance(each, StructType) else [each])
         ]
 
-    def of(self, values: Iterator[Node]) -> Record:
+    def of(self, values: Iterator[Node]) -> StructValue:
         """A struct of the next values, as many as it has numbers."""
-        return Record(
+        return StructValue(
             self,
-            {name: each.of(values) if isinstance(each, RecordType) else next(values) for name, each in self.members},
+            {name: each.of(values) if isinstance(each, StructType) else next(values) for name, each in self.members},
         )
 
     def __str__(self) -> str:
@@ -54,10 +54,10 @@ class RecordType:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class StructValue:
     """The value of a struct."""
 
-    dtype: RecordType
+    dtype: StructType
     members: dict[str, Any]
     """Nodes, and values of structs."""
 
@@ -66,17 +66,17 @@ class Record:
         return [leaf for each in self.members.values() for leaf in leaves(each)]
 
 
-def leaves(value: Node | Record) -> list[Node]:
+def leaves(value: Node | StructValue) -> list[Node]:
     """The numbers of a struct, or the one number."""
-    return value.leaves() if isinstance(value, Record) else [value]
+    return value.leaves() if isinstance(value, StructValue) else [value]
 
 
-def _vectors() -> dict[str, RecordType]:
+def _vectors() -> dict[str, StructType]:
     kinds = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
              "long": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32",
              "double": "float64"}  # fmt: skip
     return {
-        f"{name}{count}": RecordType(f"{name}{count}", tuple((each, np.dtype(dtype)) for each in "xyzw"[:count]))
+        f"{name}{count}": StructType(f"{name}{count}", tuple((each, np.dtype(dtype)) for each in "xyzw"[:count]))
         for name, dtype in kinds.items()
         for count in (1, 2, 3, 4)
     }
@@ -95,7 +95,7 @@ def keys_of(variable: Variable) -> list[Hashable]:
     return [variable.key]
 
 
-class RecordScope:
+class StructScope:
     """The part of a scope that knows of structs."""
 
     b: Builder
@@ -107,8 +107,8 @@ class RecordScope:
     def record_variable(
         self,
         key: Hashable,
-        dtype: RecordType,
-        value: Record | None,
+        dtype: StructType,
+        value: StructValue | None,
         *,
         is_writable: bool = True,
         is_argument: bool = False,
@@ -117,7 +117,7 @@ class RecordScope:
         members: list[Variable] = []
         for name, kind in dtype.members:
             own, content = (key, name), None if value is None else value.members[name]
-            if isinstance(kind, RecordType):
+            if isinstance(kind, StructType):
                 members.append(self.record_variable(own, kind, content, is_writable=is_writable))
                 continue
             members.append(Variable(own, kind, is_writable=is_writable))
@@ -128,21 +128,21 @@ class RecordScope:
             key, kind_of, kind="record", is_writable=is_writable, is_argument=is_argument, members=tuple(members)
         )
 
-    def read_record(self, variable: Variable) -> Record:
+    def read_record(self, variable: Variable) -> StructValue:
         """The value of a struct; members that have none are 0."""
         dtype: Any = variable.dtype
         values: dict[str, Any] = {}
         for (name, kind), each in zip(dtype.members, variable.members, strict=True):
-            if isinstance(kind, RecordType):
+            if isinstance(kind, StructType):
                 values[name] = self.read_record(each)
             else:
                 slot = self._state.get(each.key)
                 values[name] = self.b.const(0, kind) if slot is None else slot.value
-        return Record(dtype, values)
+        return StructValue(dtype, values)
 
-    def write_record(self, variable: Variable, value: Any, name: str, fail: Fail) -> Record:
+    def write_record(self, variable: Variable, value: Any, name: str, fail: Fail) -> StructValue:
         """Assign a struct."""
-        if not isinstance(value, Record) or value.dtype != variable.dtype:
+        if not isinstance(value, StructValue) or value.dtype != variable.dtype:
             fail(f"{name!r} is a {variable.dtype}, and {value.dtype} is assigned")
         for each, content in zip(variable.members, value.members.values(), strict=True):
             if each.kind == "record":
@@ -168,7 +168,7 @@ class RecordScope:
         return Place(variable.members[names.index(name)], None)
 
 
-class Records:
+class Structs:
     """Translates types, and structs."""
 
     b: Builder
@@ -180,7 +180,7 @@ class Records:
     text: Any
 
     def type_of(self, node: Any) -> Any:
-        """The dtype that a type's words name, or the `RecordType` of a struct."""
+        """The dtype that a type's words name, or the `StructType` of a struct."""
         if type(node).__name__ != "IdentifierType":
             self.fail(node, "union and enum are not supported, nor is a struct without a name; use numbers")
         found = self._words(node.names) or self.record_type(node, self._resolved(node.names[-1]))
@@ -202,10 +202,10 @@ class Records:
         return name
 
     def named_type(self, name: str) -> Any:
-        """The type of a name, a dtype or a `RecordType`; None if there is none."""
+        """The type of a name, a dtype or a `StructType`; None if there is none."""
         return self._words(name.split()) or self.record_type(None, name)
 
-    def record_type(self, node: Any, name: str) -> RecordType | None:
+    def record_type(self, node: Any, name: str) -> StructType | None:
         """The type of a struct of that name; None if there is none."""
         struct = self.structs.get(name)
         if struct is None:
@@ -219,16 +219,16 @@ class Records:
                     node, f"struct {name}: unknown type {words!r} of member {member!r}; use a C or NumPy type name"
                 )
             members.append((member, kind))
-        return RecordType(name, tuple(members))
+        return StructType(name, tuple(members))
 
-    def made_record(self, node: Any, dtype: RecordType, given: list[Any]) -> Record:
+    def made_record(self, node: Any, dtype: StructType, given: list[Any]) -> StructValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
         if len(given) == 1 and type(given[0]).__name__ != "InitList":
             value = self.any_value(given[0])
-            if isinstance(value, Record):
+            if isinstance(value, StructValue):
                 if value.dtype == dtype:
                     return value
-                if not isinstance(dtype.members[0][1], RecordType):
+                if not isinstance(dtype.members[0][1], StructType):
                     self.fail(node, f"{value.dtype} cannot become {dtype}; set its members", KernelTypeError)
             values = [value]
         else:
@@ -239,21 +239,21 @@ class Records:
         for number, (name, kind) in enumerate(dtype.members):
             value = values[number] if number < len(values) else None
             found[name] = self._member_value(node, kind, value)
-        return Record(dtype, found)
+        return StructValue(dtype, found)
 
     def _member_value(self, node: Any, kind: Any, value: Any) -> Any:
-        if isinstance(kind, RecordType):
-            if isinstance(value, Record) and value.dtype == kind:
+        if isinstance(kind, StructType):
+            if isinstance(value, StructValue) and value.dtype == kind:
                 return value
             if value is None or type(value).__name__ == "InitList":
                 return self.made_record(node, kind, value.exprs if value is not None else [])
             self.fail(node, f"a member is a {kind}, and {value.dtype} is given", KernelTypeError)
-        if isinstance(value, Record) or type(value).__name__ == "InitList":
+        if isinstance(value, StructValue) or type(value).__name__ == "InitList":
             self.fail(node, f"a member is {kind}, and a struct is given", KernelTypeError)
         return self.b.const(0, kind) if value is None else self.b.cast(value, kind)
 
-    def chosen(self, condition: Node, yes: Any, no: Any) -> Record:
+    def chosen(self, condition: Node, yes: Any, no: Any) -> StructValue:
         """``condition ? yes : no`` of structs of one type."""
-        kind: RecordType = yes.dtype
+        kind: StructType = yes.dtype
         pairs = zip(yes.leaves(), no.leaves(), strict=True)
         return kind.of(iter([self.b.select(condition, one, other) for one, other in pairs]))
