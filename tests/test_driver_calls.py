@@ -552,7 +552,7 @@ RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 
 
 
 class Owned:
-    """What a library's array is to the C code: something that leads to an address."""
+    """A library's array as the C code sees it: something that leads to an address."""
 
     def __init__(self, pointer: Any) -> None:
         self.data = SimpleNamespace(ptr=pointer)

@@ -233,3 +233,34 @@ def test_trees_are_a_module_of_their_own() -> None:
     import xferlib.tree
 
     assert xferlib.tree is xl.tree
+
+
+def test_what_is_there_stays_itself_if_copies_are_not_asked_for() -> None:
+    there, host = xl.to_device(np.arange(3.0)), np.arange(4)
+    sent = xl.tree.to_device({"there": there, "again": there, "host": host, "none": None}, copy=None)
+    assert sent["there"] is there
+    assert sent["again"] is there
+    assert sent["none"] is None
+    _same(xl.to_host(sent["host"]), host)
+    converted = xl.tree.to_device([host, host], dtype="float32", copy=None)
+    assert converted[0] is converted[1]
+    _same(xl.to_host(converted[0]), np.arange(4, dtype="float32"))
+
+
+def test_a_tree_that_must_be_copied_is_refused_if_copies_are_ruled_out() -> None:
+    there = xl.to_device(np.arange(3.0))
+    assert xl.tree.to_device([there, "text"], copy=False)[0] is there
+    with pytest.raises(xl.errors.LayoutError, match="copy=False"):
+        xl.tree.to_device([there], dtype="int8", copy=False)
+
+
+def test_numpy_arrays_of_a_tree_stay_themselves_on_the_host() -> None:
+    there, host = xl.to_device(np.arange(3.0)), np.arange(4)
+    fetched = xl.tree.to_host((there, host, host), copy=None)
+    assert fetched[1] is host
+    assert fetched[2] is host
+    _same(fetched[0], np.arange(3.0))
+    assert xl.tree.to_host([host], copy=False)[0] is host
+    if type(there) is not np.ndarray:
+        with pytest.raises(xl.errors.LayoutError, match="copy=None"):
+            xl.tree.to_host([there, host], copy=False)

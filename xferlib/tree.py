@@ -20,7 +20,7 @@ from xferlib._core.containers import flatten, register
 from xferlib._core.ordering import capture
 from xferlib._core.thresholds import PACKED_UP_FROM
 from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import ends, host_copy, many, packing, plan
+from xferlib._transfer import copies, ends, host_copy, many, packing, plan
 from xferlib._transfer.many_download import ManyDownload
 
 if TYPE_CHECKING:
@@ -34,14 +34,17 @@ __all__ = ["load", "register", "save", "to_device", "to_host"]
 
 
 def to_device(
-    tree: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None
-) -> Any:
+    tree: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None,
+    copy: bool | None = True,
+) -> Any:  # fmt: skip
     """Copy every array of a tree to a device; other leaves stay as they are.
 
     Args:
         tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes.
         backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
             device allocation, which lives as long as any of them.
+        copy: True: copy every array. None: an array that is on the device with the dtype stays itself. False: all
+            arrays do, or nothing is copied.
 
     Returns:
         A tree of the same structure with device arrays. An array object that stands in several places is sent once,
@@ -51,6 +54,11 @@ def to_device(
         As `xferlib.to_device`, before anything is copied.
     """
     leaves, rebuild = flatten(tree)
+    if copy is not True:
+        wanted_at = ends.target_of(backend, device, stream, None)
+        moving = [n for n, leaf in enumerate(leaves) if not ends.stays(leaf, wanted_at, dtype, copy=copy)]
+        sent = to_device([leaves[n] for n in moving], backend=backend, device=device, dtype=dtype, stream=stream)
+        return rebuild(_with(leaves, moving, sent))
     if len(leaves) == 1 and type(leaves[0]) is np.ndarray:  # nothing to travel with
         sent = transfers.to_device(leaves[0], backend=backend, device=device, dtype=dtype, stream=stream)
         return rebuild([sent])
@@ -82,7 +90,15 @@ def _sent(
     return results, many.to_device(leaves, results, packed, alone, wanted, target, current)
 
 
-def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
+def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
+    """The leaves, with ``new`` ones at these numbers."""
+    results = list(leaves)
+    for number, array in zip(numbers, new, strict=True):
+        results[number] = array
+    return results
+
+
+def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool | None = True) -> Any:
     """Copy every array of a tree to host memory; other leaves stay as they are; complete on return.
 
     Args:
@@ -91,12 +107,19 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
             Leaves of up to 2 MiB of one call share host allocations, each of which lives as long as any of its leaves.
         pinned: Return arrays in page-locked memory of the pool: for a tree that is sent back, or kept for a while and
             its memory used again. Leaves of any size share its blocks, which are as large as half the tree.
+        copy: True: copy every array. None: a NumPy array stays itself. False: all arrays do, or nothing is copied.
 
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
     refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
+    if copy is not True:
+        foreign = [n for n, leaf in enumerate(leaves) if type(leaf) is not np.ndarray and registry.backend_of(leaf)]
+        if copy is False and foreign:
+            raise copies.to_host_needs_a_copy(leaves[foreign[0]], None, None)
+        got = to_host([leaves[n] for n in foreign], stream=stream, pinned=pinned)
+        return rebuild(_with(leaves, foreign, got))
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     results, numbers = list(leaves), list(range(len(leaves)))

@@ -147,9 +147,9 @@ def _factory(name: str) -> Any:
     if spec is None:
         point = _entry_points().get(name)
         if point is None:
+            near = "; GPUs are devices 'cuda:0', 'cuda:1', ..." if name == "gpu" else did_you_mean(name, names())
             raise BackendNotFoundError(
-                f"there is no backend {shown(name)}{did_you_mean(name, names())}; "
-                f"the registered ones are {', '.join(names())}"
+                f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
             )
         try:
             return point.load()
@@ -195,7 +195,9 @@ def _entry_points() -> dict[str, Any]:
     if _plugins is None:
         from importlib.metadata import entry_points  # 34 ms: only when a name or type is not built in
 
-        _plugins = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        if _plugins is None:  # else another thread was faster, and what it found may be in use
+            _plugins = found
     return _plugins
 
 
@@ -257,8 +259,9 @@ def _match(cls: type) -> Backend | None:
             found = get(name)
         else:
             found = next((each for each in _plugin_backends(cls) if _is_declared(cls, each.array_types)), None)
-    if found is not None or count == len(_loaded):  # else one was loaded meanwhile, which this may be an array of
-        by_type[cls] = found
+    with _lock:  # which the thread holds that loads a backend and forgets these types
+        if found is not None or count == len(_loaded):  # else one was loaded meanwhile, which this may be an array of
+            by_type[cls] = found
     return found
 
 

@@ -21,15 +21,7 @@ LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
 PARTS = {
     "staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h"),
     "calls.c": (
-        "copier.h",
-        "front.c",
-        "front.h",
-        "lease.c",
-        "lease.h",
-        "leaves.c",
-        "leaves.h",
-        "launch.c",
-        "launch.h",
+        "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h",
         "strided.h",
     ),
 }  # fmt: skip

@@ -18,17 +18,8 @@ from xferlib import _native
 
 SOURCE = Path(__file__).with_name("calls.c")
 PARTS = (
-    "copier.h",
-    "front.c",
-    "front.h",
-    "lease.c",
-    "lease.h",
-    "leaves.c",
-    "leaves.h",
-    "launch.c",
-    "launch.h",
-    "strided.h",
-)
+    "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h",
+)  # fmt: skip
 """Other files that the module is made from."""
 LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"

@@ -181,6 +181,11 @@ class RawKernel:
             if call is not None and call(args):
                 return
         if len(args) != len(self.parameters):
+            if checks.is_array(args):
+                raise KernelTypeError(
+                    f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
+                    "the arguments: (x,) for one"
+                )
             raise KernelTypeError(
                 f"{self.name}() takes {len(self.parameters)} argument(s) "
                 f"({', '.join(each.name for each in self.parameters)}), {len(args)} were given"

@@ -100,9 +100,6 @@ copy_behind = driver_calls.bind_copy_behind(
 copy_each = driver_calls.bind_copy_each(_address("cuMemcpyAsync"))
 """Many copies that only enqueue; None: not compiled."""
 
-bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
-"""A checked launch that is repeated in one step; returns None where that is not compiled."""
-
 DIRECT = {
     "send": _address("cuMemcpyHtoD_v2"),
     "fetch": _address("cuMemcpyDtoH_v2"),
@@ -111,6 +108,9 @@ DIRECT = {
     "attribute": _address("cuPointerGetAttribute"),
 }
 """For `front.c`."""
+bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
+"""A checked launch that is repeated in one step; returns None where that is not compiled."""
+
 STAGING = {
     "copy": _address("cuMemcpyAsync"),
     "record": _address("cuEventRecord"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -44,6 +44,17 @@ class Traced(Value):
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
+
+    def __repr__(self) -> str:
+        return f"<a {self.dtype} in a kernel>"
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            remedy = ""
+            if not name.startswith("_") and hasattr(np.ndarray, name):
+                remedy = ": it is one element, seen by itself; call that on the array, or see xferlib.reduction"
+            raise AttributeError(f"a value in a kernel has no {name!r}{remedy}", name=name, obj=self)
 
     @property
     def real(self) -> Traced:
