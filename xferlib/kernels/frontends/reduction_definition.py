@@ -59,6 +59,11 @@ class SnippetReduction:
         self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
         self.inputs = len(self._inputs)
         check_names(name, self.names)
+        told = {param.generic for param in self._inputs}
+        self.open_outputs = frozenset(
+            n for n, each in enumerate(self._outputs) if each.generic and each.generic not in told
+        )
+        """The outputs whose types no input tells, so that a given output must."""
         self._dtype = dtype
         if (raw := next((each for each in self._outputs if each.is_raw), None)) is not None:
             raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
