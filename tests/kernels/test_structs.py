@@ -119,10 +119,12 @@ def test_constants_tables_and_enumerations(library):
     preamble = """
     __constant__ double K[3] = {1, 2, 3};
     static const int N = 3;
-    enum Kind { A, B = 5, C };
+    typedef enum { A, B = 5, C } Kind;
+    enum Other { D = 3 };
+    __device__ Kind next(enum Other d) { return d == D ? C : A; }
     __device__ double f(double v) { return K[2] + N * v; }
     """
-    kernel = elementwise("T x, int32 k", "T y", "y = x * K[k] + N + C + f(x)", preamble=preamble)
+    kernel = elementwise("T x, int32 k", "T y", "Kind c = next(D); y = x * K[k] + N + c + f(x)", preamble=preamble)
     k = np.array([0, 1, 2, 1], np.int32)
     expected = X * np.array([1.0, 2, 3, 2]) + 3 + 6 + 3 + 3 * X
     assert target.get(kernel(target.put(X), target.put(k))).tolist() == expected.tolist()
@@ -156,12 +158,14 @@ def test_switch(library):
         ("y = 0; for (int k = 0; k < n; ++k) switch (k) { case 1: continue; case 2: y += 9; break; default: ++y; }",
          [0, 1, 1, 10, 11]),
         ("y = 0; while (y < n) { switch (n) { case 4: break; default: y += 1; } y += 1; }", [0, 2, 2, 4, 4]),
+        ("y = f(n)", [5, 6, 7, 7, 7]),
         ("switch (n > 2) { case true: { int k = 5; y = k; break; } default: y = 1; }", [1, 1, 1, 5, 5]),
     ],
 )  # fmt: skip
 def test_cases_fall_through_and_jumps_leave_them(text, expected):
     n = np.arange(5, dtype=np.int32)
-    assert elementwise("int32 n", "int32 y", text)(n).tolist() == expected
+    f = "__device__ int f(int n) { switch (n) { case 0: return 5; case 1: return 6; default: return 7; } }"
+    assert elementwise("int32 n", "int32 y", text, preamble=f)(n).tolist() == expected
 
 
 def test_limits():
@@ -187,6 +191,7 @@ WRONG = [
     ("y = x", "struct Q { int a, b; Q(int u, int v) : a(v), b(u) {} };", KernelSyntaxError, "in their order"),
     ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),
     ("y = x", "int n;", KernelSyntaxError, "it holds a Decl of 'n'"),
+    ("Pair p[2]; y = x", "", KernelSyntaxError, "'p' is an array of Pair, and arrays hold numbers"),
     ("switch (x) { case 1: y = 1; }", "", KernelTypeError, "switch needs an integer, not float64"),
 ]  # fmt: skip
 

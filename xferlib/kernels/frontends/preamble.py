@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import Macros
 from xferlib.kernels.frontends.cpp.structs import StructText, take_structs
@@ -78,9 +79,10 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     blank, macros = directives.split(source, "preamble")
     blank = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), blank)
     blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
+    blank, enums = type_names.take_enums(blank)
     blank, templates = type_names.take_templates(blank)
     letters = generics | {each for names in templates.values() for each in names}
-    text = SnippetText(blank, letters, "preamble", macros, structs=frozenset(structs))
+    text = SnippetText(blank, letters, "preamble", macros, dict.fromkeys(enums, "int"), frozenset(structs))
     try:
         tree = c_parser.CParser().parse(text.unit(), filename="")
     except c_parser.ParseError as error:
@@ -217,7 +219,16 @@ def _always_returns(node: Any) -> bool:
         return any(map(_always_returns, node.block_items or []))
     if kind == "If":
         return node.iffalse is not None and _always_returns(node.iftrue) and _always_returns(node.iffalse)
+    if kind == "Switch":
+        return _always_returns_from(node)
     return kind == "Return"
+
+
+def _always_returns_from(switch: Any) -> bool:
+    """Whether no value passes a ``switch``: one of its cases takes each, none breaks, and the last one returns."""
+    cases = switch.stmt.block_items or [] if type(switch.stmt).__name__ == "Compound" else []
+    takes_all = any(type(each).__name__ == "Default" for each in cases)
+    return takes_all and not assigned.has(("Break",), switch) and any(map(_always_returns, cases[-1].stmts or []))
 
 
 def _is_void(param: Any) -> bool:

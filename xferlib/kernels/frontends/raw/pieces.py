@@ -36,7 +36,7 @@ def is_relocatable(option: str) -> bool:
 
 
 def read(given: Any) -> tuple[Piece, ...]:
-    """What a module is linked with; files are read now."""
+    """The pieces that a module is linked with; files are read now."""
     if not isinstance(given, (list, tuple)):
         raise ArgumentError(
             f"raw_module: link={shown(given)} is no list; give link=(source, pathlib.Path('part.cubin'))"
