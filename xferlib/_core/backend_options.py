@@ -329,12 +329,15 @@ class DeviceKernels(ABC):
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
 
     def repeat_launch(
-        self, kernel: Any, grid: Any, block: Any, arrays: Sequence[Any], fields: Any, *, device: Device, **options: Any
-    ) -> Callable[[Any, int], bool] | None:
-        """A function that repeats a checked launch, by arguments and a stream's handle; None: Python does it in steps.
+        self,
+        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
+        device: Device, shared_nbytes: int = 0, cooperative: bool = False,
+    ) -> Callable[[Any, int], bool] | None:  # fmt: skip
+        """A function that repeats a checked launch; None, as by default, where Python must do it step by step.
 
-        It returns False, with nothing done, where the arguments, unlike ``arrays``, must be checked anew. ``fields``
-        has a `LaunchField` of `xferlib._native.driver_calls` for each parameter.
+        It takes the arguments and a stream's handle, and returns False, with nothing done, where they must be checked
+        anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the ``fields`` is a
+        `LaunchField` of `xferlib._native.driver_calls`.
         """
         return None
 
