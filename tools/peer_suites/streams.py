@@ -121,6 +121,17 @@ class Stream:
         skip(f"Stream.{name}")
 
 
+class NullStream(Stream):
+    """The default stream of whichever device is current, which CuPy has as one object."""
+
+    @property
+    def own(self) -> xl.Stream:
+        return _default_of(xl.get_device()) or xl.current_stream()
+
+    @own.setter
+    def own(self, _: xl.Stream) -> None: ...
+
+
 class PeerGraph:
     """CuPy's graph over xferlib's."""
 
