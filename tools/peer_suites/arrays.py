@@ -227,6 +227,8 @@ class PeerArray:
 
         return arranged(self, order, converted)
 
+    owner = "cupy"
+    """The backend whose arrays are the peer's own."""
     default_order = "C"
     """Of `copy`, in which the peers differ."""
 
@@ -339,8 +341,8 @@ class PeerArray:
     def __cuda_array_interface__(self) -> Any:
         if not hasattr(self.native, "__cuda_array_interface__"):
             skip("__cuda_array_interface__ of a CPU")
-        if hasattr(self.native, "data_ptr"):
-            skip("Tensor.__cuda_array_interface__, which is torch's own")
+        if xl.get_backend(self.native).name != self.owner:
+            skip("what other libraries' arrays say of themselves by __cuda_array_interface__")
         return self.native.__cuda_array_interface__
 
     def __getitem__(self, key: Any) -> PeerArray:

@@ -147,7 +147,7 @@ def _module_of(*arrays: Any) -> Any:
 
 
 class DiskCache:
-    """CuPy's cache of kernels, in whose place xferlib has its own."""
+    """CuPy's cache of kernels; xferlib has its own."""
 
     def __init__(self, path: str) -> None:
         if type(self) is not DiskCache:
@@ -349,7 +349,7 @@ _TESTS = "tests/cupy_tests"
 FILES = [
     *(f"{_TESTS}/core_tests/test_{name}.py" for name in (
         "userkernel", "reduction", "elementwise", "raw", "scan", "function", "ndarray", "ndarray_copy_and_view",
-        "ndarray_get", "ndarray_conversion", "ndarray_contiguity", "ndarray_owndata", "ndarray_cuda_array_interface",
+        "ndarray_get", "ndarray_indexing", "ndarray_conversion", "ndarray_contiguity", "ndarray_owndata", "ndarray_cuda_array_interface",
         "dlpack", "flags", "iter", "core",
     )),
     *(f"{_TESTS}/cuda_tests/test_{name}.py" for name in ("stream", "graph", "device", "memory", "pinned_memory")),

@@ -168,7 +168,7 @@ FILES = ["test/test_gpuarray.py", "test/test_driver.py", "test/test_cumath.py"]
 
 
 def prepare() -> None:
-    PeerArray.default_order = "K"
+    PeerArray.default_order, PeerArray.owner = "K", "pycuda"
     PeerArray.made = staticmethod(pycuda_driver.made)
     Stream.null = NullStream(null=True)
     if xl.get_backend().capabilities.streams:
