@@ -349,7 +349,8 @@ _TESTS = "tests/cupy_tests"
 FILES = [
     *(f"{_TESTS}/core_tests/test_{name}.py" for name in (
         "userkernel", "reduction", "elementwise", "raw", "scan", "function", "ndarray", "ndarray_copy_and_view",
-        "ndarray_get", "ndarray_indexing", "ndarray_conversion", "ndarray_contiguity", "ndarray_owndata", "ndarray_cuda_array_interface",
+        "ndarray_get", "ndarray_indexing", "ndarray_conversion", "ndarray_contiguity",
+        "ndarray_owndata", "ndarray_cuda_array_interface",
         "dlpack", "flags", "iter", "core",
     )),
     *(f"{_TESTS}/cuda_tests/test_{name}.py" for name in ("stream", "graph", "device", "memory", "pinned_memory")),
