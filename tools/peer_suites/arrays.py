@@ -355,6 +355,9 @@ class PeerArray:
         return wrap(self.native[index])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        parts = key if isinstance(key, tuple) else (key,)
+        if hasattr(self.native, "data_ptr") and any(isinstance(each, slice) and (each.step or 1) < 0 for each in parts):
+            skip("negative steps, which tensors have not")
         if isinstance(value, np.ndarray):  # a copy to the device
             xl.to_device(value, out=bare(self[key]))
         else:

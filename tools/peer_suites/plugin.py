@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tools.peer_suites import streams
 from tools.peer_suites.missing import PREFIX, install, skip
 
 _peer, _backend, _target = (os.environ[f"PEER_{name}"] for name in ("SUITE", "BACKEND", "RESULTS"))
@@ -55,6 +56,7 @@ def _same_stream() -> Any:
     np.random.seed(0)
     before = xl.current_stream()
     yield
+    streams.end_captures()
     before.use()
 
 
