@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 from xferlib import _native
 
 SOURCE = Path(__file__).with_name("calls.c")
-PARTS = ("copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h")
+PARTS = (
+    "copier.h",
+    "front.c",
+    "front.h",
+    "launch.c",
+    "launch.h",
+    "lease.c",
+    "lease.h",
+    "leaves.c",
+    "leaves.h",
+    "strided.h",
+)
 """Other files that the module is made from."""
 LIBRARY = Path(__file__).with_name("_calls.abi3.so")
 MODULE = f"{__package__}._calls"
