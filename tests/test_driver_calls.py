@@ -545,14 +545,15 @@ def test_many_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 # --- launches
 
-Field, NOT_FIT = driver_calls.LaunchField, driver_calls.NOT_FIT
+Field = driver_calls.LaunchField
+NOT_FIT = driver_calls.NOT_FIT
 CONFIG, STREAM_AT = bytes(range(56)), 32
 RANGES = {code: (-(1 << bits - 1), (1 << bits - 1) - 1) for code, bits in zip("bhiq", (8, 16, 32, 64), strict=True)}
 RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 64), strict=True)}
 
 
 class Owned:
-    """What a library's array is to the C code: something that leads to an address."""
+    """A library's array as the C code sees it: something that leads to an address."""
 
     def __init__(self, pointer: Any) -> None:
         self.data = SimpleNamespace(ptr=pointer)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy._core._multiarray_umath import _ARRAY_API  # the capsule that every extension module asks NumPy for
+from numpy._core._multiarray_umath import _ARRAY_API  # type: ignore[import-not-found]  # the capsule that every extension module asks NumPy for
 
 from xferlib import _native
 from xferlib._core import defaults, devices, registry

@@ -126,7 +126,7 @@ class SnippetDefinition:
             self.params += (CParam(name="first element", dtype=INT64, generic=None),)
             self.names += ("first element",)
         self._outputs = range(len(inputs), len(inputs) + len(outputs))
-        texts = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
+        texts: Any = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
         self._made_from = functools.partial(
             SnippetDefinition, tuple(inputs), tuple(outputs), operation, name=name, math=math, **texts
         )
