@@ -15,7 +15,7 @@ from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Order
 from xferlib.distributed.drivers.mpi import MpiDriver
 from xferlib.distributed.drivers.torch import GlooDriver
-from xferlib.errors import MismatchError, MixedDevicesError
+from xferlib.errors import ArgumentError, MismatchError, MixedDevicesError
 from xferlib.testing import assert_same_bits, backend_named
 
 
@@ -241,3 +241,38 @@ def test_different_calls_are_found_before_the_device_has_them(carried: Carried, 
         (differs if comm.rank else usual)(comm, x)
     assert not calls
     assert_same_bits(xl.to_host(x), of(0, (4,)))
+
+
+def test_an_mpi_that_reads_device_memory_by_itself(
+    comm: Communicator, plugins: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the fake device, whose memory is the host's and whose copies come as late as they may."""
+    if comm.driver != "mpi" or comm.size != 2:
+        pytest.skip("of two ranks of MPI")
+    monkeypatch.setattr(MpiDriver, "carries", lambda driver, backend: backend.name == "fake")
+    both = [of(rank, (2, 5000)) for rank in range(2)]
+    with distributed.init(timeout=60.0, cuda_aware=True) as made:
+        device = xl.Device(f"fake:sim:{made.rank}")
+        stream = xl.Stream(device)
+
+        def given() -> Any:
+            pinned = xl.pinned_array(both[made.rank], backend="fake")
+            return xl.to_device_async(pinned, device=device, stream=stream).result()
+
+        def host(array: Any) -> Any:
+            return xl.to_host(array, stream=stream)
+
+        with stream:
+            assert_same_bits(host(made.all_reduce(given())), both[0] + both[1])
+            x = given()
+            assert_same_bits(host(made.all_reduce(x, "max", out=x, async_op=True).wait()), np.maximum(*both))
+            assert_same_bits(host(made.all_gather(given())), np.stack(both))
+            assert_same_bits(host(made.all_to_all(given())), np.stack([each[made.rank] for each in both]))
+            assert_same_bits(host(made.broadcast(given(), 1)), both[1])
+
+
+def test_cuda_aware_is_for_mpi(comm: Communicator) -> None:
+    if comm.driver != "torch":
+        pytest.skip("of ranks that torchrun has started")
+    with pytest.raises(ArgumentError, match="cuda_aware=True is for MPI"):
+        distributed.init(cuda_aware=True)
