@@ -65,6 +65,7 @@ def _pairs() -> Iterator[tuple[Any, Any]]:
 
 
 PAIRS = [(one, two, promoted(one, two)) for one, two in _pairs()]
+ARRAYS = {id(x): x for one, two, _ in PAIRS for x in (one, two) if isinstance(x, np.ndarray)}
 
 
 @functools.cache
@@ -76,7 +77,7 @@ def _expected(name: str) -> list[Any]:
 
 @pytest.mark.parametrize("name", OF_TWO)
 def test_two_operands_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
-    arrays = {id(x): xl.to_device(x) for pair in PAIRS for x in pair if isinstance(x, np.ndarray)}
+    arrays = {key: xl.to_device(x) for key, x in ARRAYS.items()}
     function, wrong = getattr(xp, name), []
     with quiet():
         for (one, two, refuses), expected in zip(PAIRS, _expected(name), strict=True):
@@ -258,7 +259,7 @@ def _laid_out(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., A
 
 
 @pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, data: Any) -> None:
     args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))
