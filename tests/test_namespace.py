@@ -78,7 +78,8 @@ def _expected(name: str) -> list[Any]:
 @pytest.mark.parametrize("name", OF_TWO)
 def test_two_operands_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
     arrays = {key: xl.to_device(x) for key, x in ARRAYS.items()}
-    function, wrong = getattr(xp, name), []
+    function = getattr(xp, name)
+    wrong: list[tuple[str, str | None]] = []
     with quiet():
         for (one, two, refuses), expected in zip(PAIRS, _expected(name), strict=True):
             found = outcome(function, arrays.get(id(one), one), arrays.get(id(two), two))
