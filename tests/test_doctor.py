@@ -420,6 +420,7 @@ def test_lines_keep_to_the_columns_of_a_terminal(
     width: int, machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XFERLIB_BACKED", "sim")
+    monkeypatch.setenv("XFERLIB_CACHE_DIR", str(machine / "cache"))  # other tests write into the usual one meanwhile
     arguments = ["doctor", "--quick", "--root", str(machine)]
     assert main(arguments) == 1
     whole = capsys.readouterr().out
@@ -434,7 +435,7 @@ def test_lines_keep_to_the_columns_of_a_terminal(
 
 def ended(folder: Path, *arguments: str) -> dict[str, Any]:
     """The doctor's answer in a new process, with the packages of a folder."""
-    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
     command = [sys.executable, "-m", "xferlib", "doctor", "--json", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     assert not done.stderr

@@ -270,6 +270,16 @@ def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, 
     report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
 
 
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(number=st.one_of(st.integers(1, 1000), st.floats(-1e4, 1e4, width=32).filter(bool)))
+def test_a_quotient_by_a_number_is_numpys(xp: Any, number: float) -> None:
+    """Torch multiplies by the reciprocal on CUDA: 51 / 255 is 0.20000002 there in float32."""
+    for dtype in ("float32", "float64"):
+        x = np.arange(256, dtype=dtype)
+        assert xl.to_host(xp.divide(xl.to_device(x), number)).tobytes() == (x / number).tobytes()
+        assert xl.to_host(xp.divide(xl.to_device(x[51]), number)).tobytes() == (x[51] / number).tobytes()
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_table_holds_for_other_numbers(backend: str, xp: Any, entries: Any, name: str) -> None:
     if entries is None:

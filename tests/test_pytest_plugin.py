@@ -13,6 +13,7 @@ import pytest
 import xferlib as xl
 
 ROOT = Path(__file__).parents[1]
+PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
 PLUGIN = "xferlib._cli.pytest_plugin"
 
 PRETEND = """
@@ -52,7 +53,7 @@ def pretend(tmp_path: Path) -> dict[str, str]:
     (installed.parent / "xferlib_pretend.py").write_text(PRETEND)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: xferlib-pretend\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[xferlib.backends]\npretend = xferlib_pretend:PretendBackend\n")
-    return {"PYTHONPATH": os.pathsep.join([str(ROOT), str(installed.parent), str(ROOT / "tests" / "plugin")])}
+    return {"PYTHONPATH": os.pathsep.join([PATH, str(installed.parent), str(ROOT / "tests" / "plugin")])}
 
 
 WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"  # its import takes longer than all else
@@ -61,7 +62,7 @@ WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"  # its import takes 
 def run(tmp_path: Path, program: str, *options: str, head: str = WITHOUT_TORCH, **environ: str) -> str:
     """The output of a run of pytest over a program."""
     (tmp_path / "test_program.py").write_text(f"{head}import pytest\nimport xferlib as xl\n{program}")
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), **environ}
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
     command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-rA"]
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), "-c", os.devnull, *options, "test_program.py"],

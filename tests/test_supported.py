@@ -60,6 +60,11 @@ def without_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def path_of(folder: Path) -> str:
+    """A ``PYTHONPATH`` that puts a folder before all that this process sees."""
+    return os.pathsep.join([str(folder), *filter(None, sys.path)])
+
+
 PROGRAM = """\
 import numpy as np
 import xferlib as xl
@@ -75,7 +80,7 @@ xl.to_device_async(x).result()
 def test_the_first_transfer_says_once_that_nothing_is_compiled(native: str, without_c: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    environ = {**os.environ, "PYTHONPATH": str(without_c), "XFERLIB_NATIVE": native}
+    environ = {**os.environ, "PYTHONPATH": path_of(without_c), "XFERLIB_NATIVE": native}
     command = [sys.executable, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     assert done.stdout == "10.0\n10.0\n"
@@ -89,7 +94,7 @@ def test_the_first_transfer_says_once_that_nothing_is_compiled(native: str, with
 
 
 def test_an_import_and_the_doctor_say_nothing_of_it(without_c: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": str(without_c), "XFERLIB_NATIVE": "on"}
+    environ = {**os.environ, "PYTHONPATH": path_of(without_c), "XFERLIB_NATIVE": "on"}
     for arguments in (["-c", "import xferlib"], ["-m", "xferlib", "info"], ["-m", "xferlib", "doctor", "--quick"]):
         command = [sys.executable, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=without_c)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
 TESTS = """
 import numpy as np
 import xferlib as xl
@@ -44,7 +45,7 @@ def test_found_at_the_end(xferlib_sim):
 def run(tmp_path: Path, **environ: str) -> str:
     file = tmp_path / "test_program.py"
     file.write_text(TESTS)
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT), **environ}
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH, **environ}
     command = [
         sys.executable,
         "-m",

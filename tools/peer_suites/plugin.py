@@ -19,7 +19,6 @@ import xferlib as xl
 from tools.peer_suites.missing import PREFIX, install
 
 _peer, _backend, _target = (os.environ[f"PEER_{name}"] for name in ("SUITE", "BACKEND", "RESULTS"))
-_outcomes: dict[str, tuple[str, str]] = {}
 _raises = pytest.raises
 
 
@@ -34,8 +33,8 @@ def pytest_configure(config: Any) -> None:
     pytest.raises = _without_text
     unittest.TestCase.assertRaisesRegex = lambda self, error, *_: self.assertRaises(error)  # type: ignore[assignment]
     xl.use_backend(_backend)
-    names.prepare()
     install(names.NAMES)
+    names.prepare()
 
 
 @pytest.fixture(autouse=True)  # type: ignore[untyped-decorator]
@@ -47,6 +46,8 @@ def _same_stream() -> Any:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # the controller gets all reports
     if report.when == "call" or report.outcome != "passed":
         reason = ""
         if report.outcome == "skipped":
@@ -62,9 +63,6 @@ def pytest_runtest_logreport(report: Any) -> None:
         if "No module named 'pytools'" in reason:
             reason = PREFIX + "pytools, which is PyCUDA's"
         kind = "not applicable" if reason.startswith(PREFIX) else report.outcome
-        _outcomes[report.nodeid] = (kind, reason.removeprefix(PREFIX))
-
-
-def pytest_sessionfinish() -> None:
-    with open(_target, "w", encoding="utf-8") as file:
-        json.dump(_outcomes, file)
+        note = json.dumps([report.nodeid, kind, reason.removeprefix(PREFIX)])
+        with open(_target, "a", encoding="utf-8") as file:
+            file.write(note + "\n")

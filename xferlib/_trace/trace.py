@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from xferlib._core import observe, pending, raw, registry
 from xferlib._core.observe import Kind
+from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
 from xferlib._trace import notes
 from xferlib._trace.recorder import EventRecorder, closed, opened
 from xferlib._trace.timeline import Numbers, Recorded, TraceOperation
-from xferlib._transfer import copy_streams
 from xferlib.errors import ArgumentError, ForkError, StreamError, shown
 
 if TYPE_CHECKING:

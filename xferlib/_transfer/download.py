@@ -103,7 +103,7 @@ def device_to_host_async(
     src, info = resolved(src, info, backend)
     order = stream
     if order is None:
-        from xferlib._transfer.copy_streams import copy_stream  # here, for programs that only wait
+        from xferlib._core.ordering.copy_streams import copy_stream  # here, for programs that only wait
 
         order = copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))

@@ -133,6 +133,23 @@ def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     return array.check_dtype(dtype, what="dtype")
 
 
+def fits(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> bool:
+    """Whether an array may stand for its own copy."""
+    return target.out is None and source.device is target.device and dtype == source.dtype
+
+
+def stays(x: Any, target: CopyTarget, dtype: Any, *, copy: bool | None) -> bool:
+    """Whether a leaf of a tree stays itself, where ``copy`` is None or False."""
+    if registry.backend_of(x) is None:
+        return True
+    source = source_of(x)
+    wanted = arriving_dtype(source, dtype)
+    is_there = fits(source, target, wanted)
+    if copy is False and not is_there:
+        raise copy_needed(source, target, wanted)
+    return is_there
+
+
 def copy_needed(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> LayoutError:
     """The error of a copy that the caller ruled out."""
     if target.out is not None:

@@ -36,8 +36,6 @@ from xferlib._transfer.upload import Upload
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
@@ -118,21 +116,6 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     if not _sends(end, into, stream) and not _stages(end, into, stream):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
-
-
-def to_cpu(leaves: Sequence[Any], numbers: list[int], backend: Backend, results: list[Any]) -> list[int]:
-    """Copy the small ones of some arrays to a CPU device, into ``results``; returns the numbers of the others."""
-    if not plan.may_skip():
-        return numbers
-    copied, others = backend.copied_on_host, []
-    for number in numbers:
-        x = leaves[number]
-        is_small = type(x) is np.ndarray and x.nbytes < PARALLEL_HOST_FROM and x.dtype in SUPPORTED
-        if not is_small or (made := copied(x)) is None:
-            others.append(number)
-        else:
-            results[number] = made
-    return others
 
 
 def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:

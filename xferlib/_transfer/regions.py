@@ -49,6 +49,17 @@ def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
 
+def joined(*some: Regions) -> Regions:
+    """Regions of one transfer, as one table."""
+    table = (_native.ArrayRegion * sum(each.number for each in some))()
+    start = ctypes.addressof(table)
+    for each in some:
+        size = each.number * ctypes.sizeof(_native.ArrayRegion)
+        ctypes.memmove(start, ctypes.byref(each.table), size)
+        start += size
+    return Regions(table, len(table), sum(each.nbytes for each in some), some)
+
+
 def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
     """Describe arrays that are copied as one.
 

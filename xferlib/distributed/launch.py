@@ -25,10 +25,10 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Co
 
     Args:
         driver: ``"mpi"``, for a program started by mpiexec or srun; ``"torch"``, by torchrun, with gloo for host memory
-            and NCCL for GPUs; ``"single"`` for one process alone; ``"nccl"`` for GPUs by nccl4py, beside the driver of
-            the launcher. ``"auto"`` takes the one that the launcher's environment variables tell, else ``"single"``;
-            with MPI it takes nccl4py too, where that is installed. Without NCCL, and where ranks share a GPU, device
-            arrays pass through pinned host memory.
+            and NCCL for GPUs; ``"single"`` for one process alone; ``"nccl"`` for NCCL beside the driver of the
+            launcher, which must be installed then. ``"auto"`` takes the driver that the launcher's environment
+            variables tell, else ``"single"``, and with MPI it takes NCCL too, where that is installed. Without NCCL,
+            and where ranks share a GPU, device arrays pass through pinned host memory.
         timeout: The longest wait within one call, in seconds.
         check: Compare each call with those of the other ranks before data move. Without it mismatched calls hang, fail
             somewhere else or give wrong numbers.
@@ -57,9 +57,9 @@ def _joined(driver: str, timeout_s: float) -> Driver:
         nccl.check_installed()
     host = driver if driver in ("single", "mpi", "torch") else launched_for()
     if host == "torch":
-        return torch.world(timeout_s, has_nccl4py=driver == "nccl")
+        return torch.world(timeout_s)
     if host == "mpi":
-        return mpi.world(timeout_s, has_nccl=driver == "nccl" or (driver == "auto" and nccl.is_installed()))
+        return mpi.world(timeout_s, has_nccl=driver in ("nccl", "auto"))
     return SingleDriver()
 
 

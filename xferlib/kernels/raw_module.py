@@ -61,7 +61,8 @@ class RawModule:
 
     def __repr__(self) -> str:
         lines = self.source.count("\n") + 1
-        code = f"{len(self._binary)} bytes of machine code" if self._binary else f"{lines} lines of CUDA source"
+        text = "1 line" if lines == 1 else f"{lines} lines"
+        code = f"{len(self._binary)} bytes of machine code" if self._binary else f"{text} of CUDA source"
         loaded = sorted({arch for (arch, _), found in tuple(self._loaded.items()) if found})
         return f"<RawModule of {code}, {'loaded for ' + ', '.join(loaded) if loaded else 'not loaded'}>"
 

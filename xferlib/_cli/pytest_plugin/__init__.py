@@ -76,7 +76,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> None:
     """Let the traceback of a fault that the simulator found end at the program's own line."""
     found = call.excinfo
-    if found is not None and type(found.value).__module__.startswith("xferlib.sim.") and call.when == "call":
+    if found is not None and f"{type(found.value).__module__}.".startswith("xferlib.sim.") and call.when == "call":
         from xferlib._cli.pytest_plugin import checks
 
         if not item.config.getoption("fulltrace"):

@@ -10,6 +10,7 @@ such a call waits for ever.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 from typing import Any
@@ -96,6 +97,19 @@ copy_behind = driver_calls.bind_copy_behind(
     _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
 )
 """A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
+copy_each = driver_calls.bind_copy_each(_address("cuMemcpyAsync"))
+"""Many copies that only enqueue; None: not compiled."""
+
+DIRECT = {
+    "send": _address("cuMemcpyHtoD_v2"),
+    "fetch": _address("cuMemcpyDtoH_v2"),
+    "current": _address("cuCtxGetCurrent"),
+    "query": _address("cuStreamQuery"),
+    "attribute": _address("cuPointerGetAttribute"),
+}
+"""For `front.c`."""
+bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
+"""A checked launch that is repeated in one step; returns None where that is not compiled."""
 
 STAGING = {
     "copy": _address("cuMemcpyAsync"),

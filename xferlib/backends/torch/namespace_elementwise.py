@@ -66,6 +66,14 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     return torch.floor_divide(a, b)
 
 
+def _divide(a: Any, b: Any, **options: Any) -> Tensor:
+    """The quotient. On CUDA torch multiplies by the reciprocal of a number, which may differ in the last bit."""
+    if isinstance(a, Tensor) and a.is_cuda and (not isinstance(b, Tensor) or b.is_cpu):
+        b = b.to(a.device) if isinstance(b, Tensor) else torch.full((), b, dtype=a.dtype, device=a.device)
+    found: Tensor = torch.divide(a, b, **options)
+    return found
+
+
 def _pow(a: Any, b: Any, **options: Any) -> Tensor:
     """The power; of a complex 0 to the exponent 0 it is 1, where torch has NaN."""
     found: Tensor = torch.pow(a, b, **options)
@@ -76,7 +84,7 @@ def _pow(a: Any, b: Any, **options: Any) -> Tensor:
 
 _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
     "add": (torch.add, _ALL), "subtract": (torch.subtract, _NUMBERS), "multiply": (torch.multiply, _ALL),
-    "divide": (torch.divide, _FLOATS | _COMPLEX), "floor_divide": (_floor_divide, _REAL),
+    "divide": (_divide, _FLOATS | _COMPLEX), "floor_divide": (_floor_divide, _REAL),
     "remainder": (_remainder, _REAL), "pow": (_pow, _NUMBERS),
     "maximum": (torch.maximum, _REAL | _BOOL), "minimum": (torch.minimum, _REAL | _BOOL),
     "bitwise_and": (torch.bitwise_and, _INTEGERS | _BOOL), "bitwise_or": (torch.bitwise_or, _INTEGERS | _BOOL),

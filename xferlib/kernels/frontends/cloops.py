@@ -22,12 +22,14 @@ from xferlib.kernels.frontends.control.data_loops import Loop
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_integer
+from xferlib.kernels.ir.nodes import Builder, Node, is_integer
 
 MOST_TURNS = 4096
 """Limit of turns, for all loops of a snippet or of one function call together."""
 MOST_STEPS = 1 << 18
 """Limit of expressions and statements translated for a snippet, its function calls included."""
+NEXT_ELEMENT = ("continue", 0)
+"""The jump of ``continue`` outside of a loop, which in CuPy goes on with the next element."""
 TOO_LONG = "the loops and functions written out have more than"
 
 
@@ -78,7 +80,7 @@ class Loops:
 
     def _jump(self, node: Any, kind: str) -> None:
         if not self._inside and kind == "continue" and not self.is_function:
-            self.scope.set_result(self.b.const(True, BOOL))  # in CuPy it goes on with the next element
+            self.scope.jump(NEXT_ELEMENT)
             return
         if not self._inside:
             self.fail(node, f"{kind} stands outside of a loop; return ends the snippet for an element")

@@ -21,9 +21,10 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends import cnumbers
+from xferlib.kernels.frontends.calls import float_functions
 from xferlib.kernels.frontends.calls.functions import Calls
 from xferlib.kernels.frontends.calls.methods import Methods
-from xferlib.kernels.frontends.cloops import TranslationState
+from xferlib.kernels.frontends.cloops import NEXT_ELEMENT, TranslationState
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
@@ -92,7 +93,7 @@ class Translator(Statements, Calls, Methods, Places):
         self.b = builder
         self.work = work or TranslationState()
         self._functions = functions
-        self.assigning = frozenset(name for name, each in functions.items() if each.has_places)
+        self.assigning = float_functions.ASSIGNING.union(name for name, each in functions.items() if each.has_places)
         self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
         self._depth = depth
         self.scope = scope
@@ -110,6 +111,22 @@ class Translator(Statements, Calls, Methods, Places):
             self._block(statements)
         except RecursionError:
             raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def run_apart(self, statements: list[Any]) -> None:
+        """Translate the statements, whose variables end with them."""
+        with self.scope.nested():
+            self.run(statements)
+        self.scope.end_jump(NEXT_ELEMENT)
+
+    def run_unless_returned(self, statements: list[Any]) -> None:
+        """Translate statements that run where those before have not met ``return``."""
+        returned = self.scope.jumped()
+        if returned is None:
+            self.run_apart(statements)
+        elif returned.op != "const":
+            before = self.scope.enter(self.b.op("not", returned))
+            self.run_apart(statements)
+            self.scope.resume(returned, before)
 
     def value(self, statements: list[Any]) -> Node:
         """The value of a snippet that is one expression."""

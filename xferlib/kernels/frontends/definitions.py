@@ -112,6 +112,7 @@ class SnippetDefinition:
         math: str,
         preamble: str = "",
         loop_prep: str = "",
+        after_loop: str = "",
         step: int | None = None,
     ) -> None:
         """``step``: for a part of the elements, every ``step``-th from a number that the call gives last."""
@@ -125,7 +126,10 @@ class SnippetDefinition:
             self.params += (CParam(name="first element", dtype=INT64, generic=None),)
             self.names += ("first element",)
         self._outputs = range(len(inputs), len(inputs) + len(outputs))
-        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
+        texts: Any = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
+        self._made_from = functools.partial(
+            SnippetDefinition, tuple(inputs), tuple(outputs), operation, name=name, math=math, **texts
+        )
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._preamble = preambles.read(preamble, generics)
@@ -134,14 +138,12 @@ class SnippetDefinition:
         self._statements = csnippet.parse(self._text)
         self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
         self._prepared = csnippet.parse(self._preparation)
-        self._raw = indexed_otherwise([*self._prepared, *self._statements])
+        self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases)
+        self._ended = csnippet.parse(self._end)
+        self._raw = indexed_otherwise([*self._prepared, *self._statements, *self._ended])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        inputs, outputs, operation, preamble, loop_prep = self._made_from
-        make = functools.partial(
-            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep, step=self.step
-        )
-        return make, (inputs, outputs, operation)
+        return functools.partial(self._made_from, step=self.step), ()
 
     def specialize(
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
@@ -173,7 +175,10 @@ class SnippetDefinition:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             scope.number = b.op("add", shift, b.load(len(self.params) - 1))
         csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
-        csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
+        operation = csnippet.Translator(b, scope, self._text, bound, self._preamble.functions)
+        after = csnippet.Translator(b, scope, self._end, bound, self._preamble.functions)
+        operation.run_apart(self._statements)
+        after.run_unless_returned(self._ended)
         scope.check_order(self.names)
         program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
@@ -185,22 +190,12 @@ class SnippetDefinition:
         Raises:
             KernelTypeError: Its parameters are not PyCUDA's.
         """
-        inputs, outputs, operation, preamble, loop_prep = self._made_from
-        if outputs or not any(param.is_pointer for param in inputs):
+        if self.first_output is not None or not any(param.is_pointer for param in self.params):
             raise KernelTypeError(
                 f"{self.name}(): range= and slice= are for kernels in PyCUDA's notation, such as 'float *x'; give the "
                 "arrays' own parts: kernel(x[2:4])"
             )
-        return SnippetDefinition(
-            inputs,
-            outputs,
-            operation,
-            name=self.name,
-            math=self.math,
-            preamble=preamble,
-            loop_prep=loop_prep,
-            step=step,
-        )
+        return self._made_from(step=step)
 
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
         is_output = number in self._outputs
@@ -220,7 +215,7 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if all(type(each).__name__ == "EmptyStatement" for each in self._statements):
+        if all(type(each).__name__ == "EmptyStatement" for each in (*self._statements, *self._ended)):
             return  # CuPy's kernel that does nothing
         if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
