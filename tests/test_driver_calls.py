@@ -326,7 +326,7 @@ def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkey
 
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(driver_calls, "LIBRARY", str(tmp_path / "absent"))
     monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
     assert "python -m xferlib._native.build" in driver_calls.why_absent()
 
@@ -511,14 +511,15 @@ def test_many_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 # --- launches
 
-Field, NOT_FIT = driver_calls.LaunchField, driver_calls.NOT_FIT
+Field = driver_calls.LaunchField
+NOT_FIT = driver_calls.NOT_FIT
 CONFIG, STREAM_AT = bytes(range(56)), 32
 RANGES = {code: (-(1 << bits - 1), (1 << bits - 1) - 1) for code, bits in zip("bhiq", (8, 16, 32, 64), strict=True)}
 RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 64), strict=True)}
 
 
 class Owned:
-    """What a library's array is to the C code: something that leads to an address."""
+    """A library's array, as the C code sees it: something that leads to an address."""
 
     def __init__(self, pointer: Any) -> None:
         self.data = SimpleNamespace(ptr=pointer)

@@ -205,16 +205,9 @@ class FastCopies:
         return None
 
     def copy_behind(
-        self,
-        dst: int,
-        src: int,
-        nbytes: int,
-        *,
-        behind: RawStream,
-        stream: RawStream,
-        event: RawEvent,
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent,
         copied: RawEvent | None = None,
-    ) -> RawEvent | None:
+    ) -> RawEvent | None:  # fmt: skip
         """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``, a stream of the same device.
 
         Args:
@@ -315,25 +308,14 @@ class DeviceKernels(ABC):
 
     def repeat_launch(
         self,
-        kernel: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        arrays: Sequence[Any],
-        fields: Any,
-        *,
-        device: Device,
-        shared_nbytes: int = 0,
-        cooperative: bool = False,
-    ) -> Callable[[Any, int], bool] | None:
+        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
+        device: Device, shared_nbytes: int = 0, cooperative: bool = False,
+    ) -> Callable[[Any, int], bool] | None:  # fmt: skip
         """A function that repeats a checked launch; None, as by default, where Python must do it step by step.
 
-        It takes the arguments and the handle of a stream, and returns False, with nothing done, where the arguments
-        must be checked anew.
-
-        Args:
-            kernel, grid, block, shared_nbytes, cooperative, device: Of the launch.
-            arrays: Those among the checked arguments; later ones must be like them.
-            fields: A `LaunchField` of `xferlib._native.driver_calls` for each parameter.
+        It takes the arguments and a stream's handle, and returns False, with nothing done, where they must be checked
+        anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the ``fields`` is a
+        `LaunchField` of `xferlib._native.driver_calls`.
         """
         return None
 

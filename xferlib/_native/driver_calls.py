@@ -19,31 +19,14 @@ from xferlib import _native
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}calls.c"
 PARTS = (
-    "copier.h",
-    "front.c",
-    "front.h",
-    "launch.c",
-    "launch.h",
-    "lease.c",
-    "lease.h",
-    "leaves.c",
-    "leaves.h",
-    "strided.h",
-)
+    "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h",
+)  # fmt: skip
 """Other files that the module is made from."""
 LIBRARY = f"{_FOLDER}{os.sep}_calls.abi3.so"
 MODULE = f"{__package__}._calls"
 
 NOT_ASKED = -1
 """The result of a whole copy that takes more than one driver call; nothing has been done."""
-
-
-def _sources() -> bytes:
-    found = []
-    for path in (SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS)):
-        with open(path, "rb") as file:
-            found.append(file.read())
-    return b"".join(found)
 
 
 def load(name: str) -> Any:
@@ -53,7 +36,8 @@ def load(name: str) -> Any:
         ImportError: It cannot be loaded, or was made from another source.
     """
     module = importlib.import_module(name)
-    if module.fingerprint != _native.fingerprint(_sources()):
+    made_from = _native.contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
+    if module.fingerprint != _native.fingerprint(made_from):
         raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
     return module
 

@@ -31,7 +31,7 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
-from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory, Pool
+from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory, DriverPool
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
@@ -111,7 +111,7 @@ class PycudaBackend(CudaBackend):
     def __init__(self) -> None:
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, DriverPool] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
@@ -215,10 +215,10 @@ class PycudaBackend(CudaBackend):
             memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return arrays.over(shape, strides, dtype, memory)
 
-    def _pool(self, device: Device) -> Pool:
+    def _pool(self, device: Device) -> DriverPool:
         """The device's memory pool, which keeps what is given back for later allocations."""
         handle = int(self.core_device(device).memory_resource.handle)
-        return self._pools.setdefault(device.index, Pool(handle))
+        return self._pools.setdefault(device.index, DriverPool(handle))
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
