@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -110,7 +110,7 @@ def label(x: Any) -> str:
     return f"{type(x).__name__} {x.dtype}{x.shape}" if isinstance(x, (np.ndarray, np.generic)) else repr(x)
 
 
-def report(wrong: list[tuple[str, str | None]]) -> None:
+def report(wrong: Sequence[tuple[str, str | None]]) -> None:
     bad = [f"{what}: {reason}" for what, reason in wrong if reason]
     assert not bad, f"{len(bad)} of {len(wrong)}:\n" + "\n".join(bad[:12])
 

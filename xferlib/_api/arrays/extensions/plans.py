@@ -35,7 +35,7 @@ class Operands(NamedTuple):
     shape: Shape
 
 
-class Plan(NamedTuple):
+class ProductPlan(NamedTuple):
     """A product of two arrays of known layouts, of one dtype and device."""
 
     backend: Backend
@@ -71,7 +71,7 @@ class Plan(NamedTuple):
 
 def find(
     lib: Primitives, x1: Any, x2: Any, how: Hashable, operands: Callable[[Primitives, Array, Array], Operands | None]
-) -> Plan | None:
+) -> ProductPlan | None:
     """The plan for two arguments of a function; None where there is none: errors and conversions are not planned.
 
     Args:
@@ -89,13 +89,13 @@ def find(
         if len(plans) >= _MOST_PLANS:
             plans.clear()
         plans[key] = _made(lib, x1, x2, operands)
-    found: Plan | None = plans.get(key)
+    found: ProductPlan | None = plans.get(key)
     return found
 
 
 def _made(
     lib: Primitives, x1: Array, x2: Array, operands: Callable[[Primitives, Array, Array], Operands | None]
-) -> Plan | None:
+) -> ProductPlan | None:
     given = lib.info(x1), lib.info(x2)
     dtype, device = given[0].dtype, given[0].device
     if dtype != given[1].dtype or device is not given[1].device or not (given[0].size and given[1].size):
@@ -115,4 +115,6 @@ def _made(
     if len(calls) > _MOST_CALLS:
         return None
     owner = lib.backend.at(device)
-    return Plan(owner, device, dtype, found.shape, calls, owner.operands if device.kind == "cuda" else lib.pointers)
+    return ProductPlan(
+        owner, device, dtype, found.shape, calls, owner.operands if device.kind == "cuda" else lib.pointers
+    )
