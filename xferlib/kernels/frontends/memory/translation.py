@@ -29,7 +29,7 @@ class Places:
     layout_entry: Callable[[Any, Node], Node | None]
     entry: Callable[..., Node]
 
-    def _eval_arrayref(self, node: Any) -> Node:
+    def _eval_arrayref(self, node: Any) -> Any:
         return self._read(node)
 
     def _read(self, node: Any) -> Any:
