@@ -112,8 +112,8 @@ def _without_comments(text: str) -> str:
         lambda match: re.sub(r"[^\n\1]", " ", match[0]).replace("\1", "\2"),
         CONTINUATION.sub(lambda match: "\1" * len(match[0]), text),
     )
-    kept = {"\1": lambda character: character, "\2": lambda character: "\n" if character == "\n" else " "}
-    return "".join(kept[mark](own) if mark in kept else mark for mark, own in zip(marked, text, strict=True))
+    pairs = zip(marked, text, strict=True)
+    return "".join(own if mark == "\1" or own == "\n" else " " if mark == "\2" else mark for mark, own in pairs)
 
 
 def _is_constant(declaration: Any) -> bool:
