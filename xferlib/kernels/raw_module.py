@@ -14,7 +14,7 @@ import numpy as np
 
 from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
-from xferlib.errors import ArgumentError, KernelSyntaxError, LayoutError, UnsupportedError, shown
+from xferlib.errors import ArgumentError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
 from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
@@ -288,12 +288,13 @@ def raw_module(
             with ``-rdc=true``. nvJitLink links them. ``options`` are for all sources.
 
     Raises:
-        KernelSyntaxError: Neither or both of ``source`` and ``path``, or a type that is no dtype.
+        KernelTypeError: Neither or both of ``source`` and ``path``.
+        KernelSyntaxError: A type that is no dtype.
         ArgumentError: ``options`` or ``names`` for machine code, which is not compiled.
         OSError: The file cannot be read.
     """
     if (source is None) is (path is None):
-        raise KernelSyntaxError("raw_module takes CUDA source or path=, one of the two")
+        raise KernelTypeError("raw_module takes CUDA source or path=, one of the two")
     compiler_options, instances = _texts(options, "options"), _texts(names, "names")
     binary = b""
     if path is not None:
